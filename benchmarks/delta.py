@@ -93,7 +93,7 @@ def main() -> None:
 def judge_all(wants: argparse.Namespace, ask=None) -> None:
     """Judge the scenarios that are asked for, and print the tables."""
     has_vectors = not wants.no_vectors and minilm_embedder.is_installed()
-    embed = minilm_embedder.MiniLmEmbedder().read if has_vectors else None
+    embed = minilm_embedder.MiniLmEmbedder().embed if has_vectors else None
     every = scenarios(wants.half)
     began = time.process_time()
     found = [answer for scenario in every for answer in answers(scenario, embed, ask)]

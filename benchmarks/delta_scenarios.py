@@ -8,10 +8,10 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from research.comparing.relating import Comparison, Told
+from research.claims.linking import Comparison, Told
 
 if TYPE_CHECKING:
-    from research.comparing.vectors import Embed
+    from research.claims.linking import Embed
 
 DATA = Path(__file__).resolve().parent / "data" / "delta"
 

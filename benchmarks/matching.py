@@ -1,4 +1,4 @@
-"""How well `research.comparing.matching` tells confirmed, changed and new apart: `python -m benchmarks.matching`.
+"""How well `research.claims.matching` tells confirmed, changed and new apart: `python -m benchmarks.matching`.
 
 The pairs were written and labelled by hand for Beacon (tests/research/data/pairs.jsonl).  Each
 earlier sentence stands among all others of its kind, as a topic's facts stand beside each other;
@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from research.comparing.matching import match
+from research.claims.matching import match
 
 PAIRS = Path(__file__).resolve().parents[1] / "tests" / "research" / "data" / "pairs.jsonl"
 LABELS = ("confirmed", "changed", "new")

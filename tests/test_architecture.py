@@ -47,7 +47,6 @@ LAYERS = {
     """,
     "research": """
         models claims links palette apps
-        comparing
         outbox budgets activity
         schedules admin_notices figures recall_kinds first_steps context_processors account_deletion mcp
         topic_settings archive_kinds admin
@@ -184,7 +183,6 @@ def test_no_module_leads_back_to_itself():
         ("memory/texts", ("memory.texts", "beacon_site.providers")),
         ("memory/file_texts", ("memory.file_texts", "memory.texts", "memory.errors")),
         ("research/claims", ("research.claims", "memory.texts")),
-        ("research/comparing", ("research.comparing", "research.claims", "memory.texts")),
     ],
 )
 def test_what_only_handles_text_knows_no_record(folder: str, may: tuple[str, ...]):

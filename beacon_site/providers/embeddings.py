@@ -7,17 +7,14 @@ different models have one meaning: 0 is the same, 2 the opposite (L2).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderNonsense
 from beacon_site.providers.llm import LlmProfile
-
-if TYPE_CHECKING:
-    from beacon_site.providers.minilm_embedder import TextVectors
 
 DEFAULT_MODEL = "text-embedding-3-small"
 KNOWN_DIMENSIONS = {
@@ -107,13 +104,6 @@ def local_is_installed() -> bool:
     from beacon_site.providers.minilm_embedder import is_installed
 
     return is_installed()
-
-
-def local_reader() -> Callable[[Sequence[str]], list[TextVectors]]:
-    """Return what makes, by the local embedder, vectors of texts and of their words."""
-    from beacon_site.providers.minilm_embedder import MiniLmEmbedder
-
-    return MiniLmEmbedder().read
 
 
 def unit_vectors(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from django.utils.translation import gettext as _
 
@@ -34,23 +33,12 @@ SHA256 = {
     "model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
 }
 
-Row = TypeVar("Row")
-
 _loading = threading.Lock()
 
 
 def is_installed() -> bool:
     """Whether the packages are there; nothing of them is loaded."""
     return all(find_spec(name) is not None for name in PACKAGES)
-
-
-@dataclass(frozen=True, slots=True)
-class TextVectors:
-    """A text as the model read it: the vector of the whole, and an array with a row for each word."""
-
-    whole: list[float]
-    words: list[str]
-    each: Any
 
 
 class MiniLmEmbedder:
@@ -62,74 +50,23 @@ class MiniLmEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return one vector for each text; see Embedder.embed."""
-        return _whole(self._batched(texts, _vectors))
+        rows = self._batched(texts)
+        return unit_vectors(rows, count=len(rows), dimensions=DIMENSIONS, who=MODEL)
 
-    def read(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Return for each text its vector and those of its words, which depend on the words round them."""
-        rows = self._batched(texts, _states)
-        whole = _whole([row[0] for row in rows])
-        return [
-            TextVectors(vector, words, each)
-            for vector, (_mean, words, each) in zip(whole, rows, strict=True)
-        ]
-
-    def _batched(self, texts: Sequence[str], make: Callable[..., list[Row]]) -> list[Row]:
+    def _batched(self, texts: Sequence[str]) -> list[list[float]]:
         with _loading:  # two threads must not load it twice
             session, tokenizer = _loaded()
         order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
-        made: dict[int, Row] = {}
+        made: dict[int, list[float]] = {}
         for start in range(0, len(order), BATCH):
             some = order[start : start + BATCH]
-            rows = make(session, tokenizer, [texts[n][:CHARACTERS] for n in some])
+            rows = _means(session, tokenizer, [texts[n][:CHARACTERS] for n in some])
             made.update(zip(some, rows, strict=True))
         return [made[n] for n in range(len(texts))]
 
 
-def _whole(rows: Sequence[list[float]]) -> list[list[float]]:
-    return unit_vectors(rows, count=len(rows), dimensions=DIMENSIONS, who=MODEL)
-
-
-def _vectors(session: Any, tokenizer: Any, texts: list[str]) -> list[list[float]]:
+def _means(session: Any, tokenizer: Any, texts: list[str]) -> list[list[float]]:
     """Return the mean of each text's token vectors."""
-    return _read(session, tokenizer, texts)[2]
-
-
-def _states(
-    session: Any, tokenizer: Any, texts: list[str]
-) -> list[tuple[list[float], list[str], Any]]:
-    """Return the mean of each text's token vectors, its words, and a row for each of them."""
-    coded, states, means = _read(session, tokenizer, texts)
-    words = [_by_word(one, rows) for one, rows in zip(coded, states, strict=True)]
-    return [(mean, *own) for mean, own in zip(means, words, strict=True)]
-
-
-def _by_word(coded: Any, states: Any) -> tuple[list[str], Any]:
-    """Return the words of a text and the mean vector of each one's parts; never none."""
-    import numpy as np
-
-    words: list[str] = []
-    parts: list[list[int]] = []
-    for place, (token, is_special) in enumerate(
-        zip(coded.tokens, coded.special_tokens_mask, strict=True)
-    ):
-        if is_special:
-            continue
-        if token.startswith("##") and words:
-            words[-1] += token[2:]
-            parts[-1].append(place)
-        else:
-            words.append(token)
-            parts.append([place])
-    if not words:
-        return [""], np.zeros((1, DIMENSIONS), dtype=np.float16)
-    # Half the digits are enough for a cosine, and two thousand facts take 30 MB.
-    return words, np.array([states[own].mean(0) for own in parts], dtype=np.float16)
-
-
-def _read(
-    session: Any, tokenizer: Any, texts: list[str]
-) -> tuple[list[Any], Any, list[list[float]]]:
-    """Return the texts in tokens, the vectors of those, and their means."""
     import numpy as np
 
     coded = tokenizer.encode_batch(texts)
@@ -143,7 +80,7 @@ def _read(
     weights = mask[..., None].astype(np.float32)
     mean = (states * weights).sum(1) / np.maximum(weights.sum(1), 1e-9)
     rows: list[list[float]] = mean.astype(float).tolist()
-    return coded, states, rows
+    return rows
 
 
 @cache

@@ -70,7 +70,7 @@ def beacon(topic: Topic, documents: Sequence[Document]) -> list[str]:
         for number, one in enumerate(documents, start=1)
         for n in [f"p{number}"]
     ]
-    found = selection.find(pages, topic=topic.title, limit=MOST, embed=told.sentence_vectors())
+    found = selection.find(pages, topic=topic.title, limit=MOST, embed=told.local_vectors())
     return [one.sentence for one in found]
 
 

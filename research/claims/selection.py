@@ -20,7 +20,7 @@ from rapidfuzz import fuzz
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import language_of, word_count
 from memory.texts.text import match_key, one_line, shorten
-from research.claims import blocks, compare, page_news, ranking, values
+from research.claims import blocks, matching, page_news, ranking, values
 from research.claims.blocks import PAIR, SENTENCE, STATED, Entry
 from research.claims.candidates import is_chatter, leans_back
 from research.claims.terms import is_wide_text, terms
@@ -446,7 +446,7 @@ def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Seq
         return False
     if any(same(candidate.text, other.text) for other in taken):
         return False
-    found = compare.match(candidate.text, excluded) if excluded else None
+    found = matching.match(candidate.text, excluded) if excluded else None
     return found is None or found.kind != "confirmed"
 
 

@@ -35,7 +35,7 @@ _MONTH = rf"(?:{'|'.join(sorted(MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"\d{1,2}(?:st|nd|rd|th|er)?"
 _DATE = re.compile(
     rf"\b(?P<y1>\d{{4}})[-/.](?P<m1>\d{{1,2}})(?:[-/.](?P<d1>\d{{1,2}}))?\b(?![.\d])"
-    rf"|\b(?P<d2>\d{{1,2}})[./](?P<m2>\d{{1,2}})[./](?P<y2>\d{{4}}|\d{{2}})\b(?![.\d])"
+    rf"|\b(?P<d2>\d{{1,2}})[./](?P<m2>\d{{1,2}})[./](?P<y2>\d{{4}}|(?<=\d\d[./]\d\d[./])\d{{2}})\b(?![.\d])"
     rf"|\b(?P<d3>{_DAY})\.?\s+(?:of\s+|de\s+)?(?P<n3>{_MONTH})(?:,?\s+(?:de\s+)?(?P<y3>\d{{4}}))?\b"
     rf"|\b(?P<n4>{_MONTH})\s+(?P<d4>{_DAY})\b(?:,?\s+(?P<y4>\d{{4}}))?"
     rf"|\b(?P<n5>{_MONTH}),?\s+(?:de\s+)?(?P<y5>\d{{4}})\b"
@@ -146,6 +146,13 @@ def _date_parts(match: re.Match[str]) -> list[str]:
 def without_dates(text: str) -> str:
     """Return a text without its dates."""
     return _DATE.sub(" ", text)
+
+
+def without_values(text: str) -> str:
+    """Return a text without its dates, amounts, versions and numbers."""
+    for _kind, pattern in _ORDER:
+        text = pattern.sub(" ", text)
+    return text
 
 
 def frame_of(text: str) -> str:

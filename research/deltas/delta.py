@@ -2,7 +2,7 @@
 
 The comparison is by rule even where a model writes the prose (providers.md 3); what the rule is not
 sure of may be put to a model.  Data flow: findings -> `compare` with current and retired facts
-(`relating.py` judges each, then `second_opinion.py` where one is given) -> delta items by status.
+(`research.claims.linking` judges each, then `second_opinion.py` where one is given) -> delta items by status.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from django.utils.translation import gettext as _
 from memory.texts.canonical import domain_of
 from memory.texts.text import match_key, without_citations
 from memory.topics.memory import KnownFact
-from research.claims.compare import is_same_subject
-from research.comparing.matching import match
-from research.comparing.relating import SURE, Comparison, Told, Verdict
+from research.claims.linking import SURE, Comparison, Told, Verdict
+from research.claims.matching import match
 from research.models import DeltaItem, Schedule
 
 if TYPE_CHECKING:
-    from research.comparing.vectors import Embed
+    from research.claims.linking import Embed
 
 Status = DeltaItem.Status
 VERSIONS = "versions of the page"  # what compared a change between two versions of one page
@@ -204,7 +203,7 @@ def _judged(
     news: dict[int, Change] = {}
     moved: dict[int, Change] = {}
     for number, statement in enumerate(said):
-        rule = _in_doubt_new(verdicts[number], statement, against)
+        rule = verdicts[number]
         verdict = opinions.verdicts.get(number, rule)
         # What repeats an earlier sentence says what that one was found to say.
         change = news.get(rule.place - len(facts)) or _told_again(
@@ -222,16 +221,6 @@ def _judged(
             news[number] = change
     _doubt_rivals(changes)
     return changes
-
-
-def _in_doubt_new(verdict: Verdict, statement: Statement, against: _Against) -> Verdict:
-    """Return the verdict, or "new" for a change without the same subject and another value."""
-    if verdict.status not in ("changed", "contradicted"):
-        return verdict
-    fact = against.facts[verdict.place]
-    if is_same_subject(statement.bare, without_citations(fact.text)):
-        return verdict
-    return Verdict("new", near=verdict.place, near_share=verdict.share)
 
 
 def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change:

@@ -17,7 +17,7 @@ from memory.texts.canonical import domain_of
 from memory.texts.sentences import language_of
 from memory.texts.text import match_key, one_line
 from memory.topics.memory import KnownFact
-from research.claims import blocks, compare, page_diff, page_news
+from research.claims import blocks, matching, page_diff, page_news
 from research.claims.blocks import ITEM, ROW, SENTENCE, Entry
 from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
@@ -222,7 +222,7 @@ def _by_page(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
 
 
 def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
-    found = compare.match(change.sentence, struck) if struck else None
+    found = matching.match(change.sentence, struck) if struck else None
     return found is not None and found.kind == "confirmed"
 
 
@@ -287,7 +287,7 @@ def _rests_on(fact: KnownFact, change: PageChange) -> bool:
     quote = fold(fact.quote)
     if quote and quote in fold(change.before_quote):
         return True
-    found = compare.match(change.before, [fact.text])
+    found = matching.match(change.before, [fact.text])
     return found is not None and found.kind == "confirmed"
 
 

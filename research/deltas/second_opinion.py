@@ -1,6 +1,6 @@
 """A second opinion on what the comparison is not sure of: the site's model, asked once a run.
 
-Data flow: verdicts of `relating.py` -> those with a share below `SURE`, each beside the fact nearest
+Data flow: verdicts of `research.claims.linking` -> those with a share below `SURE`, each beside the fact nearest
 to it, as numbered pairs between marks -> one answer -> verdicts in their stead.  What the model
 leaves out, or may not say, stays as the comparison had it, with a warning.  The texts are the web's,
 so an answer has little power: it gives no share, and a change without one retires no fact.
@@ -25,7 +25,7 @@ from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, shorten
 from memory.topics.memory import KnownFact
 from memory.usage.meter import BudgetReached
-from research.comparing.relating import SURE, Comparison, Told, Verdict
+from research.claims.linking import SURE, Comparison, Told, Verdict
 from research.deltas.delta import Opinions, SecondOpinion
 from research.working.context import RunContext
 

@@ -1,7 +1,7 @@
 """What is known of a finding beside its words: the day and title of its page, what stands before it.
 
-The comparison with what is known (`relating.py`) reads them: "it" and "the plant" are named in the
-sentence before, and "last month" is reckoned from the page's day.
+The comparison with what is known (`research.claims.linking`) reads them: "it" and "the plant" are named
+in the sentence before or in the title.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -18,12 +17,8 @@ from beacon_site.providers.embeddings import LOCAL, EmbedderProfile
 from beacon_site.providers.errors import ProviderError
 from memory.llm import embedders
 from memory.texts.text import one_line
-from research.claims.selection import Embed as SentenceEmbed
-from research.claims.selection import Reading
+from research.claims.selection import Embed, Reading
 from research.deltas.delta import Statement
-
-if TYPE_CHECKING:
-    from research.comparing.vectors import Embed
 
 logger = structlog.get_logger(__name__)
 
@@ -55,27 +50,18 @@ def _sentence_before(text: str, quote: str) -> str:
 
 
 def local_vectors() -> Embed | None:
-    """Return what reads texts on this machine; the weights are for no other.
+    """Return what makes one vector of each text on this machine, for ranking and comparing.
 
-    None where it is not installed or vectors are turned off: the comparison goes without.
+    None if it isn't installed or vectors are turned off: both then go by words.
     """
     if embedders.is_off() or not embeddings.local_is_installed():
         return None
-    read = embeddings.local_reader()
-    try:
-        read(["a first sentence, so that what is broken shows now"])
-    except ProviderError as exc:
-        logger.warning("facts compared without vectors", why=str(exc))
-        return None
-    return read
-
-
-def sentence_vectors() -> SentenceEmbed | None:
-    """Return what makes one vector of each text on this machine, for ranking.
-
-    None if it isn't installed or vectors are turned off: findings are then ranked by words.
-    """
-    if local_vectors() is None:
-        return None
     embedder = embeddings.get_embedder(EmbedderProfile(LOCAL))
-    return embedder.embed if embedder is not None else None
+    if embedder is None:
+        return None
+    try:
+        embedder.embed(["a first sentence, so that what is broken shows now"])
+    except ProviderError as exc:
+        logger.warning("local vectors unavailable", why=str(exc))
+        return None
+    return embedder.embed

@@ -23,7 +23,7 @@ from memory.models import Activity, Observation, Revision, Sensitivity, Topic, T
 from memory.observations.writing import write_observation
 from memory.records import undoing
 from memory.texts.text import clean, is_visible, match_key, one_line, shorten
-from research.comparing.matching import match
+from research.claims.matching import match
 from research.facts import editing as fact_editing
 from research.models import CheckedSentence, CorrectedFact, Correction, Report
 from research.reporting.sentences import ReportSentence

@@ -10,9 +10,9 @@ from rapidfuzz import fuzz, process
 from memory.models import TopicFact
 from memory.texts.sentences import split_sentences
 from memory.texts.text import one_line, without_citations
+from research.claims.matching import match
 from research.claims.quoting import LEAST_QUOTE, fold
 from research.claims.selection import Reading
-from research.comparing.matching import match
 from research.deltas.delta import Statement
 
 MOST_SENTENCES = 1_500  # of a page that are looked at

@@ -26,8 +26,8 @@ from memory.models import Source, TopicFact
 from memory.texts.canonical import domain_of
 from memory.texts.text import ended, match_key, shorten, without_citations
 from memory.topics.memory import KnownFact, TopicMemory
+from research.claims.matching import match
 from research.claims.selection import Reading
-from research.comparing.matching import match
 from research.deltas import delta, told
 from research.deltas.delta import Change, SecondOpinion, Statement, Status
 from research.deltas.rereading import Outcome

@@ -387,7 +387,7 @@ def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[Readin
         focus=work.settings.objective,
         struck=list(memory.struck) if memory else [],
         limit=MOST_FINDINGS + MORE_FINDINGS,
-        embed=told.sentence_vectors(),
+        embed=told.local_vectors(),
     )
     # A thorough reading takes the better part of a minute, in which a person may cancel.
     sentences = work.wait_for(find)

@@ -20,10 +20,10 @@ from memory.texts.text import one_line, width
 from research.claims import independence
 from research.claims.duplicates import shingles
 from research.claims.independence import Origins
+from research.claims.matching import match
 from research.claims.quoting import Folded, Span, around, fold
 from research.claims.terms import terms
-from research.comparing.matching import match
-from research.comparing.statements import numbers
+from research.claims.values import numbers
 from research.models import Hit, Run
 
 __all__ = ["CitedPage", "Found", "Pages", "load", "numbers"]

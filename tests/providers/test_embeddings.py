@@ -20,7 +20,6 @@ from beacon_site.providers.embeddings import (
 )
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeEmbedder
-from beacon_site.providers.minilm_embedder import MiniLmEmbedder
 from beacon_site.providers.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
 from tests.providers.embedding_server import EmbeddingServer, vectors
 from tests.providers.loopback import html, slow, status
@@ -179,21 +178,6 @@ def test_the_local_model_puts_like_beside_like():
     assert embedder.is_local and embedder.dimensions == len(car) == 384
     assert math.isclose(math.hypot(*car), 1, rel_tol=1e-6)
     assert math.dist(car, auto) < math.dist(car, other)
-
-
-@installed
-def test_the_local_model_tells_words_apart_by_what_stands_round_them():
-    river, money, none = MiniLmEmbedder().read(
-        ["The river's bank is steep.", "The bank lends money.", ""]
-    )
-
-    assert river.words[-1] == "." and "bank" in money.words
-    assert river.each.shape == (len(river.words), 384)
-    of_river = river.each[river.words.index("bank")]
-    of_money = money.each[money.words.index("bank")]
-    # The same word, but not the same vector.
-    assert not (abs(of_river - of_money) < 0.1).all()
-    assert none.each.shape == (1, 384)
 
 
 @installed

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memory.topics.memory import KnownFact
-from research.claims.compare import is_same_subject
+from research.claims.matching import is_same_subject
 from research.deltas.delta import Change, Statement, compare, heading, since_line
 from research.deltas.text import as_markdown
 from research.models import Schedule

@@ -10,7 +10,7 @@ import pytest
 
 from memory.models import Conflict, Topic, TopicFact
 from memory.topics.memory import KnownFact
-from research.comparing.relating import Comparison, Verdict
+from research.claims.linking import Comparison, Verdict
 from research.deltas import delta
 from research.deltas.delta import Change, Statement, compare
 from research.deltas.text import as_markdown

@@ -10,7 +10,7 @@ import pytest
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel, FakeSearch
 from memory.models import Conflict, ModelCall, Topic, TopicFact
-from research.comparing.relating import SURE, Comparison, Told
+from research.claims.linking import SURE, Comparison, Told
 from research.deltas import second_opinion
 from research.models import Run
 from tests.research import cast

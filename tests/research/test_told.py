@@ -9,6 +9,7 @@ import pytest
 
 from beacon_site.providers import embeddings
 from beacon_site.providers.errors import ProviderRejected
+from beacon_site.providers.minilm_embedder import MiniLmEmbedder
 from research.claims.selection import Reading
 from research.deltas.delta import Statement
 from research.deltas.told import local_vectors, with_pages
@@ -53,11 +54,11 @@ def test_vectors_that_are_turned_off_are_not_made(settings: Any):
 def test_an_embedder_that_does_not_start_is_gone_without(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    def broken(texts: list[str]) -> None:
+    def broken(_self: Any, texts: list[str]) -> None:
         raise ProviderRejected("not the file that was reviewed")
 
     settings.BEACON_EMBEDDINGS = "auto"
     monkeypatch.setattr(embeddings, "local_is_installed", lambda: True)
-    monkeypatch.setattr(embeddings, "local_reader", lambda: broken)
+    monkeypatch.setattr(MiniLmEmbedder, "embed", broken)
 
     assert local_vectors() is None

@@ -94,3 +94,76 @@ FOREMOST = re.compile(
 )
 # What is told as done only for the time when it will be.
 NOT_YET = re.compile(r"\b(?:once|when|if|until|unless|as soon as)\b|一旦|如果|等到")
+EXPECTED = re.compile(
+    r"\b(?:will be|(?:is|are) to|to be|expected|planned|plans|forecast|foreseen|due|scheduled)\b|预计|计划"
+)
+# A sentence says itself that an earlier statement is wrong.
+CORRECTS = re.compile(
+    r"\b(?:den(?:y|ies|ied)|disput\w+|refut\w+|retract\w*|contrary to|despite what|in fact|wrong(?:ly)?|mistak\w+|erroneous\w*|made up"
+    r"|untrue|false(?:ly)?|incorrect\w*|cannot be right|was never right|overstat\w+|exaggerat\w+|not what|no such|counted twice"
+    r"|correct(?:ed|ion|s)|revis(?:ed|ion|es)|restated?|recalculat\w+|recount\w*|re-?analys\w+|true figure|less than half|short of"
+    r"|falsch|irrtum|irrtümlich|korrigier\w*|berichtig\w*|dementier\w*|bestreite\w*|erron[ée]\w*|erreur|inexact\w*|dément\w*|incorrect[oa]s?)\b"
+    r"|,\s*(?:and\s+)?not\s|更正|有误|錯誤|错误|訂正|정정|并非|否认|不实|修正|而不是|而非"
+)
+# A sentence says itself that the world moved on.
+MOVES = re.compile(
+    r"\b(?:now|no longer|since then|has since|until now|(?:up|down) from|from .{1,25} to|(?:rose|fell) to|(?:has |have )?grown|rais(?:ed|es)"
+    r"|lift(?:ed|s)|lower(?:ed|s)|cut|reduc\w+|replac\w+|postpon\w+|put off|moved|delay\w*|slip\w*|again|resum\w+|overtak\w+|takes? over"
+    r"|took over|succeed\w*|appoint\w+|step\w* down|resign\w*|withdr[ae]wn?|signed|sold|left|leaves|passed|reached|after all|new"
+    r"|open(?:s|ed)|start(?:s|ed)|complet\w+|finish\w*|approv\w+|announc\w+|today|this (?:week|morning)|on (?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|ha(?:ve|s) been|later than|earlier than|ahead of|goes from|climb\w*|by the time|added|so far|latest|current\w*|released"
+    r"|nun|jetzt|inzwischen|nunmehr|neue[rs]?|désormais|maintenant|retiré|reporté)\b|已|提高|新任|辞职|下降|推迟|改为|目前|最新"
+)
+# Another thing of the same kind, beside the one that is known.
+ANOTHER = re.compile(
+    r"\b(?:another|other|second|third|fourth|rival|competitor|neighbou?r\w*|also|too|in turn|separate\w*|elsewhere|like(?:wise)?|similar"
+    r"|deputy|women's|men's|youth|reserve|had|before|earlier|previous|older|lower|higher|predecessor)\b"
+)
+# What was so is still so.
+RETELLS = re.compile(
+    r"\b(?:still|remains?|stays?|unchanged|as before|again confirmed|confirm\w*|keeps? to|continues?|as planned|no change|as announced"
+    r"|weiterhin|toujours)\b|仍"
+)
+# Hints that a sentence speaks of papers, quotes somebody, or tells what was done.
+HINTS = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "evidence": (
+            r"\b(?:records?|filings?|documents?|papers?|letter|inventory|register|registry|logs?|minutes|report|sheets?|data|images"
+            r"|labelled|map|chart|plates|shows?|lists?|tests?|own|investigators?|coroner|auditors?|reviewers?|found|true|seen by|ruled)\b"
+        ),
+        "quoted": r"[\"“”„«»]|\b(?:said|says|told|according to|claims?|claimed)\b",
+        "denies": r"\b(?:den(?:y|ies|ied)|disput\w+|reject\w*|refut\w+|rumou?rs?|insists?|swapped|mix-up|errors?|fantasy)\b",
+        "done": (
+            r"\b(?:opened|opens|voted|approved|switched on|released|launched|announced|lifted|beat|won|has happened|delivered|resumed"
+            r"|signed|took|left|(?:are|is) here|went|ha(?:s|ve) been|is out)\b"
+        ),
+    }.items()
+}
+# What tells no news: questions, calls to the reader, opinions.
+NO_NEWS = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "question": r"[?？]",
+        "exclaims": "[!！]",
+        "call": (
+            r"^(?:[a-z]+ this|subscribe|follow|click|download|book|compare|print|send|donate|share|like|read|sign|skip|get|track|join"
+            r"|call|see|look|visit|here (?:are|is)|related|sponsored|opinion|already|all prices|prices are|thanks|this (?:site|page|press)"
+            r"|come on|reporting|letters|diesen artikel|abonnez)\b|欢迎|点击|扫描|关注|[|]"
+        ),
+        "notice": (
+            r"^(?:advert\w*|all prices|thanks|log in)\b|\b(?:cookies|newsletter|for free|our (?:app|partner|readers|newsletter|tool|poll|hotline|user)"
+            r"|free (?:tool|month|articles)|all rights reserved|terms of use|editor|i (?:think|love|just|have|want)|my (?:opinion|grandmother)"
+            r"|views expressed|ones? learns?|everybody should|you can buy|tips to)\b"
+        ),
+        "said": r"\b(?:said|says)\b",
+        "number": (
+            r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|half|third)\b"
+        ),
+        "opinion": (
+            r"\b(?:should|best|love|great|beautiful|hard|important|matters?|deserves?|good|always|everybody|nobody|enough|worth|feels?"
+            r"|hope|pray|strong|humble|in the end|honestly|in my view|if you ask me)\b"
+        ),
+        "reader": r"\b(?:i|my|me|you|your|our|us|we)\b",
+    }.items()
+}

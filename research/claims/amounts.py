@@ -6,6 +6,7 @@ and "210 million euros".  Dates are taken out before (`moments.py`), or a day wo
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -264,3 +265,30 @@ def _fahrenheit(amount: Amount) -> Amount:
     if amount.unit != "°f":
         return amount
     return Amount((amount.value - 32) / 1.8, "degree")
+
+
+def is_same(left: Amount, right: Amount) -> bool:
+    """Whether both are one amount; a unit that is only a word may differ."""
+    if not left.is_near(right):
+        return False
+    return left.unit == right.unit or left.unit not in UNITS or right.unit not in UNITS
+
+
+def same_kind(left: Amount, right: Amount) -> bool:
+    """Whether two amounts can be values of one thing."""
+    return left.unit == right.unit or not (left.unit in UNITS or right.unit in UNITS)
+
+
+def is_rounded(left: Amount, right: Amount) -> bool:
+    """Whether one is the other with fewer digits: 1,425 megawatts and 1.4 gigawatts."""
+    if left.unit in UNITS and right.unit in UNITS and left.unit != right.unit:
+        return False
+    ours, theirs = _digits(left.value), _digits(right.value)
+    fine, coarse, count = (left, right, theirs) if ours > theirs else (right, left, ours)
+    if ours == theirs or not left.is_near(right, 0.04):
+        return False
+    return math.isclose(float(f"{fine.value:.{max(0, count - 1)}e}"), coarse.value)
+
+
+def _digits(value: float) -> int:
+    return len(f"{value:.9e}".split("e")[0].replace(".", "").rstrip("0"))

@@ -1,31 +1,37 @@
-"""Whether a sentence says again what an earlier one said, says it otherwise, or is new.
+"""Whether a sentence says what an earlier one said, says it with another value, or is new.
 
-Both are taken apart (`statements.py`); then numbers and states are held against each other
-inside the same frame of words.  Careful by design: in doubt a sentence is new, since a wrong
-"changed" sets a person against something that never was.  `benchmarks/matching.py` measures it.
+Both are parsed into numbers, states, names and the words around them.  In doubt a sentence is
+new: one false "changed" costs more trust than ten misses.  `python -m benchmarks.matching` measures it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Literal
 
 from rapidfuzz import fuzz
 
-from research.comparing.measures import same_measure
-from research.comparing.statements import Stated, numbers, take_apart
-
-__all__ = ["Match", "match", "numbers"]
+from memory.texts.normal_form import normal_form
+from memory.texts.sentences import language_of
+from memory.texts.text import match_key, one_line, without_citations
+from research.claims import values
+from research.claims.states import ONE_HOLDER, STATES
+from research.claims.terms import is_wide_text, terms
 
 SAME = 85  # token_set_ratio (or ratio, between wide characters) of one statement in two writings
 # Shares of the frame's weight that two statements about one thing have in common.
 FRAME = 0.6
 INNER_FRAME = 0.8
 OTHER_HEAD = 0.75
+SHARED = 0.2  # share of the shorter sentence's words without which another is no change of it
+SHARED_BY_STATES = 0.3  # the same, where only states differ
+LONG_RUN = 5  # characters before a number that name one quantity, in text without spaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,8 @@ def match(sentence: str, previous: Sequence[str]) -> Match | None:
     the same subject and frame with another number, date, version, negation or state.  A
     confirmation wins over a change, then the higher score, then the earlier sentence.
     """
-    new = _taken_apart(sentence)
-    olds = [_taken_apart(text) for text in previous]
+    new = parsed(sentence)
+    olds = [parsed(text) for text in previous]
     rarity = _rarity(new, olds)
     best: Match | None = None
     for index, old in enumerate(olds):
@@ -59,7 +65,7 @@ def match(sentence: str, previous: Sequence[str]) -> Match | None:
 
 
 @lru_cache(maxsize=4_096)
-def _taken_apart(sentence: str) -> Stated:
+def parsed(sentence: str) -> Stated:
     return take_apart(sentence)
 
 
@@ -169,8 +175,6 @@ def _numbers_agree(new: Stated, old: Stated) -> bool:
     """Whether neither has a number where the other has another one."""
     if new.numbers == old.numbers:
         return True
-    if new.is_wide and same_measure(new.text, old.text):
-        return False
     if new.numbers < old.numbers:
         return True
     # A figure more is no change if what was known had one already.
@@ -198,7 +202,7 @@ def _same_event(new: Stated, old: Stated) -> bool:
 
 def _is_changed(new: Stated, old: Stated, alike: float, inner: float) -> bool:
     if new.is_wide:
-        return alike >= OTHER_HEAD or same_measure(new.text, old.text)
+        return alike >= OTHER_HEAD or _other_measure(new.text, old.text)
     if _life_changed(new, old) or _stage_changed(new, old, inner):
         return True
     words = {term for term in set(new.frame) & set(old.frame) if not term.startswith("§")}
@@ -210,6 +214,35 @@ def _is_changed(new: Stated, old: Stated, alike: float, inner: float) -> bool:
     return alike >= (FRAME if same_head else OTHER_HEAD) or (
         same_head and inner >= INNER_FRAME and len(words) >= 4 and alike >= 0.5
     )
+
+
+def _other_measure(new: str, old: str) -> bool:
+    """Whether a Chinese or Japanese sentence gives another value for a quantity that both name.
+
+    The characters before a number name the quantity, as there are no words: a long run of them is
+    in both, or the new sentence repeats the old value beside its own ("from 0.2 to 1").
+    """
+    ours, theirs = _measures(new), _measures(old)
+    for value, unit, before in theirs:
+        others = [m for m in ours if m[1] == unit and m[0] != value]
+        if any(_run(other[2], before) >= LONG_RUN for other in others):
+            return True
+        is_repeated = any(m[:2] == (value, unit) and _run(m[2], before) >= 3 for m in ours)
+        if others and is_repeated:
+            return True
+    return False
+
+
+def _measures(text: str) -> list[tuple[str, str, str]]:
+    undated = values.without_dates(normal_form(text))
+    return [
+        (match[1], match[2], re.split(r"[\W\d]+", undated[: match.start()].rstrip())[-1])
+        for match in _MEASURE.finditer(undated)
+    ]
+
+
+def _run(left: str, right: str) -> int:
+    return SequenceMatcher(None, left, right, autojunk=False).find_longest_match().size
 
 
 def _life_changed(new: Stated, old: Stated) -> bool:
@@ -226,3 +259,162 @@ def _stage_changed(new: Stated, old: Stated, inner: float) -> bool:
         return False
     dates = (new.numbers - new.subject) & (old.numbers - old.subject)
     return inner >= FRAME or (inner >= 0.4 and len(dates) >= 2)
+
+
+_SPELLED_OUT = "two three four five six seven eight nine ten eleven twelve"
+_SPELLED = {word: str(number) for number, word in enumerate(_SPELLED_OUT.split(), start=2)}
+_SPELLED_WORD = re.compile(rf"\b(?:{'|'.join(_SPELLED)})\b")
+
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*(?:\[\d+\]\s*)*$")
+_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)\s*(%|[\u3040-\u30ff\u4e00-\u9fff]{1,2})")
+
+# Small words that become a name by the number after them: "version 13", "line 7".
+_NUMBERED = (
+    "version|release|model|phase|stage|level|chapter|article|batch|line|route|flight|part|unit|type"
+    "|series|class|round|section|volume|issue|season|episode|beta|candidate|number|no\\."
+)
+_DESIGNATED = re.compile(
+    rf"\b(?:[A-Z][\w.+#&-]*|(?:(?i:{_NUMBERED}))s?)"
+    r"\s+v?(\d+(?:\.\d+)*)\b(?!\s*(?:%|percent|per cent|million|billion|thousand))"
+)
+_NAME = re.compile(r"(?<![.!?:]\s)(?<!^)\b[A-Z][\w&+#-]*")
+# "2025年，…" at the head of a clause says which year's figure is meant.
+_SPOKEN_OF_YEAR = re.compile(r"(?:^|[，,：:])(\d{4})年(?!\d)")
+# The first word is a name if it is written like one or stands before a number or another name.
+_FIRST_NAME = re.compile(r"(?:[A-Z]\w*[A-Z_]\w*|[A-Z]\w+(?=\s+(?:[A-Z]|v?\d)))")
+_NOT_NAMES = frozenset(
+    [
+        "release",
+        "candidate",
+        "beta",
+        "alpha",
+        "version",
+        "final",
+        "the",
+        "a",
+        "in",
+        "on",
+        "at",
+        "of",
+        "for",
+        "since",
+        "after",
+        "before",
+        "and",
+        "by",
+    ]
+)
+# Words that may stand before the subject's name: "The final release of PostgreSQL 17 …".
+_BEFORE_NAMES = (
+    "the a an of for in with final first second third major minor new version release beta "
+    "candidate support database project latest current newest stable and users operators "
+    "published released announced tram bus train"
+)
+_SMALL = frozenset(_BEFORE_NAMES.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A sentence taken apart.
+
+    `numbers` hold dates as year, `m<month>` and `day<day>`, shares as `31%`; `subject` the numbers
+    that name what is spoken of (the 13 of "Version 13 …"); `states` a state by dimension (life:
+    ended); `frame` the remaining terms, each once, with a mark for every dimension; `names` the
+    proper names; `is_one` says that its role has one holder ("the current release").
+    """
+
+    text: str
+    key: str
+    numbers: frozenset[str]
+    subject: frozenset[str]
+    states: tuple[tuple[str, str], ...]
+    frame: tuple[str, ...]
+    names: frozenset[str]
+    is_one: bool
+    is_wide: bool
+
+
+def take_apart(sentence: str) -> Stated:
+    """Return what a sentence states; citations and markup aside."""
+    text = one_line(without_citations(sentence))
+    folded = normal_form(text).casefold()
+    folded = _SPELLED_WORD.sub(lambda match: _SPELLED[match.group()], folded)
+    rest = values.without_values(folded)
+    states = states_of(rest)
+    marks = [f"§{dimension}" for dimension in states]
+    for _dimension, _state, pattern in STATES:
+        rest = pattern.sub(" ", rest)
+    frame = [term for term in terms(rest, language_of(text)) if not term[0].isdigit()]
+    return Stated(
+        text=text,
+        key=match_key(text),
+        numbers=values.numbers(folded),
+        subject=_subject(text),
+        states=tuple(sorted(states.items())),
+        frame=tuple(dict.fromkeys([*marks, *frame])),
+        names=_names(text),
+        is_one=ONE_HOLDER.search(folded) is not None,
+        is_wide=is_wide_text(text),
+    )
+
+
+def states_of(text: str) -> dict[str, str]:
+    """Return the state in each dimension; the one that is told first holds."""
+    first: dict[str, tuple[int, str]] = {}
+    for dimension, state, pattern in STATES:
+        found = pattern.search(text)
+        if found and (dimension not in first or found.start() < first[dimension][0]):
+            first[dimension] = (found.start(), state)
+    return {dimension: state for dimension, (_place, state) in first.items()}
+
+
+def _subject(text: str) -> frozenset[str]:
+    """Return the numbers that name the subject: those by a name before the verb is likely reached."""
+    head = " ".join(text.split()[:12])
+    found = _SPOKEN_OF_YEAR.findall(text)
+    for match in _DESIGNATED.finditer(head):
+        if match.group().split()[0].casefold().rstrip(".") in values.MONTHS:
+            continue
+        if any(word.islower() and word not in _SMALL for word in head[: match.start()].split()[1:]):
+            break
+        found.append(match[1])
+    return frozenset(found)
+
+
+def _names(text: str) -> frozenset[str]:
+    found = {match.group().casefold() for match in _NAME.finditer(text)}
+    first = _FIRST_NAME.match(text)
+    if first is not None:
+        found.add(first.group().casefold())
+    return frozenset(name for name in found - _NOT_NAMES if name not in values.MONTHS)
+
+
+def is_same_subject(new_text: str, old_text: str) -> bool:
+    """Whether a sentence can be a change of another: about the same thing, and something differs.
+
+    They share some words, no name or number of a thing sets them apart, and they differ in a value of
+    one kind or in a state such as planned, over or denied.  A record such as a table row only changes
+    by a record or sentence of its frame.
+    """
+    new, old = parsed(new_text), parsed(old_text)
+    if new.is_wide != old.is_wide or _other_names(new, old):
+        return False
+    found = match(new_text, [old_text])
+    if found is not None:
+        return found.kind == "changed"
+    if not (_SENTENCE_END.search(new_text) and _SENTENCE_END.search(old_text)):
+        return False
+    shared = 1.0 if new.is_wide else _shared(new, old)
+    if shared < SHARED:
+        return False
+    if not _states_agree(new, old):
+        return shared >= SHARED_BY_STATES and bool(new.subject) == bool(old.subject)
+    if _other_subject(new, old) and not (new.is_one and old.is_one):
+        return False
+    return bool(values.changed_kinds(old.text, new.text))
+
+
+def _shared(new: Stated, old: Stated) -> float:
+    """Return the share of the shorter sentence's words that the other has, too."""
+    ours, theirs = ({t for t in one.frame if not t.startswith("§")} for one in (new, old))
+    return len(ours & theirs) / max(1, min(len(ours), len(theirs)))

@@ -1,1 +1,0 @@
-"""What one sentence says of another. Nothing here knows a record."""
