@@ -55,6 +55,8 @@ _CODE = re.compile(
     r"[ -]\d{1,3}(?:\.\d+|\.x)*\b(?!\s*(?:%|percent|million|billion|thousand|[A-Z][a-z]+ \d{4}))|\b\d+-[a-z]{4,}\b"
 )
 
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b(?![,.]\d)")
+
 Features = dict[str, float]
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
@@ -372,7 +374,9 @@ def _by_frame(new: _Sentence, old: _Sentence) -> str:
     if ANOTHER.search(new.folded) and not ANOTHER.search(old.folded):
         return ""
     is_one = new.stated.is_one and old.stated.is_one
-    if not is_one and (_other_year(new, old) or _swapped(new, old)):
+    ours, theirs = (set(_YEAR.findall(one.folded)) for one in (new, old))
+    is_other_year = _other_year(new, old) or bool(ours and theirs and not ours & theirs)
+    if not is_one and (is_other_year or _swapped(new, old)):
         return ""
     other_value = _by_amounts(new, old)["other_value"]
     if new.dates & old.dates and other_value and not MOVES.search(new.folded):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from beacon_site.providers.minilm_embedder import MiniLmEmbedder
 from research.claims.amounts import Amount, amounts
-from research.claims.linking import Comparison, Told
+from research.claims.linking import Comparison, Told, weights
 
 CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
 STAFF = "Kupferwerk Halden employs 140 people at its shredding line in Magdeburg."
@@ -212,3 +212,27 @@ def test_a_plan_that_has_come_about_is_a_change():
 
     assert judged(released, BETA) == ("changed", 0)
     assert judged("Once QuarryDB 9 is released, 8 goes out of support.", BETA)[0] == "new"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        NICKEL.replace("93", "88").replace("nickel", "cobalt"),
+        NICKEL.replace("93", "88").replace("2025", "2021"),
+        NICKEL.replace("Norlith", "Rival Sudlith").replace("93", "88"),
+    ],
+    ids=["noun", "year", "name"],
+)
+def test_another_thing_in_the_same_words_is_new(sentence: str):
+    assert judged(sentence)[0] == "new"
+
+
+def test_every_feature_of_a_pair_and_a_sentence_has_a_weight():
+    comparison = Comparison(
+        [Told(STAFF), Told(PLANT)], [Told(NICKEL)], "Batteries", one_for_each_text
+    )
+    pairs, fitted = comparison.pairs(0), weights(with_vectors=True)
+
+    assert {*pairs[0][1], "bias"} == set(fitted["link"])
+    assert {*comparison.relation_features(2, 0, pairs[0][1]), "bias"} == set(fitted["same"])
+    assert {*comparison.signs(0), "bias"} == set(fitted["noise"])
