@@ -33,7 +33,10 @@ VERSIONS = "versions of the page"  # what compared a change between two versions
 
 @dataclass(slots=True)
 class Change:
-    """One delta item before it is stored; `previous_id` is the key of the fact it is held against."""
+    """One delta item before it is stored; `previous_id` is the key of the fact it is compared with.
+
+    `told` says a change with its old value in one line, where `sentence` is the whole record.
+    """
 
     status: str
     sentence: str
@@ -48,6 +51,7 @@ class Change:
     unsure: bool = False
     compared_by: str = ""
     conflict_id: str = ""
+    told: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""

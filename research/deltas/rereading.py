@@ -260,7 +260,7 @@ def _change(
         page_news.NEW: Status.NEW, page_news.GONE: Status.GONE, page_diff.CHANGED: Status.CHANGED,
     }  # fmt: skip
     made = Change(statuses[change.status], change.sentence, [page.number], change.quote)
-    made.compared_by = VERSIONS
+    made.compared_by, made.told = VERSIONS, change.told
     if change.status == page_news.NEW:
         return made
     made.previous_text = change.before
@@ -272,7 +272,9 @@ def _change(
         made.quote = ""
     fact = next((one for one in facts if _rests_on(one, change)), None)
     if fact is not None:
-        made.previous_id, made.previous_text = fact.id, fact.text
+        made.previous_id = fact.id
+        if not change.told:  # a record names the same fields before and now
+            made.previous_text = fact.text
         spoken_of.add(fact.id)
         if fact.is_kept and made.status == Status.CHANGED:
             # What a person holds isn't replaced, so a change contradicts it.

@@ -535,7 +535,7 @@ def _summary(
 
 def _as_told(change: Change) -> Statement:
     """Return a change as a sentence of the summary: what is gone says so, and a record ends in a full stop."""
-    said = change.sentence
+    said = change.told or change.sentence
     if change.status == Status.GONE:
         said = _("No longer on its page: %(sentence)s") % {"sentence": said}
     return Statement(ended(said), tuple(change.citations))

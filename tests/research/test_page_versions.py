@@ -121,8 +121,8 @@ def test_another_value_in_a_row_is_told_with_the_old_one():
 
     assert (change.status, change.sentence, change.before) == (
         "changed",
-        "Timetable, T1: Status Open; First run 2027-04-15",
-        "Timetable, T1: Status Planned; First run 2027-03-01",
+        "Timetable, T1: Status Open; First run 2027-04-15; Price 2.40 €",
+        "Timetable, T1: Status Planned; First run 2027-03-01; Price 2.40 €",
     )
     assert change.told == (
         "Timetable, T1: Status Open (was Planned); First run 2027-04-15 (was 2027-03-01)"
@@ -248,7 +248,10 @@ def test_a_change_names_the_fact_that_it_replaces():
     found = rereading.outcome([page(TABLE.replace(row, row.replace("Open", "Closed")))], [known])
 
     assert [(c.status, c.previous_id) for c in found.changes] == [("changed", "1")]
-    assert found.changes[0].sentence == "Timetable, T2: Status Closed"
+    assert (found.changes[0].sentence, found.changes[0].previous_text) == (
+        "Timetable, T2: Status Closed; First run 2019-05-04; Price 2.40 €",
+        "Timetable, T2: Status Open; First run 2019-05-04; Price 2.40 €",
+    )
 
 
 def test_a_fact_of_a_page_that_was_not_read_is_not_spoken_of():

@@ -19,15 +19,15 @@ ROW = "Versions at Tidewater Hosting, PostgreSQL "
 # Each sentence that a run reports as changed, with the beginning of the one before it.
 CHANGED = {
     2: {
-        f"{ROW}17: Status Available (was Preview)": f"{ROW}17: Status Preview",
-        f"{ROW}13: Forced upgrade 2025-12-02 (was 2026-01-20)": f"{ROW}13: Status Available",
+        f"{ROW}17: Status Available; Forced upgrade 2029-12-04": f"{ROW}17: Status Preview",
+        f"{ROW}13: Status Available; Forced upgrade 2025-12-02": f"{ROW}13: Status Available; Forced upgrade 2026-01-20",
         "PostgreSQL 12 reached its end of life": "PostgreSQL 12 is scheduled to reach",
         "The latest minor releases of PostgreSQL are 17.6": "The latest minor releases of PostgreSQL are 16.4",
-        "PostgreSQL 17 was released as a final version": "The PostgreSQL project published the first beta of PostgreSQL 17",
+        "PostgreSQL 17 was released as a final version": "PostgreSQL 17 is available as Release Candidate 1",
     },
     3: {
-        f"{ROW}18: Status Available (was Preview)": f"{ROW}18: Status Preview",
-        f"{ROW}14: Forced upgrade 2026-12-01 (was 2027-01-19)": f"{ROW}14: Status Available",
+        f"{ROW}18: Status Available; Forced upgrade 2030-12-03": f"{ROW}18: Status Preview",
+        f"{ROW}14: Status Available; Forced upgrade 2026-12-01": f"{ROW}14: Status Available; Forced upgrade 2027-01-19",
         "PostgreSQL 18 was released as a final version": "The PostgreSQL project published the first beta of PostgreSQL 18",
         "The latest minor releases of PostgreSQL are 18.1": "The latest minor releases of PostgreSQL are 17.6",
     },
