@@ -154,7 +154,7 @@ def _wrong_histories() -> Iterator[tuple[Any, ...]]:
 def _wrong_entries() -> Iterator[tuple[Any, ...]]:
     """Yield owner, type and id of records without their entry, and of entries without a record."""
     for search_type, rows in reindex.indexed_rows().items():
-        # A subquery of its own: with a join the planner would rather read all entries.
+        # As a subquery, since with a join the planner would read all entries.
         space = SearchSpace.objects.filter(
             owner=OuterRef(OuterRef("owner")), record_type=search_type
         )
@@ -288,7 +288,7 @@ def _delete_files(rows: Rows) -> None:
 
 REPAIR = _("Run “%(manage)s verify --fix”.")
 RESTORE = _("These rows were changed outside Beacon. To undo it, restore a backup from before.")
-START = _("Start Beacon. Its workers take this up by themselves. If they run, check their logs.")
+START = _("Start Beacon. Its workers continue this on their own. If they are running, check their logs.")
 
 INVARIANTS: list[Invariant] = [
     Invariant(

@@ -457,7 +457,7 @@ def _lay_out(
     """Set summary and body of an extractive report; `checked` says which known pages were read again."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
-    # What the section above calls superseded is not told below it as it were still so.
+    # What the section above calls superseded isn't repeated below it as if it were still true.
     old = [c.previous_text for c in changes if c.replaces]
     old_matter = {match_key(s.sentence) for s in background}
     fresh = [
@@ -534,7 +534,7 @@ def _summary(
 
 
 def _as_told(change: Change) -> Statement:
-    """Return a change as a sentence of the summary: what is gone says so, and a record ends in a full stop."""
+    """Return a change as a sentence of the summary: marked if it is gone, and with a full stop at its end."""
     said = change.told or change.sentence
     if change.status == Status.GONE:
         said = _("No longer on its page: %(sentence)s") % {"sentence": said}
