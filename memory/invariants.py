@@ -288,7 +288,9 @@ def _delete_files(rows: Rows) -> None:
 
 REPAIR = _("Run “%(manage)s verify --fix”.")
 RESTORE = _("These rows were changed outside Beacon. To undo it, restore a backup from before.")
-START = _("Start Beacon. Its workers continue this on their own. If they are running, check their logs.")
+START = _(
+    "Start Beacon. Its workers continue this on their own. If they are running, check their logs."
+)
 
 INVARIANTS: list[Invariant] = [
     Invariant(
