@@ -71,7 +71,7 @@ def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """Warn of a database that a newer version migrated, or that lacks columns of this one.
 
-    A database with migrations still to apply is no concern of this check: `migrate` is run with it.
+    A database with migrations still to apply gets no warning, since `migrate` runs this check first.
     """
     if not databases:
         return []

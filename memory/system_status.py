@@ -113,7 +113,7 @@ def _last_seen(minutes: int) -> str:
 
 
 def _verified() -> Part:
-    """Say what `verify` found when Beacon last ran it, or when somebody did by hand."""
+    """Say what `verify` found when Beacon last ran it, or when someone ran it by hand."""
     name = _("Stored data")
     try:
         last = cache.get(invariants.LAST_RESULT)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from cronsim import CronSimError
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as translate
@@ -90,7 +91,10 @@ SELECT item.id, item.source FROM memory_contentitem item
 
 
 def _free(rows: Rows) -> None:
-    """Let other workers take what lost its worker. `sending` sends no message twice."""
+    """Let other workers take what lost its worker. `sending` sends no message twice.
+
+    What another worker has leased since it was found is left alone.
+    """
     lost: dict[str, list[str]] = {"run": [], "follow-up step": [], "message": []}
     for kind, key, _lease in rows:
         lost[kind].append(key)
@@ -98,9 +102,12 @@ def _free(rows: Rows) -> None:
     forever.update(lease_until=Now() - timedelta(minutes=1))
     Run.objects.free_stalled()
     again = {"not_before": Now(), "lease_until": None}
-    steps = Step.objects.filter(pk__in=lost["follow-up step"], state=Step.State.RUNNING)
+    expired = Q(lease_until=None) | Q(lease_until__lt=Now())
+    steps = Step.objects.filter(expired, pk__in=lost["follow-up step"], state=Step.State.RUNNING)
     steps.update(state=Step.State.WAITING, **again)
-    messages = Delivery.objects.filter(pk__in=lost["message"], state=Delivery.State.SENDING)
+    messages = Delivery.objects.filter(
+        expired, pk__in=lost["message"], state=Delivery.State.SENDING
+    )
     messages.update(state=Delivery.State.WAITING, nudged_at=None, **again)
     outbox.dispatch()
     sending.dispatch()

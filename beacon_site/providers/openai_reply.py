@@ -1,6 +1,6 @@
 """Read chat completions from a server that isn't trusted: every field is checked before it is used.
 
-A streamed answer is put together first: bytes -> lines -> `data:` events -> text, tool calls, finish
+A streamed answer is assembled first: bytes -> lines -> `data:` events -> text, tool calls, finish
 reason and usage -> the body of one completion, as an endpoint without streaming would have sent it.
 """
 

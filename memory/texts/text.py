@@ -59,7 +59,7 @@ def one_line(text: str) -> str:
 
 
 def ended(text: str) -> str:
-    """Return `text` as a sentence: with a full stop unless it has an end of its own."""
+    """Return `text` as a sentence: with a full stop unless it already ends in punctuation."""
     return text if _CLOSING.sub("", text)[-1:] in _STOPS else f"{text}."
 
 

@@ -5,7 +5,7 @@ its earlier versions) and the rare words it brought -> the row is deleted -> `fo
 and deletes or redacts them, in the same transaction.
 
 Looking for every word in every log would take minutes, so a copy is known by one of these: the
-record's id, five words in a row (eight signs of scripts without spaces) of some of its lines, or a
+record's id, five words in a row (eight characters in scripts without spaces) of some of its lines, or a
 rare word (one that nothing else the owner remembers has).  Where the record was read (`Use`), each
 text is compared with all of its lines: any five words in a row, a whole line of three, a number or a
 code.
@@ -69,7 +69,7 @@ MOST_RARE, SHORTEST_RARE = 12, 4
 MOST_READ = 100_000  # characters of texts in which rare words are looked for
 MOST_RUNS = 200_000  # words in a row that are compared with what was written where it was read
 SHORTEST_RUN = 3  # words of a line that is compared whole
-PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same of scripts without spaces, in signs
+PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same for scripts without spaces, in characters
 AT_ONCE = 20  # records of a longer act, whose copies are looked for together
 MOST_LISTED = 10  # of each kind of what stays
 # Fields that say where a record is from or where it belongs, not what it says.
@@ -124,7 +124,7 @@ class Traces:
         )
 
     def _quotes(self, text: str) -> bool:
-        """Whether a text repeats words of the records in a row, or one of their numbers and codes."""
+        """Whether a text repeats consecutive words of the records, or one of their numbers and codes."""
         words = _ANY_WORD.findall(text.casefold())
         if not self.codes.isdisjoint(words):
             return True
@@ -318,7 +318,7 @@ def _pieces(line: str) -> Iterator[str]:
 def _in_a_row(words: Sequence[str]) -> tuple[int, int]:
     """Return how many of a line's words make a piece, and how many it has at least as a whole.
 
-    Where no spaces part words, each sign is one.
+    In scripts without spaces, each character counts as a word.
     """
     if 2 * sum(map(is_unspaced, words)) > len(words):
         return PROBE_SIGNS, SHORTEST_SIGNS
@@ -345,7 +345,7 @@ def _has_digit(word: str) -> bool:
 
 
 def _is_code(word: str) -> bool:
-    """Whether it is no word of a language, which may be in any sentence: `hunter2`, `VoltCell`."""
+    """Whether it can't be an ordinary word, which any sentence could contain: `hunter2`, `VoltCell`."""
     return _has_digit(word) or word[1:] != word[1:].lower()
 
 

@@ -177,15 +177,20 @@ def nothing_found(work: RunContext, read: int) -> str:
     return _("The searches found nothing about “%(topic)s”.") % values
 
 
-def what_was_checked(again: Outcome, standing: Sequence[KnownFact]) -> str:
-    """Say which known pages were read again, and for how many facts that is still true.
+def what_was_checked(
+    again: Outcome, standing: Sequence[KnownFact], changes: Iterable[Change] = ()
+) -> str:
+    """Say which known pages were read again, and how many facts are still true.
 
-    A fact is called still true only if its page was read in this run and still holds its quote.
+    A fact is called still true only if its page was read in this run and still holds its quote,
+    and none of the `changes` that another page brings says otherwise.
     """
     said = []
     if read := again.unchanged + again.changed:
         said.append(_pages_read(again, read))
-    if confirmed := sum(change.status == Status.CONFIRMED for change in again.changes):
+    disputed = {c.previous_id for c in changes if c.status in (Status.CHANGED, Status.CONTRADICTED)}
+    own = [c for c in again.changes if c.status == Status.CONFIRMED]
+    if confirmed := sum(change.previous_id not in disputed for change in own):
         said.append(
             ngettext("%(n)d fact is still true.", "%(n)d facts are still true.", confirmed)
             % {"n": confirmed}
@@ -378,7 +383,7 @@ def compose(
     for change in changes:
         if change.status == Status.GONE_QUIET:
             change.citations = known.numbers_of(change.previous_id)
-    checked = [what_was_checked(again, standing)] if memory and not is_quiet else []
+    checked = [what_was_checked(again, standing, changes)] if memory and not is_quiet else []
     if draft.is_extractive:
         _lay_out(work, memory, pages, draft, changes, standing, known, background, again, checked)
     else:
@@ -457,7 +462,7 @@ def _lay_out(
     """Set summary and body of an extractive report; `checked` says which known pages were read again."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
-    # What the section above calls superseded is not told below it as it were still so.
+    # What the section above calls superseded isn't repeated below it as if it were still true.
     old = [c.previous_text for c in changes if c.replaces]
     old_matter = {match_key(s.sentence) for s in background}
     fresh = [
@@ -534,7 +539,7 @@ def _summary(
 
 
 def _as_told(change: Change) -> Statement:
-    """Return a change as a sentence of the summary: what is gone says so, and a record ends in a full stop."""
+    """Return a change as a sentence of the summary: marked if it is gone, and with a full stop at its end."""
     said = change.told or change.sentence
     if change.status == Status.GONE:
         said = _("No longer on its page: %(sentence)s") % {"sentence": said}

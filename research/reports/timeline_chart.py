@@ -1,6 +1,6 @@
 """A topic's facts over its runs as a drawing: a line for each fact, a mark where something happened.
 
-Data flow: lives of facts (`fact_lives.py`) and delta items of the runs shown -> `Row`s with their
+Data flow: lives of facts (`research.facts.lives`) and delta items of the runs shown -> `Row`s with their
 places in the drawing and their words, for the SVG and for the table beside it alike.
 """
 

@@ -2,8 +2,8 @@
 
 `what_goes` lists what goes along -> `trash_run` moves report, facts, findings and note to the trash,
 each revision with `source="put-away:<report>"`, makes the facts current again that it retired, and
-keeps rows that are no records (seen URLs, sources, notes on facts) as JSON (`PutAway`) ->
-`restore_run` restores what nobody changed since; rows give way to what later runs have written.
+keeps rows that aren't records (seen URLs, sources, notes on facts) as JSON (`PutAway`) ->
+`restore_run` restores what hasn't changed since then, and keeps rows that later runs have written.
 Run numbers never change: a removed run leaves a gap. Failed and cancelled runs take nothing along.
 """
 

@@ -36,9 +36,9 @@ from research.search import known_pages
 from research.working import applied_rules, explored, inputs
 from research.working.context import RunContext, StepResult
 
-# --- pages that stand in for others ------------------------------------------------------------
+# --- pages sent in place of others -------------------------------------------------------------
 
-LONGEST = 1_500  # characters of a text that can be a stand-in
+LONGEST = 1_500  # characters of a text that can be such a page
 LEAD = 400  # characters in which it says what it is
 
 _CHALLENGE = re.compile(

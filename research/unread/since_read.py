@@ -1,7 +1,7 @@
 """What is new of a topic since its owner last read a report of it.
 
 Data flow: reports with their marks -> a `Window` a topic: the last one read, and those that came
-after it -> the delta items of the runs between, merged into one delta (`merged_delta.py`).
+after it -> the delta items of the runs between, merged into one delta (`research.deltas.merged`).
 However many topics are asked about, it is two queries, and four with all that a page shows.
 """
 

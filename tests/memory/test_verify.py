@@ -340,6 +340,26 @@ def test_the_health_page_shows_what_the_daily_check_found(
     assert "These checks failed: file-sizes." in page()
 
 
+def test_the_daily_check_keeps_what_a_full_check_found_of_histories(
+    owner: User, client_of: Callable[[User], Client]
+) -> None:
+    def page() -> str:
+        return str(client_of(owner).get("/settings/health/").content.decode())
+
+    sql("UPDATE memory_topic SET title = 'Another title'")
+    broken()
+    verify()  # it doesn't read histories
+    assert "These checks failed: history." in page()
+
+    sql(
+        "UPDATE memory_topic SET title = (SELECT after ->> 'title' FROM memory_revision"
+        " WHERE record_id = memory_topic.id ORDER BY version DESC LIMIT 1)"
+    )
+    broken()
+    verify()
+    assert "Verified, nothing wrong." in page()
+
+
 def test_every_trigger_is_checked(owner: User) -> None:
     for model, trigger in pgtrigger.registered():
         sql(f'DROP TRIGGER {trigger.get_pgid(model)} ON "{model._meta.db_table}"')

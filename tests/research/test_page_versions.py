@@ -12,6 +12,9 @@ from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
 from research.claims.page_news import PageChange
 from research.claims.selection import Reading
 from research.deltas import rereading
+from research.deltas.delta import Change, Status
+from research.deltas.rereading import Outcome
+from research.reporting.composing import what_was_checked
 
 TABLE = """# Tram lines
 
@@ -459,3 +462,15 @@ def test_a_rewritten_page_is_compared_in_a_second_for_each_100_kilobytes():
     news(old, old.replace("council", "board"), "Streets")
 
     assert time.process_time() - started < 4
+
+
+def test_a_fact_that_another_page_contradicts_is_not_called_still_true():
+    facts = [KnownFact("1", "Line T2 runs."), KnownFact("2", "Line T3 runs.")]
+    again = Outcome(
+        [Change(Status.CONFIRMED, fact.text, [1], previous_id=fact.id) for fact in facts],
+        unchanged=1,
+    )
+    other = Change(Status.CONTRADICTED, "Line T3 was closed.", [2], previous_id="2")
+
+    assert "2 facts are still true." in what_was_checked(again, facts)
+    assert "1 fact is still true." in what_was_checked(again, facts, [*again.changes[:1], other])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from memory.invariants import INVARIANTS
 from memory.models import ContentItem, Revision, Topic, User
 from memory.recall.reindex import rebuild
 from research.models import Delivery, Run, Schedule, Step
@@ -148,6 +149,21 @@ def test_a_freed_run_starts_again_and_a_freed_message_is_sent_once(topic: Topic)
     assert delivery is not None
     assert delivery.handed_at is not None  # by which `sending` knows that it may have arrived
     assert Delivery.objects.claim(delivery.pk) is None
+
+
+def test_what_another_worker_took_before_the_repair_is_left_to_it(topic: Topic) -> None:
+    sql(REPAIRED["a follow-up step whose worker is gone"][1])
+    sql(REPAIRED["a message whose worker is gone"][1])
+    leases = next(one for one in INVARIANTS if one.name == "leases")
+    rows = leases.broken_by()
+    assert leases.fix is not None
+    assert Step.objects.claim_follow_up(Step.objects.get().pk) is not None
+    assert Delivery.objects.claim(Delivery.objects.get().pk) is not None
+
+    leases.fix(rows)
+
+    assert Step.objects.get().state == Step.State.RUNNING
+    assert Delivery.objects.get().state == Delivery.State.SENDING
 
 
 def test_pages_that_a_person_pinned_or_a_report_cites_stay(topic: Topic) -> None:
