@@ -78,5 +78,5 @@ def _write_anew(run: Run, by: Actor, why: str) -> None:
 
 
 def _change(item: DeltaItem) -> Change:
-    names = {field.name for field in fields(Change)} - {"previous_id"}
+    names = {field.name for field in fields(Change)} - {"previous_id", "told"}
     return Change(**{name: getattr(item, name) for name in names})

@@ -105,7 +105,8 @@ def test_after_an_unsure_change_both_facts_stand_and_the_item_says_so(
     item = DeltaItem.objects.filter(run=run, status="changed").first()
     assert item is not None and item.unsure
     assert item.previous_source["link"] == cast.url(1)
-    assert cast.sentence(1) in run.report.body
+    assert f"before: {cast.sentence(1)}" in run.report.delta
+    assert cast.sentence(1) not in run.report.body
 
 
 def test_what_does_not_go_together_is_on_the_conflict_desk_once_and_neither_wins(
