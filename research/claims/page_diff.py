@@ -78,11 +78,11 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     """
     result = PageDiff()
     left = _Left(list(old), list(new))
-    result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match))]
+    result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
     kept = len(result.unchanged)
     left.split_paragraphs(language)
-    result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match))]
-    moved = left.take(lambda e: (e.kind, e.match) if e.match else None)
+    result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
+    moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
     kept += len(result.unchanged[kept:]) + len(moved)
     result.kept = kept / (kept + len(left.old)) if old else 1.0
     is_little = len(old) >= FEW and result.kept < LEAST_KEPT and not _shares_subjects(left)
@@ -323,7 +323,7 @@ def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> 
 
 
 def _row_cells(entry: Entry) -> set[tuple[str, str]]:
-    cells = {(name, match_key(value)) for name, value in entry.fields if value}
+    cells = {(name, match_key(value) or value) for name, value in entry.fields if value}
     return cells | {("", entry.key)} if entry.key else cells
 
 
@@ -379,7 +379,8 @@ def differing_cells(
 def _is_same_value(before: str, after: str) -> bool:
     """Whether two cells hold the same, a date in whatever form."""
     if match_key(before) == match_key(after):
-        return True
+        are_signs = values.is_sign(before) or values.is_sign(after)
+        return not are_signs or before.strip() == after.strip()
     is_date = values.kind_of(before) == values.kind_of(after) == values.DATE
     return is_date and values.typed_values(before) == values.typed_values(after)
 

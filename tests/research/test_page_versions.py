@@ -459,3 +459,12 @@ def test_a_rewritten_page_is_compared_in_a_second_for_each_100_kilobytes():
     news(old, old.replace("council", "board"), "Streets")
 
     assert time.process_time() - started < 4
+
+
+def test_a_sign_in_a_cell_is_a_value():
+    table = "# Stops\n\n| Stop | Lift | Open |\n| --- | --- | --- |\n| Port | + | ✅ |\n| Mill | - | ✅ |\n"
+    new = table.replace("| Port | + | ✅ |", "| Port | - | 🚫 |")
+
+    assert said(table, new, "Stops") == [
+        ("changed", "Stops, Port: Lift - (was +); Open 🚫 (was ✅)")
+    ]
