@@ -442,9 +442,14 @@ def _weight_of(cell: tuple[str, str, str]) -> float:
         return 1.0
     if kinds <= {values.STATUS}:
         return 0.9
-    if values.LIST in kinds:
-        return 0.3
+    if values.LIST in kinds:  # a date with a time is one, too
+        return 1.0 if _are_other_dates(before, after) else 0.3
     return 0.8 if values.changed_kinds(before, after) else 0.5
+
+
+def _are_other_dates(before: str, after: str) -> bool:
+    old, new = values.typed_values(before), values.typed_values(after)
+    return any(kind == values.DATE for kind, _value in (old - new) + (new - old))
 
 
 def share_of(entry: Entry) -> float:

@@ -468,3 +468,15 @@ def test_a_sign_in_a_cell_is_a_value():
     assert said(table, new, "Stops") == [
         ("changed", "Stops, Port: Lift - (was +); Open 🚫 (was ✅)")
     ]
+
+
+def test_another_date_among_several_is_told():
+    old = "\n".join(
+        f'- name: Meeting {n}\n  deadline: ["2026-02-1{n} 23:59"]\n  place: Halden'
+        for n in range(4)
+    )
+    moved = old.replace("2026-02-12 23:59", "2026-02-28 23:59")
+    second = old.replace('"2026-02-11 23:59"', '"2026-02-11 23:59", "2026-07-16 23:59"')
+
+    assert "deadline 2026-02-28 23:59 (was 2026-02-12 23:59)" in said(old, moved)[0][1]
+    assert "2026-02-11 23:59, 2026-07-16 23:59" in said(old, second)[0][1]
