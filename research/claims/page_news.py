@@ -46,7 +46,7 @@ REPEATED = (
 )
 MOST_HOLDING = 50  # statements with a word that are looked through
 MOST_IN_SECTION = 12  # entries of a section that is new as a whole
-MOST_OF_HEADING = 3  # sentences and items of one heading, the weightiest
+MOST_OF_HEADING = {SENTENCE: 3, ITEM: 12}  # of one heading and kind, the weightiest
 MOST_JOINED = 12  # rows that changed in the same way and are one line
 MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
@@ -725,17 +725,18 @@ def _as_one_row(members: Sequence[PageChange]) -> PageChange:
 
 def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
     """Keep the weightiest sentences and items of each heading: a rewritten section is one story."""
-    groups: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
+    groups: defaultdict[tuple[str, tuple[str, ...]], list[PageChange]] = defaultdict(list)
     for change in changes:
-        if change.kind in (SENTENCE, ITEM) and not change.is_typed:
-            groups[change.path].append(change)
-    kept = {
+        if change.kind in MOST_OF_HEADING and not change.is_typed:
+            groups[change.kind, change.path].append(change)
+    dropped = {
         id(change)
-        for members in groups.values()
-        for change in sorted(members, key=lambda one: (-one.weight, one.order))[:MOST_OF_HEADING]
+        for (kind, _path), members in groups.items()
+        for change in sorted(members, key=lambda one: (-one.weight, one.order))[
+            MOST_OF_HEADING[kind] :
+        ]
     }
-    loose = (SENTENCE, ITEM)
-    return [c for c in changes if c.kind not in loose or c.is_typed or id(c) in kept]
+    return [change for change in changes if id(change) not in dropped]
 
 
 def _framed(changes: list[PageChange]) -> list[PageChange]:

@@ -480,3 +480,11 @@ def test_another_date_among_several_is_told():
 
     assert "deadline 2026-02-28 23:59 (was 2026-02-12 23:59)" in said(old, moved)[0][1]
     assert "2026-02-11 23:59, 2026-07-16 23:59" in said(old, second)[0][1]
+
+
+def test_a_list_that_grew_is_told_item_by_item():
+    lines = "# Partners\n\n- Halden Trams: vehicles\n"
+    names = ("Abel", "Berg", "Dahl", "Eide", "Foss", "Lund")
+    more = "".join(f"- {name} & Sons: cleaning of trams\n" for name in names)
+
+    assert len(said(lines, lines + more, "Partners")) == 6
