@@ -64,7 +64,7 @@ _PEOPLE = re.compile(
 )
 _TECHNICAL = re.compile(
     r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?modified|last ?updated|last_reviewed|modified|auto|regex|identifiers|alternate)",
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last_reviewed|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
 _IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)

@@ -488,3 +488,9 @@ def test_a_list_that_grew_is_told_item_by_item():
     more = "".join(f"- {name} & Sons: cleaning of trams\n" for name in names)
 
     assert len(said(lines, lines + more, "Partners")) == 6
+
+
+def test_days_on_which_a_page_was_checked_are_no_news():
+    old = "---\ntitle: Fares\nlastmod: 2025-06-12\nlast_value_still_valid_on: 2025-06-12\nprice: 3 €\n---\n\nHello.\n"
+
+    assert said(old, old.replace("2025-06-12", "2026-01-07"), "Fares") == []
