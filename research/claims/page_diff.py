@@ -37,6 +37,7 @@ FEW = 8
 FEW_VERSIONS = 3
 # "1.14.0 - 25 June 2025", "Version 2.1", "Ruff 0.15.0", but not "Update Node.js to 14.0".
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
 
@@ -349,7 +350,7 @@ def differing_cells(
     columns = columns or {}
     names = [name for name, _v in b.fields]
     pairs: list[tuple[str, str, str]] = []
-    if a.key != b.key and a.kind == b.kind == ROW:
+    if a.kind == b.kind == ROW and not _is_same_name(a, b):
         pairs.append(("", a.subject, b.subject))
     if len(set(names)) == len(names) and any(names):
         old = dict(a.fields)
@@ -374,6 +375,21 @@ def differing_cells(
         else:
             pairs += [(b.fields[n][0], theirs[n], ours[n]) for n in range(len(ours))]
     return tuple(p for p in pairs if not _is_same_value(p[1], p[2]))
+
+
+def _is_same_name(a: Entry, b: Entry) -> bool:
+    """Whether two rows have the same subject: "7.0" is another spelling of "7"."""
+    if a.key == b.key:
+        return True
+    versions = [_VERSION.fullmatch(entry.subject.strip()) for entry in (a, b)]
+    return all(versions) and len({_without_zeros(found[1]) for found in versions if found}) == 1
+
+
+def _without_zeros(version: str) -> tuple[int, ...]:
+    numbers = list(values.version_key(version))
+    while len(numbers) > 1 and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
 
 
 def _is_same_value(before: str, after: str) -> bool:

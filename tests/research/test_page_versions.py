@@ -494,3 +494,10 @@ def test_days_on_which_a_page_was_checked_are_no_news():
     old = "---\ntitle: Fares\nlastmod: 2025-06-12\nlast_value_still_valid_on: 2025-06-12\nprice: 3 €\n---\n\nHello.\n"
 
     assert said(old, old.replace("2025-06-12", "2026-01-07"), "Fares") == []
+
+
+def test_a_version_written_with_another_zero_is_the_same_row():
+    old = "# Trams\n\n| Release | Seats | Doors |\n| --- | --- | --- |\n| 7 | 60 | 4 |\n| 8 | 80 | 6 |\n"
+
+    assert said(old, old.replace("| 7 |", "| 7.0 |"), "Trams") == []
+    assert said(old, old.replace("| 7 |", "| 7.1 |"), "Trams") != []
