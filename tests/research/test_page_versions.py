@@ -501,3 +501,16 @@ def test_a_version_written_with_another_zero_is_the_same_row():
 
     assert said(old, old.replace("| 7 |", "| 7.0 |"), "Trams") == []
     assert said(old, old.replace("| 7 |", "| 7.1 |"), "Trams") != []
+
+
+def test_a_long_table_that_went_leaves_room_for_the_rest():
+    names = [f"{a}{b}ville" for a in "BDFGHKLMNP" for b in ("a", "e", "i", "o", "u", "ai", "ou")]
+    rows = "".join(f"| {name} | {name[::-1]} | yes |\n" for name in names)
+    table = f"\n## Stops\n\n| Stop | Street | Shelter |\n| --- | --- | --- |\n{rows}"
+    items = "".join(f"- Tram T{n}: runs to the harbour\n" for n in range(20))
+    old = f"# Trams\n\n## News\n\n{items}"
+
+    found = rereading.outcome([page(old + "- Cable car to the hill\n", old + table)], [])
+
+    assert found.left_out > 0
+    assert any("Cable car" in change.sentence for change in found.changes)
