@@ -366,7 +366,11 @@ def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> N
 def key_and_value(text: str) -> tuple[str, str]:
     """Split `Status: Final`, `**1.2** - fixed`, `[EIP-1](…) title` into a subject and the rest."""
     bare = plain_words(text)
-    if pair := _PAIR.match(text):
+    text = text.replace("~~", "")
+    pair = _PAIR.match(text)
+    if pair and pair.group(2).count("[") > pair.group(2).count("]"):
+        pair = _PAIR.match(bare)  # the colon is in the words of a link
+    if pair:
         name = plain_words(pair.group(2))
         if 0 < len(name.split()) <= LONGEST_KEY_WORDS and not name.endswith((".", "?", "!")):
             return name, plain_words(pair.group(3))
