@@ -69,7 +69,7 @@ _TECHNICAL = re.compile(
 )
 _IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)
 _LOUD = re.compile(
-    r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
+    r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|unrecommended|discouraged|obsolete|superseded|withdrawn|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
     re.IGNORECASE,
 )
@@ -156,6 +156,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
         found += _section(root, members, title, known)
     if known.latest:
         found = [_past(one, known.latest) for one in found]
+    found = _without_sections_gone(found, diff)
     found = [one for one in found if one.status != NEW or not known.statements.have(one.sentence)]
     loud = [
         one for one in found if one.weight >= ENOUGH and not smells_of_instructions(one.sentence)
@@ -326,10 +327,17 @@ def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title:
     after = [under % {"heading": now}, *_values_now(typed)]
     before = [under % {"heading": was}, *_values_before(typed)]
     said = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
+    weight = 0.95 if typed or not _is_regrouped(old, new) else 0.3
     return PageChange(
         CHANGED, _line(name, after), new.quote, _line(old.subject or name, before), old.quote,
-        0.95 * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, said),
+        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, said),
     )  # fmt: skip
+
+
+def _is_regrouped(old: Entry, new: Entry) -> bool:
+    """Whether an entry is below the same heading, only at another depth; "deprecated" is a status."""
+    upper, lower = sorted((old.headings, new.headings), key=len)
+    return lower[: len(upper)] == upper and not _LOUD.search(" ".join(lower[len(upper) :]))
 
 
 def _changed(
@@ -421,6 +429,7 @@ def _edited(old: Entry, new: Entry, title: str) -> PageChange:
         other = set(terms(after)) ^ set(terms(before))
         weight = 0.55 if len(other) >= 2 and likeness < SPELLING else 0.3
         weight *= 0.5 if _POINTER.search(after) or _announces(new) else 1.0
+    weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
@@ -591,6 +600,32 @@ def _section(
     ]
 
 
+def _without_sections_gone(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
+    """Tell a table or list that is gone as a whole by its first entries and how many there were."""
+    remain = {entry.path for entry in diff.unchanged}
+    remain |= {one.new.path for one in diff.differences if one.new is not None}
+    gone: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
+    for change in found:
+        if change.status == GONE and change.kind in (ROW, ITEM) and change.path not in remain:
+            gone[change.path].append(change)
+    dropped: set[int] = set()
+    last: dict[int, PageChange] = {}
+    for members in gone.values():
+        rest = members[MOST_OF_FRAME:]
+        if rest:
+            dropped |= {id(one) for one in rest}
+            last[id(members[MOST_OF_FRAME - 1])] = _with_more(members[MOST_OF_FRAME - 1], len(rest))
+    return [last.get(id(one), one) for one in found if id(one) not in dropped]
+
+
+def _with_more(change: PageChange, number: int) -> PageChange:
+    more = ngettext("and %(n)d more like it", "and %(n)d more like these", number)
+    more = f" ({more % {'n': number}})"
+    return replace(
+        change, sentence=change.sentence + more, told=change.told + more if change.told else ""
+    )
+
+
 def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
     """Return the depth of a section's heading; "1.14" with only "1.14.0 - 25 June" below is that one."""
     depth = len(root)
@@ -749,9 +784,5 @@ def _framed(changes: list[PageChange]) -> list[PageChange]:
         kept += members[:MOST_OF_FRAME]
         rest = members[MOST_OF_FRAME:]
         if rest:
-            last = kept[-1]
-            more = ngettext("and %(n)d more like it", "and %(n)d more like these", len(rest))
-            more = f" ({more % {'n': len(rest)}})"
-            told = last.told + more if last.told else ""
-            kept[-1] = replace(last, sentence=last.sentence + more, told=told)
+            kept[-1] = _with_more(kept[-1], len(rest))
     return kept

@@ -503,14 +503,41 @@ def test_a_version_written_with_another_zero_is_the_same_row():
     assert said(old, old.replace("| 7 |", "| 7.1 |"), "Trams") != []
 
 
-def test_a_long_table_that_went_leaves_room_for_the_rest():
+def test_many_rows_that_went_leave_room_for_the_rest():
     names = [f"{a}{b}ville" for a in "BDFGHKLMNP" for b in ("a", "e", "i", "o", "u", "ai", "ou")]
     rows = "".join(f"| {name} | {name[::-1]} | yes |\n" for name in names)
-    table = f"\n## Stops\n\n| Stop | Street | Shelter |\n| --- | --- | --- |\n{rows}"
+    table = "\n## Stops\n\n| Stop | Street | Shelter |\n| --- | --- | --- |\n| Oslo | Port | no |\n"
     items = "".join(f"- Tram T{n}: runs to the harbour\n" for n in range(20))
     old = f"# Trams\n\n## News\n\n{items}"
 
-    found = rereading.outcome([page(old + "- Cable car to the hill\n", old + table)], [])
+    found = rereading.outcome(
+        [page(f"{old}- Cable car to the hill\n{table}", old + table + rows)], []
+    )
 
     assert found.left_out > 0
     assert any("Cable car" in change.sentence for change in found.changes)
+
+
+def test_a_colon_in_a_link_parts_a_name_from_its_text():
+    assert blocks.key_and_value("[T15: Harbour line](t15.md)") == ("T15", "Harbour line")
+    assert blocks.key_and_value("~~[T15: Harbour line](t15.md) --- closed~~") == (
+        "T15",
+        "Harbour line --- closed",
+    )
+
+
+def test_a_new_subheading_moves_nothing_unless_it_is_a_status():
+    old = "# Lines\n\n## Trams\n\n- T1: Harbour\n- T2: Hill\n- T3: Mill\n"
+
+    assert said(old, old.replace("- T2", "### By the river\n\n- T2"), "Lines") == []
+    assert len(said(old, old.replace("- T2", "### Deprecated\n\n- T2"), "Lines")) == 2
+
+
+def test_a_table_that_went_is_told_by_its_first_rows():
+    rows = "".join(f"| {a}{b}ville | yes |\n" for a in "BDFGH" for b in ("a", "e", "i", "o"))
+    table = f"\n## Shelters\n\n| Stop | Shelter |\n| --- | --- |\n{rows}"
+
+    told = said(TABLE + table, TABLE)
+
+    assert len(told) == page_news.MOST_OF_FRAME
+    assert told[-1][1].endswith("(and 12 more like these)")
