@@ -25,6 +25,8 @@ ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one that was edited
 SAME = 97  # from which they may differ in spelling only, if their values are the same
 SPELT = 75  # ratio of two spellings of a word
+NAMED_ALIKE = 70  # the same of the names of two rows, of at least so many words
+FEW_WORDS = 3
 LONG_WORD = 4  # letters from which a word that came or went isn't only a particle
 SHARED = 0.5  # of the weight of two rows' cells, from which they are one row that was edited
 FEW_GAINED = 3  # rows that may gain a column before it is a change of the table
@@ -283,8 +285,20 @@ def _take_rows(left: _Left, result: PageDiff, changed_columns: set[str]) -> None
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
+        rest = [[e for e in rows if id(e) not in taken and _is_named(e)] for rows in (old, new)]
+        for a, b in _alike(
+            rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
+        ):
+            if values.numbers(a.subject) == values.numbers(b.subject):
+                taken |= {id(a), id(b)}
+                _add_changed(result, a, b, changed_columns)
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _is_named(entry: Entry) -> bool:
+    """Whether a row's subject has enough words to be known again when some of them change."""
+    return len(entry.key.split()) >= FEW_WORDS
 
 
 def _alike_rows(
@@ -423,12 +437,17 @@ def _take_alike(left: _Left, result: PageDiff) -> None:
     left.new = [entry for entry in left.new if id(entry) not in matched]
 
 
-def _alike(old: Sequence[Entry], new: Sequence[Entry]) -> Iterable[tuple[Entry, Entry]]:
+def _alike(
+    old: Sequence[Entry],
+    new: Sequence[Entry],
+    words_of: Callable[[Entry], str] = lambda entry: entry.match,
+    least: int = ALIKE,
+) -> Iterable[tuple[Entry, Entry]]:
     if not old or not new:
         return
     scores = process.cdist(
-        [e.match for e in old], [e.match for e in new], scorer=fuzz.token_sort_ratio,
-        score_cutoff=ALIKE,
+        list(map(words_of, old)), list(map(words_of, new)), scorer=fuzz.token_sort_ratio,
+        score_cutoff=least,
     )  # fmt: skip
     pairs = sorted(
         (

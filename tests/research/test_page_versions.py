@@ -541,3 +541,11 @@ def test_a_table_that_went_is_told_by_its_first_rows():
 
     assert len(told) == page_news.MOST_OF_FRAME
     assert told[-1][1].endswith("(and 12 more like these)")
+
+
+def test_a_row_whose_name_was_reworded_is_changed_not_gone_and_new():
+    old = "# Plan\n\n| Event | Who | Day |\n| --- | --- | --- |\n| Begin meetings (Monday and Friday) | Ada | 2026-03-23 |\n| Freeze | Bea | 2026-04-01 |\n"
+    row = "| Begin meetings (Mon / Friday) | All | 2026-03-30 |"
+    new = old.replace("| Begin meetings (Monday and Friday) | Ada | 2026-03-23 |", row)
+
+    assert [status for status, _told in said(old, new, "Plan")] == ["changed"]
