@@ -27,6 +27,7 @@ SAME = 97  # from which they may differ in spelling only, if their values are th
 SPELT = 75  # ratio of two spellings of a word
 NAMED_ALIKE = 70  # the same of the names of two rows, of at least so many words
 FEW_WORDS = 3
+SPELT_WORD = 6  # letters from which a word with two of them in another order is misspelled
 LONG_WORD = 4  # letters from which a word that came or went isn't only a particle
 SHARED = 0.5  # of the weight of two rows' cells, from which they are one row that was edited
 FEW_GAINED = 3  # rows that may gain a column before it is a change of the table
@@ -411,8 +412,23 @@ def _is_same_value(before: str, after: str) -> bool:
     if match_key(before) == match_key(after):
         are_signs = values.is_sign(before) or values.is_sign(after)
         return not are_signs or before.strip() == after.strip()
+    if _is_spelling(match_key(before).split(), match_key(after).split()):
+        return True
     is_date = values.kind_of(before) == values.kind_of(after) == values.DATE
     return is_date and values.typed_values(before) == values.typed_values(after)
+
+
+def _is_spelling(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether one long word of a text is only spelled in another way: merkelization, merkleization."""
+    if len(before) != len(after):
+        return False
+    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    return len(pairs) == 1 and all(
+        min(len(old), len(new)) >= SPELT_WORD
+        and (old + new).isalpha()
+        and (old[0], sorted(old)) == (new[0], sorted(new))
+        for old, new in pairs
+    )
 
 
 def _take_alike(left: _Left, result: PageDiff) -> None:

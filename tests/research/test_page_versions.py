@@ -549,3 +549,9 @@ def test_a_row_whose_name_was_reworded_is_changed_not_gone_and_new():
     new = old.replace("| Begin meetings (Monday and Friday) | Ada | 2026-03-23 |", row)
 
     assert [status for status, _told in said(old, new, "Plan")] == ["changed"]
+
+
+def test_two_letters_of_a_name_in_another_order_are_a_misspelling():
+    old = "# Lines\n\n- T1: Harbour terimnal\n"
+
+    assert said(old, old.replace("terimnal", "terminal"), "Lines") == []
