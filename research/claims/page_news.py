@@ -46,7 +46,7 @@ REPEATED = (
 )
 MOST_HOLDING = 50  # statements with a word that are looked through
 MOST_IN_SECTION = 12  # entries of a section that is new as a whole
-MOST_OF_HEADING = {SENTENCE: 3, ITEM: 12}  # of one heading and kind, the weightiest
+MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # of one heading and kind, the weightiest
 MOST_JOINED = 12  # rows that changed in the same way and are one line
 MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one

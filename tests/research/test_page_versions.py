@@ -555,3 +555,18 @@ def test_two_letters_of_a_name_in_another_order_are_a_misspelling():
     old = "# Lines\n\n- T1: Harbour terimnal\n"
 
     assert said(old, old.replace("terimnal", "terminal"), "Lines") == []
+
+
+def test_five_sentences_of_one_section_of_a_law_are_told():
+    old = "# Law\n\n## § 1 Trams\n\nTrams run daily.\n"
+    added = (
+        "Passengers must buy a ticket before they enter.",
+        "Children below six years travel with their parents.",
+        "The council sets the fares of the next season.",
+        "Dogs may enter through the rear door only.",
+        "Bicycles stay at the stop during rush hour.",
+    )
+
+    told = " ".join(text for _status, text in said(old, old + "\n" + "\n\n".join(added), "Law"))
+
+    assert all(sentence in told for sentence in added)
