@@ -19,6 +19,7 @@ from research.claims import structured, values
 MOST_ENTRIES = 20_000  # of a page; a table of 10,000 rows fits
 LONGEST_QUOTE = 1_500
 LONGEST_CELL = 400
+LONGEST_SIGN = 8  # characters of a cell such as ✅
 LONGEST_KEY_WORDS = 8
 STATED = 4  # words from which a heading says something by itself
 
@@ -101,6 +102,15 @@ class Entry:
     def match(self) -> str:
         """The whole statement as it is compared."""
         return match_key(self.text)
+
+    @cached_property
+    def signs(self) -> tuple[tuple[str, str], ...]:
+        """The fields that hold only a sign, such as ✅ or +, which `match` doesn't keep."""
+        return tuple(
+            (name, value)
+            for name, value in self.fields
+            if len(value) <= LONGEST_SIGN and values.is_sign(value)
+        )
 
 
 @dataclass
@@ -356,7 +366,11 @@ def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> N
 def key_and_value(text: str) -> tuple[str, str]:
     """Split `Status: Final`, `**1.2** - fixed`, `[EIP-1](…) title` into a subject and the rest."""
     bare = plain_words(text)
-    if pair := _PAIR.match(text):
+    text = text.replace("~~", "")
+    pair = _PAIR.match(text)
+    if pair and pair.group(2).count("[") > pair.group(2).count("]"):
+        pair = _PAIR.match(bare)  # the colon is in the words of a link
+    if pair:
         name = plain_words(pair.group(2))
         if 0 < len(name.split()) <= LONGEST_KEY_WORDS and not name.endswith((".", "?", "!")):
             return name, plain_words(pair.group(3))

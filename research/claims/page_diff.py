@@ -25,6 +25,9 @@ ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one that was edited
 SAME = 97  # from which they may differ in spelling only, if their values are the same
 SPELT = 75  # ratio of two spellings of a word
+NAMED_ALIKE = 70  # the same of the names of two rows, of at least so many words
+FEW_WORDS = 3
+SPELT_WORD = 6  # letters from which a word with two of them in another order is misspelled
 LONG_WORD = 4  # letters from which a word that came or went isn't only a particle
 SHARED = 0.5  # of the weight of two rows' cells, from which they are one row that was edited
 FEW_GAINED = 3  # rows that may gain a column before it is a change of the table
@@ -37,6 +40,7 @@ FEW = 8
 FEW_VERSIONS = 3
 # "1.14.0 - 25 June 2025", "Version 2.1", "Ruff 0.15.0", but not "Update Node.js to 14.0".
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
 
@@ -78,11 +82,11 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     """
     result = PageDiff()
     left = _Left(list(old), list(new))
-    result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match))]
+    result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
     kept = len(result.unchanged)
     left.split_paragraphs(language)
-    result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match))]
-    moved = left.take(lambda e: (e.kind, e.match) if e.match else None)
+    result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
+    moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
     kept += len(result.unchanged[kept:]) + len(moved)
     result.kept = kept / (kept + len(left.old)) if old else 1.0
     is_little = len(old) >= FEW and result.kept < LEAST_KEPT and not _shares_subjects(left)
@@ -282,8 +286,20 @@ def _take_rows(left: _Left, result: PageDiff, changed_columns: set[str]) -> None
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
+        rest = [[e for e in rows if id(e) not in taken and _is_named(e)] for rows in (old, new)]
+        for a, b in _alike(
+            rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
+        ):
+            if values.numbers(a.subject) == values.numbers(b.subject):
+                taken |= {id(a), id(b)}
+                _add_changed(result, a, b, changed_columns)
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _is_named(entry: Entry) -> bool:
+    """Whether a row's subject has enough words to be known again when some of them change."""
+    return len(entry.key.split()) >= FEW_WORDS
 
 
 def _alike_rows(
@@ -323,7 +339,7 @@ def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> 
 
 
 def _row_cells(entry: Entry) -> set[tuple[str, str]]:
-    cells = {(name, match_key(value)) for name, value in entry.fields if value}
+    cells = {(name, match_key(value) or value) for name, value in entry.fields if value}
     return cells | {("", entry.key)} if entry.key else cells
 
 
@@ -349,7 +365,7 @@ def differing_cells(
     columns = columns or {}
     names = [name for name, _v in b.fields]
     pairs: list[tuple[str, str, str]] = []
-    if a.key != b.key and a.kind == b.kind == ROW:
+    if a.kind == b.kind == ROW and not _is_same_name(a, b):
         pairs.append(("", a.subject, b.subject))
     if len(set(names)) == len(names) and any(names):
         old = dict(a.fields)
@@ -376,12 +392,43 @@ def differing_cells(
     return tuple(p for p in pairs if not _is_same_value(p[1], p[2]))
 
 
+def _is_same_name(a: Entry, b: Entry) -> bool:
+    """Whether two rows have the same subject: "7.0" is another spelling of "7"."""
+    if a.key == b.key:
+        return True
+    versions = [_VERSION.fullmatch(entry.subject.strip()) for entry in (a, b)]
+    return all(versions) and len({_without_zeros(found[1]) for found in versions if found}) == 1
+
+
+def _without_zeros(version: str) -> tuple[int, ...]:
+    numbers = list(values.version_key(version))
+    while len(numbers) > 1 and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
 def _is_same_value(before: str, after: str) -> bool:
     """Whether two cells hold the same, a date in whatever form."""
     if match_key(before) == match_key(after):
+        are_signs = values.is_sign(before) or values.is_sign(after)
+        return not are_signs or before.strip() == after.strip()
+    if _is_spelling(match_key(before).split(), match_key(after).split()):
         return True
     is_date = values.kind_of(before) == values.kind_of(after) == values.DATE
     return is_date and values.typed_values(before) == values.typed_values(after)
+
+
+def _is_spelling(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether one long word of a text is only spelled in another way: merkelization, merkleization."""
+    if len(before) != len(after):
+        return False
+    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    return len(pairs) == 1 and all(
+        min(len(old), len(new)) >= SPELT_WORD
+        and (old + new).isalpha()
+        and (old[0], sorted(old)) == (new[0], sorted(new))
+        for old, new in pairs
+    )
 
 
 def _take_alike(left: _Left, result: PageDiff) -> None:
@@ -406,12 +453,17 @@ def _take_alike(left: _Left, result: PageDiff) -> None:
     left.new = [entry for entry in left.new if id(entry) not in matched]
 
 
-def _alike(old: Sequence[Entry], new: Sequence[Entry]) -> Iterable[tuple[Entry, Entry]]:
+def _alike(
+    old: Sequence[Entry],
+    new: Sequence[Entry],
+    words_of: Callable[[Entry], str] = lambda entry: entry.match,
+    least: int = ALIKE,
+) -> Iterable[tuple[Entry, Entry]]:
     if not old or not new:
         return
     scores = process.cdist(
-        [e.match for e in old], [e.match for e in new], scorer=fuzz.token_sort_ratio,
-        score_cutoff=ALIKE,
+        list(map(words_of, old)), list(map(words_of, new)), scorer=fuzz.token_sort_ratio,
+        score_cutoff=least,
     )  # fmt: skip
     pairs = sorted(
         (

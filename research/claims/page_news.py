@@ -46,7 +46,7 @@ REPEATED = (
 )
 MOST_HOLDING = 50  # statements with a word that are looked through
 MOST_IN_SECTION = 12  # entries of a section that is new as a whole
-MOST_OF_HEADING = 3  # sentences and items of one heading, the weightiest
+MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # of one heading and kind, the weightiest
 MOST_JOINED = 12  # rows that changed in the same way and are one line
 MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
@@ -64,12 +64,12 @@ _PEOPLE = re.compile(
 )
 _TECHNICAL = re.compile(
     r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?modified|last ?updated|last_reviewed|modified|auto|regex|identifiers|alternate)",
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last_reviewed|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
 _IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)
 _LOUD = re.compile(
-    r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
+    r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|unrecommended|discouraged|obsolete|superseded|withdrawn|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
     re.IGNORECASE,
 )
@@ -156,6 +156,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
         found += _section(root, members, title, known)
     if known.latest:
         found = [_past(one, known.latest) for one in found]
+    found = _without_sections_gone(found, diff)
     found = [one for one in found if one.status != NEW or not known.statements.have(one.sentence)]
     loud = [
         one for one in found if one.weight >= ENOUGH and not smells_of_instructions(one.sentence)
@@ -326,10 +327,17 @@ def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title:
     after = [under % {"heading": now}, *_values_now(typed)]
     before = [under % {"heading": was}, *_values_before(typed)]
     said = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
+    weight = 0.95 if typed or not _is_regrouped(old, new) else 0.3
     return PageChange(
         CHANGED, _line(name, after), new.quote, _line(old.subject or name, before), old.quote,
-        0.95 * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, said),
+        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, said),
     )  # fmt: skip
+
+
+def _is_regrouped(old: Entry, new: Entry) -> bool:
+    """Whether an entry is below the same heading, only at another depth; "deprecated" is a status."""
+    upper, lower = sorted((old.headings, new.headings), key=len)
+    return lower[: len(upper)] == upper and not _LOUD.search(" ".join(lower[len(upper) :]))
 
 
 def _changed(
@@ -421,6 +429,7 @@ def _edited(old: Entry, new: Entry, title: str) -> PageChange:
         other = set(terms(after)) ^ set(terms(before))
         weight = 0.55 if len(other) >= 2 and likeness < SPELLING else 0.3
         weight *= 0.5 if _POINTER.search(after) or _announces(new) else 1.0
+    weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
@@ -442,9 +451,14 @@ def _weight_of(cell: tuple[str, str, str]) -> float:
         return 1.0
     if kinds <= {values.STATUS}:
         return 0.9
-    if values.LIST in kinds:
-        return 0.3
+    if values.LIST in kinds:  # a date with a time is one, too
+        return 1.0 if _are_other_dates(before, after) else 0.3
     return 0.8 if values.changed_kinds(before, after) else 0.5
+
+
+def _are_other_dates(before: str, after: str) -> bool:
+    old, new = values.typed_values(before), values.typed_values(after)
+    return any(kind == values.DATE for kind, _value in (old - new) + (new - old))
 
 
 def share_of(entry: Entry) -> float:
@@ -586,6 +600,32 @@ def _section(
     ]
 
 
+def _without_sections_gone(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
+    """Tell a table or list that is gone as a whole by its first entries and how many there were."""
+    remain = {entry.path for entry in diff.unchanged}
+    remain |= {one.new.path for one in diff.differences if one.new is not None}
+    gone: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
+    for change in found:
+        if change.status == GONE and change.kind in (ROW, ITEM) and change.path not in remain:
+            gone[change.path].append(change)
+    dropped: set[int] = set()
+    last: dict[int, PageChange] = {}
+    for members in gone.values():
+        rest = members[MOST_OF_FRAME:]
+        if rest:
+            dropped |= {id(one) for one in rest}
+            last[id(members[MOST_OF_FRAME - 1])] = _with_more(members[MOST_OF_FRAME - 1], len(rest))
+    return [last.get(id(one), one) for one in found if id(one) not in dropped]
+
+
+def _with_more(change: PageChange, number: int) -> PageChange:
+    more = ngettext("and %(n)d more like it", "and %(n)d more like these", number)
+    more = f" ({more % {'n': number}})"
+    return replace(
+        change, sentence=change.sentence + more, told=change.told + more if change.told else ""
+    )
+
+
 def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
     """Return the depth of a section's heading; "1.14" with only "1.14.0 - 25 June" below is that one."""
     depth = len(root)
@@ -720,17 +760,18 @@ def _as_one_row(members: Sequence[PageChange]) -> PageChange:
 
 def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
     """Keep the weightiest sentences and items of each heading: a rewritten section is one story."""
-    groups: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
+    groups: defaultdict[tuple[str, tuple[str, ...]], list[PageChange]] = defaultdict(list)
     for change in changes:
-        if change.kind in (SENTENCE, ITEM) and not change.is_typed:
-            groups[change.path].append(change)
-    kept = {
+        if change.kind in MOST_OF_HEADING and not change.is_typed:
+            groups[change.kind, change.path].append(change)
+    dropped = {
         id(change)
-        for members in groups.values()
-        for change in sorted(members, key=lambda one: (-one.weight, one.order))[:MOST_OF_HEADING]
+        for (kind, _path), members in groups.items()
+        for change in sorted(members, key=lambda one: (-one.weight, one.order))[
+            MOST_OF_HEADING[kind] :
+        ]
     }
-    loose = (SENTENCE, ITEM)
-    return [c for c in changes if c.kind not in loose or c.is_typed or id(c) in kept]
+    return [change for change in changes if id(change) not in dropped]
 
 
 def _framed(changes: list[PageChange]) -> list[PageChange]:
@@ -743,9 +784,5 @@ def _framed(changes: list[PageChange]) -> list[PageChange]:
         kept += members[:MOST_OF_FRAME]
         rest = members[MOST_OF_FRAME:]
         if rest:
-            last = kept[-1]
-            more = ngettext("and %(n)d more like it", "and %(n)d more like these", len(rest))
-            more = f" ({more % {'n': len(rest)}})"
-            told = last.told + more if last.told else ""
-            kept[-1] = replace(last, sentence=last.sentence + more, told=told)
+            kept[-1] = _with_more(kept[-1], len(rest))
     return kept

@@ -96,6 +96,12 @@ def kind_of(value: str) -> str:
     return TEXT
 
 
+def is_sign(value: str) -> bool:
+    """Whether a value consists of signs alone, such as ✅, 🚫 or +; a dash is an empty cell."""
+    text = value.strip()
+    return bool(text) and text not in "-–—" and not any(map(str.isalnum, text))
+
+
 def typed_values(text: str) -> Counter[tuple[str, str]]:
     """Return the dates, versions, amounts and numbers of a sentence, each with its kind.
 

@@ -7,6 +7,7 @@ there are confirmed, facts whose page no longer holds it are gone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from research.deltas.delta import VERSIONS, Change, Status, source_of
 LEAST_STATEMENTS = 3  # of a page that can have become another one
 KEPT_IN_TRANSLATION = 0.3  # share of statements below which another language is another text
 MOST_NEWS = 40  # of one run from the pages that it read again, the weightiest
+LESS_FOR_MORE = 0.02  # of its weight, for each weightier change under the same heading
 
 
 @dataclass
@@ -198,7 +200,7 @@ def outcome(
         told += [(change, one.page) for change in one.news]
     told = _moved_between_pages(told)
     told = [each for each in told if not _is_struck(each[0], struck)]
-    best = sorted(told, key=lambda each: -each[0].weight)[:MOST_NEWS]
+    best = _spread(told)[:MOST_NEWS]
     result.left_out = len(told) - len(best)
     kept = {id(change) for change, _page in best}
     by_page = _by_page(facts)
@@ -211,6 +213,20 @@ def outcome(
     for one in again:
         _settle_facts(one, by_page.get(page_of(one.page.url), []), result)
     return result
+
+
+def _spread(told: Sequence[tuple[PageChange, Reading]]) -> list[tuple[PageChange, Reading]]:
+    """Return changes by weight; each further one of a page's heading weighs a little less.
+
+    A long table that was removed doesn't leave out everything else.
+    """
+    before: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
+    weighed = []
+    for change, page in sorted(told, key=lambda each: -each[0].weight):
+        place = (page.number, change.status, change.path)
+        weighed.append((change.weight - LESS_FOR_MORE * before[place], (change, page)))
+        before[place] += 1
+    return [each for _weight, each in sorted(weighed, key=lambda pair: -pair[0])]
 
 
 def _by_page(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:

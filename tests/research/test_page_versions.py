@@ -474,3 +474,114 @@ def test_a_fact_that_another_page_contradicts_is_not_called_still_true():
 
     assert "2 facts are still true." in what_was_checked(again, facts)
     assert "1 fact is still true." in what_was_checked(again, facts, [*again.changes[:1], other])
+
+
+def test_a_sign_in_a_cell_is_a_value():
+    table = "# Stops\n\n| Stop | Lift | Open |\n| --- | --- | --- |\n| Port | + | ✅ |\n| Mill | - | ✅ |\n"
+    new = table.replace("| Port | + | ✅ |", "| Port | - | 🚫 |")
+
+    assert said(table, new, "Stops") == [
+        ("changed", "Stops, Port: Lift - (was +); Open 🚫 (was ✅)")
+    ]
+
+
+def test_another_date_among_several_is_told():
+    old = "\n".join(
+        f'- name: Meeting {n}\n  deadline: ["2026-02-1{n} 23:59"]\n  place: Halden'
+        for n in range(4)
+    )
+    moved = old.replace("2026-02-12 23:59", "2026-02-28 23:59")
+    second = old.replace('"2026-02-11 23:59"', '"2026-02-11 23:59", "2026-07-16 23:59"')
+
+    assert "deadline 2026-02-28 23:59 (was 2026-02-12 23:59)" in said(old, moved)[0][1]
+    assert "2026-02-11 23:59, 2026-07-16 23:59" in said(old, second)[0][1]
+
+
+def test_a_list_that_grew_is_told_item_by_item():
+    lines = "# Partners\n\n- Halden Trams: vehicles\n"
+    names = ("Abel", "Berg", "Dahl", "Eide", "Foss", "Lund")
+    more = "".join(f"- {name} & Sons: cleaning of trams\n" for name in names)
+
+    assert len(said(lines, lines + more, "Partners")) == 6
+
+
+def test_days_on_which_a_page_was_checked_are_no_news():
+    old = "---\ntitle: Fares\nlastmod: 2025-06-12\nlast_value_still_valid_on: 2025-06-12\nprice: 3 €\n---\n\nHello.\n"
+
+    assert said(old, old.replace("2025-06-12", "2026-01-07"), "Fares") == []
+
+
+def test_a_version_written_with_another_zero_is_the_same_row():
+    old = "# Trams\n\n| Release | Seats | Doors |\n| --- | --- | --- |\n| 7 | 60 | 4 |\n| 8 | 80 | 6 |\n"
+
+    assert said(old, old.replace("| 7 |", "| 7.0 |"), "Trams") == []
+    assert said(old, old.replace("| 7 |", "| 7.1 |"), "Trams") != []
+
+
+def test_many_rows_that_went_leave_room_for_the_rest():
+    names = [f"{a}{b}ville" for a in "BDFGHKLMNP" for b in ("a", "e", "i", "o", "u", "ai", "ou")]
+    rows = "".join(f"| {name} | {name[::-1]} | yes |\n" for name in names)
+    table = "\n## Stops\n\n| Stop | Street | Shelter |\n| --- | --- | --- |\n| Oslo | Port | no |\n"
+    items = "".join(f"- Tram T{n}: runs to the harbour\n" for n in range(20))
+    old = f"# Trams\n\n## News\n\n{items}"
+
+    found = rereading.outcome(
+        [page(f"{old}- Cable car to the hill\n{table}", old + table + rows)], []
+    )
+
+    assert found.left_out > 0
+    assert any("Cable car" in change.sentence for change in found.changes)
+
+
+def test_a_colon_in_a_link_parts_a_name_from_its_text():
+    assert blocks.key_and_value("[T15: Harbour line](t15.md)") == ("T15", "Harbour line")
+    assert blocks.key_and_value("~~[T15: Harbour line](t15.md) --- closed~~") == (
+        "T15",
+        "Harbour line --- closed",
+    )
+
+
+def test_a_new_subheading_moves_nothing_unless_it_is_a_status():
+    old = "# Lines\n\n## Trams\n\n- T1: Harbour\n- T2: Hill\n- T3: Mill\n"
+
+    assert said(old, old.replace("- T2", "### By the river\n\n- T2"), "Lines") == []
+    assert len(said(old, old.replace("- T2", "### Deprecated\n\n- T2"), "Lines")) == 2
+
+
+def test_a_table_that_went_is_told_by_its_first_rows():
+    rows = "".join(f"| {a}{b}ville | yes |\n" for a in "BDFGH" for b in ("a", "e", "i", "o"))
+    table = f"\n## Shelters\n\n| Stop | Shelter |\n| --- | --- |\n{rows}"
+
+    told = said(TABLE + table, TABLE)
+
+    assert len(told) == page_news.MOST_OF_FRAME
+    assert told[-1][1].endswith("(and 12 more like these)")
+
+
+def test_a_row_whose_name_was_reworded_is_changed_not_gone_and_new():
+    old = "# Plan\n\n| Event | Who | Day |\n| --- | --- | --- |\n| Begin meetings (Monday and Friday) | Ada | 2026-03-23 |\n| Freeze | Bea | 2026-04-01 |\n"
+    row = "| Begin meetings (Mon / Friday) | All | 2026-03-30 |"
+    new = old.replace("| Begin meetings (Monday and Friday) | Ada | 2026-03-23 |", row)
+
+    assert [status for status, _told in said(old, new, "Plan")] == ["changed"]
+
+
+def test_two_letters_of_a_name_in_another_order_are_a_misspelling():
+    old = "# Lines\n\n- T1: Harbour terimnal\n"
+
+    assert said(old, old.replace("terimnal", "terminal"), "Lines") == []
+
+
+def test_five_sentences_of_one_section_of_a_law_are_told():
+    old = "# Law\n\n## § 1 Trams\n\nTrams run daily.\n"
+    added = (
+        "Passengers must buy a ticket before they enter.",
+        "Children below six years travel with their parents.",
+        "The council sets the fares of the next season.",
+        "Dogs may enter through the rear door only.",
+        "Bicycles stay at the stop during rush hour.",
+    )
+
+    told = " ".join(text for _status, text in said(old, old + "\n" + "\n\n".join(added), "Law"))
+
+    assert all(sentence in told for sentence in added)
