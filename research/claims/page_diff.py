@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 from rapidfuzz import fuzz, process
 
@@ -210,8 +211,14 @@ def version_of(headings: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
-    """Return the versions that headings name; a page with FEW_VERSIONS of them is a changelog."""
-    return {version_of(headings) for headings in {entry.headings for entry in entries}} - {()}
+    """Return the versions that headings name; a page with FEW_VERSIONS of them is a changelog.
+
+    Numbers that rise down the page are those of sections, as in a law or a policy: none is a version.
+    """
+    named = dict.fromkeys(version_of(entry.headings) for entry in entries)
+    versions = [version for version in named if version]
+    rising = sum(before < after for before, after in pairwise(versions))
+    return set() if rising > len(versions) / 2 else set(versions)
 
 
 def _is_same_heading(before: str, after: str) -> bool:

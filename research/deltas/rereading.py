@@ -8,7 +8,7 @@ there are confirmed, facts whose page no longer holds it are gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
@@ -321,7 +321,12 @@ def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> N
         quote = quote or _quote_of_same_record(fact, one)
         if quote:
             change = Change(Status.CONFIRMED, fact.text, [one.page.number], quote)
-        elif one.diff.is_replaced or not fact.quote or _may_be_cut_off(fact, one):
+        elif (
+            one.diff.is_replaced
+            or not fact.quote
+            or _may_be_cut_off(fact, one)
+            or not _is_removed(fact, one)
+        ):
             change = Change(Status.GONE_QUIET, fact.text)
         else:
             change = Change(Status.GONE, fact.text, [one.page.number])
@@ -345,11 +350,22 @@ def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:
     return not any(quote in fold(entry.quote) for entry in removed)
 
 
-def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
-    """Return the present words of the record that a fact says, if it was only written differently.
+def _is_removed(fact: KnownFact, one: Reread) -> bool:
+    """Whether a statement that a fact quotes was removed, and not reworded, moved or joined with another.
 
-    Its columns may have moved, and a date may have another form; a field that is gone is a difference.
+    A record was removed with a column of its table, too.
     """
+    quote = fold(fact.quote)
+    removed = (
+        fold(d.old.quote) for d in one.diff.differences if d.old is not None and d.new is None
+    )
+    if any(quote in words or words in quote for words in removed if words):
+        return True
+    return any(not _has_all(before, after, one) for before, after in _same_records(fact, one))
+
+
+def _same_records(fact: KnownFact, one: Reread) -> Iterator[tuple[Entry, Entry]]:
+    """Yield the records that a fact says, in the last version and in this one."""
     quote, said = fold(fact.quote), match_key(fact.text)
     was = [
         entry
@@ -360,12 +376,26 @@ def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
     ]
     for before in was:
         for after in one.new:
-            if (after.kind, after.path, after.key) != (before.kind, before.path, before.key):
-                continue
-            columns = one.diff.columns
-            names = {columns.get(name, name) for name, _value in after.fields}
-            has_all = all(name in names for name, value in before.fields if value)
-            more = names - {name for name, _value in before.fields}
-            if has_all and not page_diff.differing_cells(before, after, columns, more):
-                return after.quote
+            if (after.kind, after.path, after.key) == (before.kind, before.path, before.key):
+                yield before, after
+
+
+def _has_all(before: Entry, after: Entry, one: Reread) -> bool:
+    names = {one.diff.columns.get(name, name) for name, _value in after.fields}
+    return all(name in names for name, value in before.fields if value)
+
+
+def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
+    """Return the present words of the record that a fact says, if it was only written differently.
+
+    Its columns may have moved, and a date may have another form; a field that is gone is a difference.
+    """
+    for before, after in _same_records(fact, one):
+        columns = one.diff.columns
+        names = {columns.get(name, name) for name, _value in after.fields}
+        more = names - {name for name, _value in before.fields}
+        if _has_all(before, after, one) and not page_diff.differing_cells(
+            before, after, columns, more
+        ):
+            return after.quote
     return ""

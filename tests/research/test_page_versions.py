@@ -585,3 +585,26 @@ def test_five_sentences_of_one_section_of_a_law_are_told():
     told = " ".join(text for _status, text in said(old, old + "\n" + "\n\n".join(added), "Law"))
 
     assert all(sentence in told for sentence in added)
+
+
+def test_numbered_sections_are_not_the_versions_of_a_changelog():
+    old = "# Policy\n\n" + "".join(
+        f"## {n}.1 Section {n}\n\nOperators keep the records of part {n} for seven years.\n\n"
+        for n in range(1, 6)
+    )
+    new = old.replace("part 2 for seven", "part 2 for nine")
+
+    assert said(old, new, "Policy") == [
+        ("changed", "Operators keep the records of part 2 for nine years.")
+    ]
+
+
+def test_a_fact_whose_sentence_was_reworded_without_news_is_not_gone():
+    sentence = "The harbour line is run by the town, and it is open on every day of the year."
+    old = TABLE.replace(HARBOUR, sentence)
+    known = fact(sentence, sentence)
+
+    new = old.replace("and it is", "and is")
+    found = rereading.outcome([page(new, old)], [known])
+
+    assert [(c.status, c.previous_id) for c in found.changes] == [("gone quiet", "1")]
