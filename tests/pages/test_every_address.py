@@ -68,7 +68,7 @@ MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
     "memory:review": MOST + 5,  # the previews of the proposals on the page
-    "memory:record-purge": MOST + 6,  # what keeps the record's words, in each kind of place
+    "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
     "research:home": MOST
     + 3,  # the first look after a report came: its news are counted, then kept
 }
