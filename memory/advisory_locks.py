@@ -77,7 +77,11 @@ def _execute(sql: str, lock: LockId, key: Key) -> bool:
 
 
 def second_number(key: Key) -> int:
-    """Return the second number of a lock.  Two keys that share one only wait for each other."""
+    """Return the second number of a lock.
+
+    Two keys can share one (31 bits): then they wait for each other, and of two requests with an
+    Idempotency-Key at the same moment one is asked to retry.
+    """
     if isinstance(key, str):
         return zlib.crc32(key.encode()) & 0x7FFF_FFFF
     return int(key) & 0x7FFF_FFFF

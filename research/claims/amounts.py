@@ -1,7 +1,7 @@
 """The amounts in a sentence: a value in one unit, however it is written.
 
 "25,000 tonnes", "25 kilotonnes" and "twenty-five thousand tonnes" are one amount; so are "€210m"
-and "210 million euros".  Dates are taken out before (`moments.py`), or a day would be a count.
+and "210 million euros".  Remove dates first (`values.without_dates`), or a day would be a count.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ _LARGEST_SHARE = 20
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A value and the kind of its unit, or the word after it where that is no unit."""
+    """A value and the kind of its unit, or the word after it if that isn't a unit."""
 
     value: float
     unit: str

@@ -327,7 +327,7 @@ def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
         reader.items.pop()
     under = [*filter(None, [reader.lead]), *(name for _indent, name in reader.items)]
     quote = one_line(" ".join(whole))
-    # The marker of the list is no part of a quote.
+    # The list marker isn't part of a quote.
     quote = quote[quote.index(found.group(2)[:1]) :] if found.group(2)[:1] in quote else quote
     _add_item(reader, text, quote, under)
     name = plain_words(text).rstrip(":")

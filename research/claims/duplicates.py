@@ -17,7 +17,7 @@ SHINGLE = 5
 WIDE_SHINGLE = 8
 # At least this share of the smaller page's runs stands in the other one.
 ALIKE = 0.6
-# A short notice inside a long article is no copy of it.
+# A short notice inside a long article isn't a copy of it.
 SMALLEST_SHARE = 0.5
 FEWEST_SHINGLES = 8
 LONGEST = 60_000
@@ -77,7 +77,7 @@ def _original(
             shared[number] += 1
     for number, count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
         small, large = sorted((len(marks), len(kept[number])))
-        # "Announcing 1.97.1" is no copy of "Announcing 1.96.1": release posts are templates.
+        # "Announcing 1.97.1" isn't a copy of "Announcing 1.96.1": release posts are templates.
         if titles[page] and titles[number] and titles[page] != titles[number]:
             continue
         if count >= ALIKE * small and small >= SMALLEST_SHARE * large:

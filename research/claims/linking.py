@@ -4,7 +4,7 @@ A sentence confirms, changes or contradicts a fact, or is new, or isn't news at 
 the same words are judged by the rules of `matching.py`.  In other words, a small logistic model over
 readable features (shared rare words, names, numbers, meaning) says how likely a sentence speaks of a
 fact.  Its weights are in `linking_weights.json`, written by `python -m benchmarks.delta_fit`.  How the two
-relate is decided by values and explicit words alone; in doubt a sentence is new.
+relate depends only on values and explicit words. In doubt a sentence is new.
 """
 
 from __future__ import annotations
@@ -200,17 +200,17 @@ class Comparison:
         return Verdict(status, other, share)
 
     def repeats(self, number: int, other: int) -> bool:
-        """Whether a found sentence that speaks of the same fact as another one tells no other values."""
+        """Whether a found sentence about the same fact as another one has no other values."""
         new, old = self._read[self.known + number], self._read[self.known + other]
         pairs = [(a, b) for a in new.amounts for b in old.amounts if same_kind(a, b)]
         return not pairs or any(is_same(a, b) or is_rounded(a, b) for a, b in pairs)
 
     def tells_other_value(self, number: int, fact: int) -> bool:
-        """Whether a found sentence tells an amount of the fact's kind, and not the fact's."""
+        """Whether a found sentence has an amount of the same kind as the fact's, and another value."""
         return bool(_by_amounts(self._read[self.known + number], self._read[fact])["other_value"])
 
     def relation_features(self, place: int, fact: int, features: Features) -> Features:
-        """Return what tells whether a sentence that speaks of a fact says the same."""
+        """Return the features that show whether a sentence about a fact says the same."""
         new, old = self._read[place], self._read[fact]
         denied = ("negation" in dict(one.stated.states) for one in (new, old))
         found = {
@@ -243,7 +243,7 @@ class Comparison:
         return "changed" if is_one else "new"
 
     def _has_come_about(self, place: int, fact: int) -> bool:
-        """Whether a sentence tells that what a fact expects of the same thing has happened."""
+        """Whether a sentence says that what a fact expects has happened."""
         new, old = self._read[place], self._read[fact]
         is_one = new.codes & old.codes or (
             new.stated.names & old.stated.names and not (new.codes and old.codes)
@@ -316,7 +316,7 @@ class Comparison:
         return sum(self._weight(word) for word in whole if word in part) / total if total else 0.0
 
     def signs(self, number: int) -> Features:
-        """Return what tells a notice, a question or an opinion from a statement."""
+        """Return the features that separate a notice, a question or an opinion from a statement."""
         place = self.known + number
         sentence = self._read[place]
         text, folded = sentence.stated.text, sentence.folded

@@ -29,7 +29,7 @@ SAME = 85  # token_set_ratio (or ratio, between wide characters) of one statemen
 FRAME = 0.6
 INNER_FRAME = 0.8
 OTHER_HEAD = 0.75
-SHARED = 0.2  # share of the shorter sentence's words without which another is no change of it
+SHARED = 0.2  # share of the shorter sentence's words below which another isn't a change of it
 SHARED_BY_STATES = 0.3  # the same, where only states differ
 LONG_RUN = 5  # characters before a number that name one quantity, in text without spaces
 
@@ -106,7 +106,7 @@ def _ratio(new: Stated, old: Stated) -> float:
     return ratio if short >= 0.5 * long else min(ratio, SAME - 1)
 
 
-# A sentence that is silent about these says the contrary: planned or not, over or not, not.
+# A sentence without these words says the opposite: planned or not, over or not, negated or not.
 _TELLING = (("stage", "planned"), ("stage", "dropped"), ("life", "ended"), ("negation", "no"))
 
 
@@ -162,7 +162,7 @@ def _frames(new: Stated, old: Stated, rarity: dict[str, float]) -> tuple[float, 
     def weight(terms: set[str]) -> float:
         return sum(rarity.get(term, 1.0) for term in terms)
 
-    # A state told of on one side only is no word that the other side lacks.
+    # A state that only one side mentions doesn't count as a missing word.
     marks = {term for term in set(new.frame) ^ set(old.frame) if term.startswith("§")}
     ours, theirs = set(new.frame) - marks, set(old.frame) - marks
     shared, left, right = weight(ours & theirs), weight(ours), weight(theirs)
@@ -177,7 +177,7 @@ def _numbers_agree(new: Stated, old: Stated) -> bool:
         return True
     if new.numbers < old.numbers:
         return True
-    # A figure more is no change if what was known had one already.
+    # Another figure isn't a change if the known sentence already had one.
     return old.numbers < new.numbers and len(old.numbers - old.subject) > 0
 
 

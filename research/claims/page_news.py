@@ -73,7 +73,7 @@ _LOUD = re.compile(
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
     re.IGNORECASE,
 )
-# The headings of a changelog below which nobody looks for news.
+# Headings of a changelog that hold little news.
 _QUIET = re.compile(
     r"^\W*(?:docs?|documentation|chores?|internals?|housekeeping|refactor\w*|tests?|testing|ci|build|dependenc\w+"
     r"|dokumentation|abhängigkeiten|dépendances|文档|杂项)\b|\bdependenc(?:y|ies)\b",
@@ -700,7 +700,7 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
 
 
 def _leans(change: PageChange) -> bool:
-    """Whether a sentence alone says nothing: it points at the one before, which isn't new."""
+    """Whether a sentence means nothing by itself: it refers to the one before, which isn't new."""
     return (
         change.kind == SENTENCE and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
     )

@@ -308,7 +308,7 @@ def _is_statement(entry: Entry, text: str) -> bool:
 
 def _is_noise(candidate: _Candidate) -> bool:
     if candidate.entry.kind == SENTENCE:
-        # What the heading speaks of is no boilerplate: a leak of cookies, a change of the terms.
+        # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
         return not candidate.is_of_heading and is_chatter(candidate.entry.text)
     return candidate.text.startswith(("http", "!["))
 

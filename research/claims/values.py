@@ -83,7 +83,7 @@ def kind_of(value: str) -> str:
         return LINK
     rest = text
     found: list[str] = []
-    # Every value has a digit, and a long text is no value.
+    # Every value has a digit, and a long text isn't a value.
     if _DIGIT.search(text) and len(text) <= LONGEST:
         for kind, pattern in _ORDER:
             rest, count = pattern.subn(" ", rest)
@@ -188,6 +188,6 @@ def version_key(text: str) -> tuple[int, ...]:
 
 
 def _canonical(value: str) -> str:
-    # A comma or apostrophe between thousands is no part of a number.
+    # A comma or apostrophe between thousands isn't part of a number.
     plain = re.sub(r"(?<=\d)[,'](?=\d{3}(?!\d))", "", value.casefold())
     return " ".join(plain.split()).strip(" .")
