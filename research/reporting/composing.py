@@ -180,9 +180,9 @@ def nothing_found(work: RunContext, read: int) -> str:
 def what_was_checked(
     again: Outcome, standing: Sequence[KnownFact], changes: Iterable[Change] = ()
 ) -> str:
-    """Say which known pages were read again, and how many facts are still true.
+    """Say which known pages were read again, and how many facts are still on their pages.
 
-    A fact is called still true only if its page was read in this run and still holds its quote,
+    A fact counts only if its page was read in this run and still holds its quote,
     and none of the `changes` that another page brings says otherwise.
     """
     said = []
@@ -192,7 +192,11 @@ def what_was_checked(
     own = [c for c in again.changes if c.status == Status.CONFIRMED]
     if confirmed := sum(change.previous_id not in disputed for change in own):
         said.append(
-            ngettext("%(n)d fact is still true.", "%(n)d facts are still true.", confirmed)
+            ngettext(
+                "%(n)d fact is still on its page.",
+                "%(n)d facts are still on their pages.",
+                confirmed,
+            )
             % {"n": confirmed}
         )
     looked_at = {c.previous_id for c in again.changes if c.status != Status.GONE_QUIET}

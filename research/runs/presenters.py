@@ -187,7 +187,8 @@ def _became(hit: Hit, *, is_over: bool) -> str:
     if hit.state == Hit.State.BLOCKED:
         return _("left out: %(why)s") % {"why": hit.reason or _("blocked")}
     if hit.state == Hit.State.KNOWN:
-        return _("known, not read again")
+        is_read = hit.reading == Hit.Reading.READ
+        return _("known, read again") if is_read else _("known, not read again")
     if hit.reading == Hit.Reading.READ:
         return _("read; %(why)s") % {"why": hit.reason} if _warns(hit) else _("read")
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:

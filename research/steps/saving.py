@@ -176,7 +176,7 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
-    """Return what the topic's facts are to be: new findings, then what goes on standing.
+    """Return the topic's facts from now on: changed ones with those they dispute, new ones, then the rest.
 
     None for a run that found nothing new: facts and summary stay as they are.
     """
@@ -202,14 +202,18 @@ def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
     # What no source supports replaces nothing.
     withheld = {change.previous_id for change in written.changes if change.is_unsupported}
     standing = set(written.write["standing"]) | withheld
-    # Of what does not go together both stay: such a fact is the last that makes room for others.
+    # If a person has to decide between two facts, both stay: what is only new makes room for them.
     disputed = {c.previous_id for c in listed if c.previous_id and not c.replaces}
-    staying = [
-        FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id)
-        for f in sorted(memory.facts, key=lambda f: (f.id not in disputed, f.id not in confirmed))
-        if f.id in standing
-    ]
-    return [*fresh, *staying]
+    both = [f for f in memory.facts if f.id in standing and f.id in disputed]
+    rest = [f for f in memory.facts if f.id in standing and f.id not in disputed]
+    rest.sort(key=lambda f: f.id not in confirmed)
+    changed = [fact for fact, change in zip(fresh, listed, strict=True) if change.previous_id]
+    new = [fact for fact, change in zip(fresh, listed, strict=True) if not change.previous_id]
+    kept, staying = (
+        [FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id) for f in facts]
+        for facts in (both, rest)
+    )
+    return [*changed, *kept, *new, *staying]
 
 
 def _with_support(facts: list[FoundFact] | None, written: _Written) -> list[FoundFact] | None:

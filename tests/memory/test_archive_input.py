@@ -367,6 +367,9 @@ def held_by_another(row: Archive) -> Iterator[None]:
             key = second_number(row.pk)
             cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LockId.ARCHIVE_JOB, key])
         yield
+        # Postgres notices a closed connection a moment later.
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LockId.ARCHIVE_JOB, key])
     finally:
         other.close()
 

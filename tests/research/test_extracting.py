@@ -237,5 +237,5 @@ def test_that_nothing_is_new_is_no_finding(topic: Topic, providers: Providers, r
     last = run_of(topic)
     followed(last)
 
-    assert "facts are still true" in last.report.summary
+    assert "facts are still on their pages" in last.report.summary
     assert set(contents(last)) == known

@@ -472,8 +472,10 @@ def test_a_fact_that_another_page_contradicts_is_not_called_still_true():
     )
     other = Change(Status.CONTRADICTED, "Line T3 was closed.", [2], previous_id="2")
 
-    assert "2 facts are still true." in what_was_checked(again, facts)
-    assert "1 fact is still true." in what_was_checked(again, facts, [*again.changes[:1], other])
+    assert "2 facts are still on their pages." in what_was_checked(again, facts)
+    assert "1 fact is still on its page." in what_was_checked(
+        again, facts, [*again.changes[:1], other]
+    )
 
 
 def test_a_sign_in_a_cell_is_a_value():

@@ -28,7 +28,6 @@ CHANGED = {
     3: {
         f"{ROW}18: Status Available; Forced upgrade 2030-12-03": f"{ROW}18: Status Preview",
         f"{ROW}14: Status Available; Forced upgrade 2026-12-01": f"{ROW}14: Status Available; Forced upgrade 2027-01-19",
-        "PostgreSQL 18 was released as a final version": "The PostgreSQL project published the first beta of PostgreSQL 18",
         "The latest minor releases of PostgreSQL are 18.1": "The latest minor releases of PostgreSQL are 17.6",
     },
 }  # fmt: skip
