@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import snowballstemmer
+import Stemmer
 import structlog
 from django.utils.translation import gettext as _
 
@@ -266,7 +266,7 @@ def _is_time(word: str) -> bool:
 @lru_cache(maxsize=256)
 def _stems(text: str) -> frozenset[str]:
     # A stemmer of our own each time: they keep state, and queries run in parallel.
-    stemmer = snowballstemmer.stemmer("english")
+    stemmer = Stemmer.Stemmer("english")
     return frozenset(stemmer.stemWords(WORD.findall(text.lower())))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import snowballstemmer
+import Stemmer
 
 from memory.texts.normal_form import normal_form
 
@@ -367,7 +367,7 @@ def _stem(word: str, language: str) -> str:
     with _stemming:
         stemmer = _stemmers.get(language)
         if stemmer is None:
-            stemmer = _stemmers[language] = snowballstemmer.stemmer(STEMMED[language])
+            stemmer = _stemmers[language] = Stemmer.Stemmer(STEMMED[language])
         return str(stemmer.stemWord(word))
 
 

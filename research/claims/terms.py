@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
-import snowballstemmer
+import Stemmer
 
 from memory.texts.normal_form import normal_form
 
@@ -42,7 +42,7 @@ STOP_WORDS = frozenset(_LATIN_STOP.split())
 # Characters that join words in Chinese and Japanese and say nothing by themselves.
 _WIDE_STOP = frozenset("的了在是和与及或为于之而且并也都就还将已被把其这那个一")
 _guard = threading.Lock()
-_stemmers = {code: snowballstemmer.stemmer(name) for code, name in _STEMMERS.items()}
+_stemmers = {code: Stemmer.Stemmer(name) for code, name in _STEMMERS.items()}
 
 
 @lru_cache(maxsize=100_000)
