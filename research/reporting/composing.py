@@ -200,14 +200,15 @@ def what_was_checked(
             % {"n": confirmed}
         )
     looked_at = {c.previous_id for c in again.changes if c.status != Status.GONE_QUIET}
-    if unchecked := sum(bool(fact.url) and fact.id not in looked_at for fact in standing):
+    if unchecked := [fact for fact in standing if fact.url and fact.id not in looked_at]:
+        sites = dict.fromkeys(_reading(0, fact).domain or fact.title for fact in unchecked)
         said.append(
             ngettext(
-                "%(n)d fact wasn’t checked, because its page wasn’t read or compared.",
-                "%(n)d facts weren’t checked, because their pages weren’t read or compared.",
-                unchecked,
+                "%(n)d fact wasn’t checked, because its page wasn’t read or compared (%(sites)s).",
+                "%(n)d facts weren’t checked, because their pages weren’t read or compared (%(sites)s).",
+                len(unchecked),
             )
-            % {"n": unchecked}
+            % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MOST_SITES])}
         )
     return " ".join(said) or _("No known page was read again.")
 
@@ -328,6 +329,7 @@ def _rest(values: dict[str, int | str], work: RunContext) -> str:
 
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
+MOST_SITES = 5  # that a sentence names
 TIMELINE = 300  # retired facts that a finding is held against
 
 

@@ -47,8 +47,10 @@ def links(work: RunContext) -> list[str]:
         topic=work.topic, times_cited__gt=0, last_run__gt=memory.run_count - LATELY
     ).order_by("-last_run", "-times_cited", "pk")
     found += [link for link in cited.values_list("link", flat=True)[:MOST] if _may_open(link)]
-    unique = {page_of(link): link for link in reversed(found)}
-    return _as_they_are_now(work, list(reversed(unique.values())))[:MOST]
+    unique: dict[str, str] = {}
+    for link in found:
+        unique.setdefault(page_of(link), link)
+    return _as_they_are_now(work, list(unique.values()))[:MOST]
 
 
 def _may_open(link: str) -> bool:

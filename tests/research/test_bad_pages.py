@@ -271,7 +271,10 @@ def test_what_stands_in_for_a_page_changes_no_fact(site: Site, now: str, status:
 
     assert (site.items(), site.items("confirmed"), site.facts) == ([], [], facts)
     assert said in site.report
-    assert "6 facts weren’t checked, because their pages weren’t read or compared." in site.report
+    assert (
+        "6 facts weren’t checked, because their pages weren’t read or compared (localhost)."
+        in site.report
+    )
     assert "still on its page" not in site.report
 
     # It is compared with what the page said before.

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from memory.models import Topic
+from memory.models import Source, Topic
+from memory.topics.memory import KnownFact
 from research.models import DeltaItem, Run
 from research.running import starting
+from research.search import known_pages
+from tests.research import factories
 
 # Searches and reading run in threads, which see what is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,3 +69,23 @@ def test_its_fourth_run_has_nothing_new(alice: Any, run_of: RunOf):
 
     assert run.report.is_quiet
     assert {item.status for item in run.delta_items.all()} <= {"confirmed", "gone quiet"}
+
+
+def test_the_pages_of_facts_are_read_again_before_all_others(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """They were cited earliest, so the list of sources names them last."""
+    topic = factories.make_topic(alice)
+    urls = [f"https://news.example/{number}" for number in range(known_pages.MOST + 10)]
+    for number, url in enumerate(urls):
+        Source.objects.create(
+            topic=topic, url=url, link=url, title=url, times_cited=1, first_run=1, last_run=number
+        )
+    facts = [KnownFact(str(number), f"Fact {number}.", url) for number, url in enumerate(urls[:3])]
+    memory = SimpleNamespace(facts=facts, run_count=0)
+    monkeypatch.setattr(known_pages.inputs, "known", lambda work: memory)
+
+    found = known_pages.links(SimpleNamespace(topic=topic))  # type: ignore[arg-type]
+
+    assert found[:3] == urls[:3]
+    assert len(found) == len(set(found)) == known_pages.MOST
