@@ -9,6 +9,7 @@ A quiet report names only what was read or searched (R42): hits that were not re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,18 +25,20 @@ from beacon_site.providers import sample
 from memory import origins
 from memory.models import Source, TopicFact
 from memory.texts.canonical import domain_of
-from memory.texts.text import ended, match_key, shorten, without_citations
+from memory.texts.text import ended, match_key, plain, shorten, without_citations
 from memory.topics.memory import KnownFact, TopicMemory
 from research.claims.matching import match
 from research.claims.selection import Reading
 from research.deltas import delta, told
 from research.deltas.delta import Change, SecondOpinion, Statement, Status
 from research.deltas.rereading import Outcome
-from research.models import DeltaItem, Hit, Schedule
+from research.models import DeltaItem, Hit, Report, Schedule
 from research.reporting import report_text, styles
 from research.working.context import RunContext
 
 # --- sources of known facts --------------------------------------------------------------------
+
+_CITATION = re.compile(r"\s*(?:\[\d{1,3}\])+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +333,7 @@ def _rest(values: dict[str, int | str], work: RunContext) -> str:
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
 MOST_SITES = 5  # that a sentence names
+REPORTS = 10  # whose sentences aren't told as new again
 TIMELINE = 300  # retired facts that a finding is held against
 
 
@@ -379,8 +383,9 @@ def compose(
         embed=told.local_vectors() if facts else None,
         second=second,
     )
-    # What goes into the body as further context is no item of the delta, but may confirm a fact.
-    beside = {match_key(statement.sentence) for statement in [*draft.more, *background]}
+    reported = _reported_before(work) if memory else frozenset()
+    # What goes into the body as further context isn't an item of the delta, but can confirm a fact.
+    beside = {match_key(statement.sentence) for statement in [*draft.more, *background]} | reported
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
     changes = delta.in_order(_joined(again.changes, changes))
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
@@ -391,6 +396,8 @@ def compose(
             change.citations = known.numbers_of(change.previous_id)
     checked = [what_was_checked(again, standing, changes)] if memory and not is_quiet else []
     if draft.is_extractive:
+        draft.findings = _not_reported(draft.findings, reported, changes)
+        draft.more = _not_reported(draft.more, reported, changes)
         _lay_out(work, memory, pages, draft, changes, standing, known, background, again, checked)
     else:
         draft.body = styles.framed(work, draft.body, checked)
@@ -407,6 +414,22 @@ def compose(
         )
     quiet_text = nothing_new(work, memory, pages, again) if is_quiet else ""
     return _numbered(work, memory, pages, draft, changes, standing, known, quiet_text)
+
+
+def _reported_before(work: RunContext) -> frozenset[str]:
+    """Return the keys of the cited sentences of the last reports, which aren't news if another page copies them."""
+    reports = Report.objects.filter(run__topic=work.topic, trashed_at=None).exclude(run=work.run)
+    bodies = reports.order_by("-created")[:REPORTS].values_list("body", flat=True)
+    cited = (part for body in bodies for part in _CITATION.split(body)[:-1])
+    return frozenset(match_key(plain(part.rpartition("\n")[2])) for part in cited)
+
+
+def _not_reported(
+    found: Iterable[Statement], reported: Collection[str], changes: Iterable[Change]
+) -> list[Statement]:
+    listed = {match_key(change.sentence) for change in changes if change.is_listed}
+    keys = ((match_key(statement.sentence), statement) for statement in found)
+    return [statement for key, statement in keys if key not in reported or key in listed]
 
 
 def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
