@@ -590,9 +590,15 @@ def _section(
     )  # fmt: skip
     best = sorted(changes, key=lambda one: (-one.weight, one.order))[:MOST_IN_SECTION]
     kept = [one for one in best if one.key != first.match or lead == number]
+    if head.is_typed and lead == number and all(one.kind == ITEM for one in kept):
+        # The entries of a version name it, and then it needs no line for itself.
+        kept = [replace(one, sentence=shorten(f"{name}: {one.sentence}", LONGEST)) for one in kept]
+        heads = []
+    else:
+        heads = [head]
     # A list that is new as a whole isn't cut to a few of its items, as one that grew is.
     return [
-        head,
+        *heads,
         *(
             replace(one, weight=min(one.weight, 0.8), kind=ROW if one.kind == ITEM else one.kind)
             for one in kept
