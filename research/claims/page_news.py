@@ -592,7 +592,11 @@ def _section(
     kept = [one for one in best if one.key != first.match or lead == number]
     if head.is_typed and lead == number and all(one.kind == ITEM for one in kept):
         # The entries of a version name it, and then it needs no line for itself.
-        kept = [replace(one, sentence=shorten(f"{name}: {one.sentence}", LONGEST)) for one in kept]
+        said = (one.sentence.removeprefix(f"{heading}, ") for one in kept)
+        kept = [
+            replace(one, sentence=shorten(f"{name}: {text}", LONGEST))
+            for one, text in zip(kept, said, strict=True)
+        ]
         heads = []
     else:
         heads = [head]
