@@ -45,7 +45,8 @@ __all__ = [
     "lines_of", "put_back", "reject", "verdict", "wait_again", "waiting",
 ]  # fmt: skip
 
-MOST_WAITING = 1_000  # of one owner: an agent that never stops must not bury its owner
+MOST_WAITING = 1_000  # of one owner
+MOST_WAITING_OF_ONE = 400  # of one agent, so that it can't take the room of all others
 MOST_BYTES = 1_048_576  # of one proposal: twice the largest file, and what stands round it
 LONGEST_REASON = 2_000
 # What each kind of write makes or changes.
@@ -185,21 +186,27 @@ def hold(
         ).first()  # fmt: skip
         if same is not None:
             return same  # type: ignore[no-any-return]
-        _check_room(owner)
+        _check_room(owner, proposal.actor)
         proposal.save(force_insert=True)
         Activity.log(owner, by, "held", subject=proposal, label=proposal.label, why=held)
     return proposal
 
 
-def _check_room(owner: User) -> None:
-    have = waiting(owner).count()
+def _check_room(owner: User, actor: str) -> None:
+    every = waiting(owner)
+    have, own = every.count(), every.filter(actor=actor).count()
     if have >= MOST_WAITING:
-        told = {"have": f"{have:,}", "most": f"{MOST_WAITING:,}"}
         problem = _(
-            "%(have)s proposals wait for a person already, and at most %(most)s may. Nothing was "
-            "kept: ask the owner to look at the Review page first."
+            "%(have)s proposals are already waiting, and the limit is %(most)s. Nothing was saved. "
+            "Ask the owner to open the Review page."
         )
-        raise LimitReached(problem % told)
+        raise LimitReached(problem % {"have": f"{have:,}", "most": f"{MOST_WAITING:,}"})
+    if own >= MOST_WAITING_OF_ONE:
+        problem = _(
+            "%(have)s proposals of this agent are already waiting, and the limit is %(most)s. "
+            "Nothing was saved. Ask the owner to open the Review page."
+        )
+        raise LimitReached(problem % {"have": f"{own:,}", "most": f"{MOST_WAITING_OF_ONE:,}"})
 
 
 def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:

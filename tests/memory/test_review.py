@@ -168,8 +168,19 @@ def test_an_agent_cannot_bury_its_owner(alice: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(review, "MOST_WAITING", 2)
     proposed_note(alice, "one")
     proposed_note(alice, "two")
-    with pytest.raises(LimitReached, match="2 proposals wait"):
+    with pytest.raises(LimitReached, match="2 proposals are already waiting"):
         proposed_note(alice, "three")
+
+
+def test_an_agent_cannot_take_the_room_of_another(alice: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(review, "MOST_WAITING_OF_ONE", 2)
+    proposed_note(alice, "one")
+    proposed_note(alice, "two")
+    with pytest.raises(LimitReached, match="2 proposals of this agent"):
+        proposed_note(alice, "three")
+
+    Proposal.objects.filter(owner=alice).update(actor="agent:another")
+    assert proposed_note(alice, "three").state == "waiting"
 
 
 def test_characters_that_postgres_holds_not_are_taken_out(alice: Any):
