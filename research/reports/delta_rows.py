@@ -18,6 +18,7 @@ from memory.models import Conflict
 from memory.texts.text import match_key
 from research import links
 from research.models import DeltaItem
+from research.reports.quotes import in_words
 
 if TYPE_CHECKING:
     from research.reports.page import SourceRow
@@ -153,8 +154,8 @@ def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:
     quote = "" if match_key(item.quote) == match_key(item.sentence) else item.quote
     if cited:
         source = cited[0]
-        return Stand(quote, source.domain, source.link, source.published_at)
-    return Stand(quote, "", links.Link(), None) if quote else None
+        return Stand(in_words(quote), source.domain, source.link, source.published_at)
+    return Stand(in_words(quote), "", links.Link(), None) if quote else None
 
 
 def _stood(item: DeltaItem) -> Stand | None:
@@ -164,7 +165,7 @@ def _stood(item: DeltaItem) -> Stand | None:
         return None
     quote = str(old.get("quote") or "")
     return Stand(
-        "" if match_key(quote) == match_key(item.previous_text) else quote,
+        "" if match_key(quote) == match_key(item.previous_text) else in_words(quote),
         str(old.get("domain") or ""),
         links.link_of(str(old.get("link") or "")),
         parse_date(str(old.get("published_at") or "")),

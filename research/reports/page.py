@@ -32,6 +32,7 @@ from research.models.run_queries import RunQuerySet
 from research.reporting import report_text
 from research.reporting import sentences as report_sentences
 from research.reporting.sentences import Said
+from research.reports import quotes
 from research.reports.delta_rows import changed_of
 from research.runs import memory_changes, page, presenters
 from research.runs.manifest import manifest_rows
@@ -57,6 +58,16 @@ class Quote:
     before: str = ""
     after: str = ""
     checked_at: datetime | None = None
+
+    @property
+    def in_words(self) -> str:
+        """Return the quote as a line of text."""
+        return quotes.in_words(self.quote)
+
+    @property
+    def shown(self) -> quotes.Shown:
+        """Return the quote with what is around it, in lines and rows of a table."""
+        return quotes.shown(self.quote or self.sentence, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
