@@ -10,7 +10,7 @@ from django.test import Client
 from memory.models import Topic
 from research.reports import quotes
 from tests.pages.report_cast import page, section
-from tests.research.factories import make_second_run
+from tests.research.factories import make_fact, make_second_run
 
 ROW = "| PostgreSQL 17 | Available | 2029-12-04 |"
 BEFORE = (
@@ -76,3 +76,11 @@ def test_a_source_shows_the_table_with_the_quoted_row_marked(browser: Client, to
     assert "<mark>PostgreSQL 17</mark>" in shown and "| ---" not in shown
     assert re.search(r'<th scope="col">Version</th>', shown)
     assert "| PostgreSQL 17 |" not in shown
+
+
+def test_facts_show_a_quoted_row_without_its_bars(browser: Client, topic: Topic):
+    make_fact(topic, "PostgreSQL 17: Status Available", quote=ROW)
+
+    shown = browser.get(f"/topics/{topic.slug}/facts/").content.decode()
+
+    assert "<q>PostgreSQL 17 · Available · 2029-12-04</q>" in shown
