@@ -26,6 +26,7 @@ from django.utils.translation import ngettext
 from memory.llm import connections
 from memory.models import ModelCall, Note, Topic, User
 from memory.reviewing import danger
+from memory.texts.text import ended
 from research.first_steps import first_steps
 from research.models import Report, Run, Schedule, Step
 from research.running import pipeline
@@ -82,7 +83,7 @@ class Unread:
     def line(self) -> str:
         """Return what they say in a line: the first changes, else the latest one's summary."""
         if self.news.lines:
-            return " ".join(presenters.bare(sentence) for sentence in self.news.lines)
+            return " ".join(ended(presenters.bare(sentence)) for sentence in self.news.lines)
         if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
             said = ngettext(

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached
-from memory.models.base import Lock, RememberedQuerySet
+from memory.models.base import Lock, RememberedQuerySet, Trust
 from memory.models.history import Revision
 from memory.models.searchable import Recalled
 from memory.models.topics import Topic
@@ -196,11 +196,14 @@ class TopicFact(Recalled):
             problem %= {"date": f"{timezone.localtime(struck.struck_at()):%Y-%m-%d}"}
             raise InvalidValue(problem, errors={"text": [problem]})
 
+    def _last_strike(self) -> Revision | None:
+        strikes = Revision.objects.filter(record_id=self.pk, after__state=self.State.STRUCK)
+        return strikes.order_by("-id").first()
+
     def struck_at(self) -> datetime:
         """Return when the fact was struck last."""
-        strikes = Revision.objects.filter(record_id=self.pk, after__state=self.State.STRUCK)
-        last = strikes.order_by("-id").values_list("created", flat=True).first()
-        return last or self.updated
+        last = self._last_strike()
+        return last.created if last else self.updated
 
     def change(self, **kwargs: Any) -> Self:
         """Change the fact as Remembered.change does, and let copies of its topic follow."""
@@ -242,6 +245,8 @@ class TopicFact(Recalled):
                 url=self.url if url is None else url.strip(),
                 key=match_key(text),
                 touched_by_person=self.touched_by_person or by.is_person,
+                # Named, so that the revision keeps the old one and the edit can be undone exactly.
+                trust=Trust.OWNER if by.is_person else self.trust,
             )
 
     def strike(self, *, by: Actor, why: str = "") -> None:
@@ -249,29 +254,58 @@ class TopicFact(Recalled):
         self.change(by=by, why=why or _("struck"), state=self.State.STRUCK, touched_by_person=True)
 
     def unstrike(self, *, by: Actor) -> None:
-        """Take a struck or retired fact back among the current ones.
+        """Return a struck or retired fact to the current ones.
 
-        Raises LimitReached if people hold eight already, InvalidValue if a run has found the same
-        again meanwhile.
+        Runs leave a retired one alone from then on; a struck one is as it was before the strike.
+        Raises what `put_back` raises.
         """
         if self.state == self.State.CURRENT:
             return
+        fields: dict[str, Any] = {"state": self.State.CURRENT, "retired_run": None}
+        strike = self._last_strike() if self.state == self.State.STRUCK else None
+        if strike and "touched_by_person" in strike.before:
+            fields["touched_by_person"] = strike.before["touched_by_person"]
+        self.put_back(fields, by=by, why=_("taken back"))
+
+    def put_back(self, fields: dict[str, Any], *, by: Actor, why: str) -> None:
+        """Set `fields` to what they were, in one revision.
+
+        A person who reverses what a run did keeps the fact from runs, unless `fields` says
+        otherwise.  Raises LimitReached if people hold eight already, InvalidValue if another fact
+        has the same words.
+        """
+        fields = dict(fields)
+        becomes_current = fields.get("state", self.state) == self.State.CURRENT != self.state
+        text = self.checked_text(fields.get("text", self.text))
+        key = match_key(text)
+        if "text" in fields:
+            fields |= {"text": text, "key": key}
+        decided = "text" in fields or "url" in fields or becomes_current
+        if by.is_person and (decided or fields.get("state") == self.State.STRUCK):
+            fields.setdefault("touched_by_person", True)
         with transaction.atomic():
             Topic.objects.select_for_update().get(pk=self.topic_id)
-            current = list(TopicFact.objects.filter(topic=self.topic_id).current())
+            if key != self.key:
+                self.check_words(self.topic_id, key, but=self.pk)
+            if fields.get("state", self.state) == self.State.CURRENT:
+                self._make_room(key, fields, becomes_current=becomes_current, by=by)
+            self.change(by=by, why=why, **fields)
+
+    def _make_room(
+        self, key: str, fields: dict[str, Any], *, becomes_current: bool, by: Actor
+    ) -> None:
+        current = list(TopicFact.objects.filter(topic=self.topic_id).current().exclude(pk=self.pk))
+        will_be = self.snapshot("touched_by_person", "pinned", "lock") | fields
+        is_kept = will_be["touched_by_person"] or will_be["pinned"] or will_be["lock"] != Lock.OPEN
+        if is_kept and (becomes_current or not self.is_kept):
             self.check_room(current)
-            if any(fact.key == self.key for fact in current):
-                raise InvalidValue(_("That is among the topic's facts already."))
-            if len(current) >= self.MOST_CURRENT:
-                [fact for fact in current if not fact.is_kept][-1].retire(
-                    by=by, why=_("made room for a fact taken back by hand")
-                )
-            self.change(
-                by=by,
-                why=_("taken back"),
-                state=self.State.CURRENT,
-                retired_run=None,
-                touched_by_person=True,
+        if not becomes_current:
+            return
+        if any(fact.key == key for fact in current):
+            raise InvalidValue(_("That is among the topic's facts already."))
+        if len(current) >= self.MOST_CURRENT:
+            [fact for fact in current if not fact.is_kept][-1].retire(
+                by=by, why=_("made room for a fact taken back by hand")
             )
 
     def set_lock(self, lock: str, *, by: Actor) -> None:

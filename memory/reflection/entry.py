@@ -10,7 +10,7 @@ from django.utils import timezone
 from memory.file_texts.entries import MOST_WORDS, word_count
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import sentences
-from memory.texts.text import clean, cut, one_line, plain, shorten, without_citations
+from memory.texts.text import clean, cut, ended, one_line, plain, shorten, without_citations
 
 MOST_FINDINGS = 3
 LONGEST_TITLE, LONGEST_TASK, LONGEST_FINDING = 120, 300, 300
@@ -47,7 +47,7 @@ def entry_of(told: Told) -> str:
             f"- Summary: {in_few_words(told.summary or kept[0])}",
             f"- Date: {timezone.localdate().isoformat()}",
             f"- Task: {_line(told.task, LONGEST_TASK) or '-'}",
-            f"- Findings: {' '.join(kept[:MOST_FINDINGS])}",
+            f"- Findings: {' '.join(map(ended, kept[:MOST_FINDINGS]))}",
         ]
     )
 

@@ -29,6 +29,7 @@ from memory.texts.text import match_key, plain
 from research.facts.lives import Life, Saved, Turn, lives_of
 from research.links import Link, link_of
 from research.models import DeltaItem, Report, Run, TopicSettings
+from research.reports.quotes import in_words
 from research.search.searching import label_of
 from research.steps import planning
 
@@ -80,7 +81,7 @@ class Entry:
     def said(self) -> str:
         """Return the words of its source; empty where they are its own."""
         quote = self.quote or (self.fact.quote if self.fact is not None else "")
-        return "" if match_key(quote) == match_key(self.now or self.before) else quote
+        return "" if match_key(quote) == match_key(self.now or self.before) else in_words(quote)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from django.utils.dateparse import parse_date
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
@@ -18,15 +18,21 @@ from memory.models import Conflict
 from memory.texts.text import match_key
 from research import links
 from research.models import DeltaItem
+from research.reports.quotes import in_words
 
 if TYPE_CHECKING:
     from research.reports.page import SourceRow
 
 ALIKE = 0.6  # share of common words from which two sentences are shown word by word
-# A word, a number with its parts (16.4), or one East Asian character.
+_UNIT = r"(?:%|°[CF]|[kKMGTP]i?B|B|[kMG]?Hz|[kMG]?W|kWh|V|ms|min|s|h|km|cm|mm|m|kg|mg|g)"
+# A number with its parts and unit (16.4, 2026-12-01, 18-rc.1, 5 GB), a word, or one East Asian
+# character.
 _WORD = re.compile(
-    r"\d+(?:[.,:]\d+)+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W"
+    rf"v?\d[A-Za-z0-9]*(?:[.,:+-][A-Za-z0-9]+)*(?:[ \u00a0]?{_UNIT}(?!\w))?"
+    r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W"
 )
+# A date or a version: browsers break lines at its hyphens.
+_HYPHENATED = re.compile(r"(?<![\w-])v?\d[\w.:]{0,20}(?:-[\w.:]{1,20}){1,5}(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +121,32 @@ def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") 
     cited = [by_number[n] for n in item.citations if n in by_number]
     shown_as = ((page, s.n, s.card, s.n) for s in cited)
     marks = format_html_join("", '<a href="{}#source-{}" title="{}">[{}]</a>', shown_as)
-    before, now = item.previous_text, item.sentence
-    if item.status == DeltaItem.Status.CHANGED:
-        before, now = marked_words(before, now)
-    return DeltaRow(item, before, now, marks, _stand(item, cited), _stood(item))
+    now_at, before_at = _stand(item, cited), _stood(item)
+    if now_at and before_at and now_at.link == before_at.link:
+        # One page, read again: of its last version no date is known, so that neither shows one.
+        dates = (now_at.published_at, before_at.published_at)
+        if not all(dates):
+            now_at, before_at = (replace(at, published_at=None) for at in (now_at, before_at))
+    before: SafeString | str = unbroken(item.previous_text)
+    now: SafeString | str = unbroken(item.sentence)
+    if item.status == DeltaItem.Status.GONE:
+        # What its page says today is no proof of it, so it isn't cited.
+        marks = SafeString("")
+        before_at = before_at or (now_at and replace(now_at, published_at=None))
+        now_at = None
+    elif item.status == DeltaItem.Status.CHANGED:
+        before, now = marked_words(item.previous_text, item.sentence)
+    return DeltaRow(item, before, now, marks, now_at, before_at)
+
+
+def unbroken(text: str) -> SafeString:
+    """Return the text as HTML in which dates and versions stay on one line."""
+    parts, end = [], 0
+    for found in _HYPHENATED.finditer(text):
+        parts += [escape(text[end : found.start()])]
+        parts += [format_html('<span class="nowrap">{}</span>', found[0])]
+        end = found.end()
+    return SafeString("".join([*parts, escape(text[end:])]))
 
 
 def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:
@@ -126,8 +154,8 @@ def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:
     quote = "" if match_key(item.quote) == match_key(item.sentence) else item.quote
     if cited:
         source = cited[0]
-        return Stand(quote, source.domain, source.link, source.published_at)
-    return Stand(quote, "", links.Link(), None) if quote else None
+        return Stand(in_words(quote), source.domain, source.link, source.published_at)
+    return Stand(in_words(quote), "", links.Link(), None) if quote else None
 
 
 def _stood(item: DeltaItem) -> Stand | None:
@@ -137,7 +165,7 @@ def _stood(item: DeltaItem) -> Stand | None:
         return None
     quote = str(old.get("quote") or "")
     return Stand(
-        "" if match_key(quote) == match_key(item.previous_text) else quote,
+        "" if match_key(quote) == match_key(item.previous_text) else in_words(quote),
         str(old.get("domain") or ""),
         links.link_of(str(old.get("link") or "")),
         parse_date(str(old.get("published_at") or "")),
@@ -151,13 +179,14 @@ def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | 
     """
     old, new = _WORD.findall(before), _WORD.findall(now)
     if difflib.SequenceMatcher(None, _words(old), _words(new), autojunk=False).ratio() < ALIKE:
-        return format_html('<s class="old">{}</s>', before), now
+        return format_html('<s class="old">{}</s>', unbroken(before)), unbroken(now)
     matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     was, became = [], []
     for kind, a, b, c, d in matcher.get_opcodes():
         plain = kind == "equal"
-        was.append(format_html("{}" if plain else "<del>{}</del>", "".join(old[a:b])))
-        became.append(format_html("{}" if plain else "<ins>{}</ins>", "".join(new[c:d])))
+        gone, come = unbroken("".join(old[a:b])), unbroken("".join(new[c:d]))
+        was.append(format_html("{}" if plain else "<del>{}</del>", gone))
+        became.append(format_html("{}" if plain else "<ins>{}</ins>", come))
     return _joined(was, "<del></del>"), _joined(became, "<ins></ins>")
 
 

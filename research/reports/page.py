@@ -32,10 +32,11 @@ from research.models.run_queries import RunQuerySet
 from research.reporting import report_text
 from research.reporting import sentences as report_sentences
 from research.reporting.sentences import Said
+from research.reports import quotes
 from research.reports.delta_rows import changed_of
 from research.runs import memory_changes, page, presenters
 from research.runs.manifest import manifest_rows
-from research.search import searching
+from research.search import known_pages, searching
 from research.working import applied_rules
 
 MOST_HITS = 100  # of one state that the page shows at first
@@ -57,6 +58,16 @@ class Quote:
     before: str = ""
     after: str = ""
     checked_at: datetime | None = None
+
+    @property
+    def in_words(self) -> str:
+        """Return the quote as a line of text."""
+        return quotes.in_words(self.quote)
+
+    @property
+    def shown(self) -> quotes.Shown:
+        """Return the quote with what is around it, in lines and rows of a table."""
+        return quotes.shown(self.quote or self.sentence, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +182,12 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         "hits": hits,
         "obeyed": applied_rules.obeyed(run, found_hits, run.manifest.get("queries")),
         "hit_count": sum(group.count for group in hits),
+        "found_count": sum(_was_found(hit) for hit in found_hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
+        "read_again": sum(
+            hit.reading == Hit.Reading.READ and hit.state in (Hit.State.KNOWN, Hit.State.RETURNING)
+            for hit in found_hits
+        ),
         "asked_at_home": [] if found_hits else asked_at_home(steps),
         "memory": memory_changes.of_run(run, found["changed"].items),
         "reflection": reflection_page.shown_of(run.topic.owner, run.source),
@@ -320,16 +336,32 @@ def _groups(hits: Sequence[Hit], most: int | None) -> list[HitGroup]:
     return groups
 
 
+def _was_found(hit: Hit) -> bool:
+    """Whether a search returned it; known pages that none returned are read again, too."""
+    return hit.service != known_pages.SERVICE
+
+
 def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
     """Return what became of a group's hits: `9 read · 1 could not be read`."""
-    if state not in (Hit.State.NEW, Hit.State.RETURNING):
-        return ""
     counts = Counter(row.hit.reading for row in rows)
     same = counts[Hit.Reading.NEAR_DUPLICATE]
-    words = (
-        (counts[Hit.Reading.READ], _("read")),
-        (same, ngettext("near-duplicate", "near-duplicates", same)),
-        (counts[Hit.Reading.FAILED], _("could not be read")),
-        (counts[Hit.Reading.NOT_READ], _("not read")),
-    )
+    failed = (counts[Hit.Reading.FAILED], _("could not be read"))
+    if state == Hit.State.KNOWN:
+        found = sum(_was_found(row.hit) for row in rows)
+        words = (
+            (found, _("found by the searches")),
+            (len(rows) - found, _("not found this time")),
+            (counts[Hit.Reading.READ], _("read again")),
+            failed,
+        )
+    elif state == Hit.State.BLOCKED:
+        return ""
+    else:
+        words = (
+            (counts[Hit.Reading.READ], _("read")),
+            (same, ngettext("near-duplicate", "near-duplicates", same)),
+            failed,
+            (counts[Hit.Reading.QUARANTINED], _("quarantined")),
+            (counts[Hit.Reading.NOT_READ], _("not read")),
+        )
     return " · ".join(f"{count} {word}" for count, word in words if count)

@@ -187,12 +187,17 @@ def _became(hit: Hit, *, is_over: bool) -> str:
     if hit.state == Hit.State.BLOCKED:
         return _("left out: %(why)s") % {"why": hit.reason or _("blocked")}
     if hit.state == Hit.State.KNOWN:
+        if hit.reading == Hit.Reading.FAILED:
+            why = {"why": hit.reason or _("no reason was given")}
+            return _("known, could not be read again: %(why)s") % why
         is_read = hit.reading == Hit.Reading.READ
         return _("known, read again") if is_read else _("known, not read again")
     if hit.reading == Hit.Reading.READ:
         return _("read; %(why)s") % {"why": hit.reason} if _warns(hit) else _("read")
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:
         return hit.reason or _("near-duplicate")
+    if hit.reading == Hit.Reading.QUARANTINED:
+        return _("quarantined: %(why)s") % {"why": hit.reason} if hit.reason else _("quarantined")
     if hit.reading == Hit.Reading.FAILED:
         return _("could not be read: %(why)s") % {"why": hit.reason or _("no reason was given")}
     if not is_over:

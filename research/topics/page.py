@@ -21,6 +21,7 @@ from research.facts import blocked as blocked_facts
 from research.facts import staleness
 from research.links import Link, link_of
 from research.models import Report, Run, TopicSettings
+from research.reports.quotes import in_words
 from research.running.allowance import limits_in_words
 from research.runs import presenters
 from research.runs.presenters import cost, started_by, took
@@ -149,7 +150,7 @@ class FactRow:
     def quote(self) -> str:
         """Return the words in which the source says it; empty where they are the fact's own."""
         quote = self.fact.quote
-        return "" if match_key(quote) == match_key(self.fact.text) else quote
+        return "" if match_key(quote) == match_key(self.fact.text) else in_words(quote)
 
     @property
     def first_run_id(self) -> int | None:

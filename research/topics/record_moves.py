@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
-from memory.models import Lock, Topic, TopicFact
+from memory.models import Topic, TopicFact
 from memory.records.cascade import Hanging
 from memory.records.kinds import RecordKind, register
 from research import models
@@ -20,6 +20,8 @@ from research.runs import trash as run_trash
 from research.topic_settings import editing as topic_editing
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
+_VOUCHED = frozenset({"touched_by_person", "trust"})
+_FACT_FIELDS = (*TopicFact.REVISED, *sorted(_VOUCHED), "confirmed_at", "contradicted_at")
 
 
 def register_kinds() -> None:
@@ -104,20 +106,8 @@ def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> No
 
 
 def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put a fact back by its acts: ten are current at most, and none twice."""
-    if fields.keys() & {"text", "url"}:
-        fact_editing.edit_fact(
-            fact, fields.get("text", fact.text), fields.get("url", fact.url), by=by
-        )
-        fact.refresh_from_db()
-    state = fields.get("state", fact.state)
-    if state == TopicFact.State.CURRENT:
-        fact.unstrike(by=by)
-    elif state == TopicFact.State.STRUCK != fact.state:
-        fact.strike(by=by, why=why)
-    elif state == TopicFact.State.RETIRED != fact.state:
-        fact.retire(by=by, why=why, run=fields.get("retired_run", fact.retired_run))
-    if fields.get("lock", fact.lock) != fact.lock:
-        fact.set_lock(Lock(fields["lock"]), by=by)
-    if "position" in fields:
-        fact.change(by=by, why=why, position=fields["position"])
+    """Put a fact back by its rules: ten are current at most, and none twice."""
+    wanted = {name: fields[name] for name in _FACT_FIELDS if name in fields}
+    if not by.is_person:  # an agent vouches for nothing, and withdraws no person's word
+        wanted = {name: wanted[name] for name in wanted.keys() - _VOUCHED}
+    fact.put_back(wanted, by=by, why=why)

@@ -76,15 +76,26 @@ def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:
 
 
 def _act(
-    request: BeaconRequest, fact: TopicFact, act: Callable[[], object], said: str, undo: str = ""
+    request: BeaconRequest,
+    fact: TopicFact,
+    act: Callable[[], object],
+    said: str,
+    undo: str = "",
+    *,
+    may_undo: bool = False,
 ) -> HttpResponse:
-    """Do it, say so with the way back, and show the facts again; 409 where it is refused."""
+    """Do it, say so with the way back, and show the facts again; 409 where it is refused.
+
+    `undo` names the page that reverses it; with `may_undo` its last revision is reversed.
+    """
     try:
         act()
     except MemoryRefused as exc:
         return refused(request, str(exc))
     slug = fact.topic.slug
     tags = "undo:" + reverse(f"research:{undo}", args=[slug, fact.pk]) if undo else ""
+    if may_undo:
+        tags = undo_tag(fact)
     if said:
         messages.success(request, said, extra_tags=tags)
     if request.htmx:
@@ -187,7 +198,7 @@ def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespons
     said = _("Struck. Runs are told not to repeat it, and drop it if they do.")
     why = form.cleaned_data["why"]
     strike = lambda: found.strike(by=request.actor, why=why)  # noqa: E731
-    return _act(request, found, strike, said, "fact-take-back")
+    return _act(request, found, strike, said, may_undo=True)
 
 
 @require_POST
@@ -205,7 +216,7 @@ def fact_lock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Lock a fact, so that runs and agents leave it alone."""
     found = _fact(request, slug, pk)
     lock = lambda: found.set_lock(Lock.READ_ONLY, by=request.actor)  # noqa: E731
-    return _act(request, found, lock, _("Locked: only you can change it."), "fact-unlock")
+    return _act(request, found, lock, _("Locked: only you can change it."), may_undo=True)
 
 
 @require_POST
@@ -214,7 +225,7 @@ def fact_unlock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespons
     """Unlock a fact."""
     found = _fact(request, slug, pk)
     unlock = lambda: found.set_lock(Lock.OPEN, by=request.actor)  # noqa: E731
-    return _act(request, found, unlock, _("Unlocked."), "fact-lock")
+    return _act(request, found, unlock, _("Unlocked."), may_undo=True)
 
 
 @require_POST

@@ -42,11 +42,14 @@
   };
 
   const beside = (card, mark) => {
-    const at = mark.getBoundingClientRect();
-    const room = innerHeight - at.bottom > card.offsetHeight + 12 || at.top < card.offsetHeight + 12;
     card.classList.add("beside-mark");
+    const at = mark.getBoundingClientRect();
+    const under = innerHeight - at.bottom - 14;
+    const over = at.top - 14;
+    const isUnder = under >= card.offsetHeight || under >= over;
+    card.style.maxHeight = `${Math.min(innerHeight * 0.6, Math.max(120, isUnder ? under : over))}px`;
     card.style.left = `${Math.max(8, Math.min(at.left, innerWidth - card.offsetWidth - 8))}px`;
-    card.style.top = room ? `${at.bottom + 6}px` : `${at.top - card.offsetHeight - 6}px`;
+    card.style.top = isUnder ? `${at.bottom + 6}px` : `${Math.max(8, at.top - card.offsetHeight - 6)}px`;
   };
 
   const drop = () => {

@@ -49,3 +49,9 @@ def test_orders_are_no_findings_and_without_findings_there_is_no_entry():
 
     assert entry_of(told(findings=[orders])) == entry_of(told(findings=[])) == ""
     assert orders not in entry_of(told(findings=[LONG, orders]))
+
+
+def test_each_finding_ends_before_the_next_begins():
+    entry = entry_of(told(findings=["PostgreSQL 17: Status Available", "Is it supported?", "Yes."]))
+
+    assert "- Findings: PostgreSQL 17: Status Available. Is it supported? Yes." in entry

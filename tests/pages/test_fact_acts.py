@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -50,6 +51,62 @@ def test_a_fact_is_struck_with_a_reason_and_taken_back(browser: Client, fact: To
     browser.post(f"{FACTS}{fact.pk}/take-back/")
     fact.refresh_from_db()
     assert (fact.state, fact.trust) == ("current", Trust.EXTERNAL)
+    assert not fact.is_kept
+
+
+def state_of(fact: TopicFact) -> dict[str, Any]:
+    """Return all that is stored of the fact, but its version and when it was last changed."""
+    row: dict[str, Any] = TopicFact.objects.filter(pk=fact.pk).values().get()
+    return {name: value for name, value in row.items() if name not in ("version", "updated")}
+
+
+def undo_in(html: str) -> str:
+    """Return the address that the toast's Undo posts to."""
+    forms = re.findall(r'<form[^>]*action="([^"]+)"[^>]*>(.*?)</form>', html, re.DOTALL)
+    return next(to for to, inside in forms if ">Undo<" in inside)
+
+
+EDITED = {"text": "Version 18.1 repairs indexes after each crash.", "url": "", "version": "1"}
+
+
+@pytest.mark.parametrize(
+    ("act", "typed"), [("strike", {"why": ""}), ("edit", EDITED), ("lock", {}), ("trash", {})]
+)
+def test_undo_restores_the_fact_exactly(
+    browser: Client, fact: TopicFact, act: str, typed: dict[str, str]
+):
+    before = state_of(fact)
+    done = browser.post(f"{FACTS}{fact.pk}/{act}/", typed, follow=True).content.decode()
+    assert state_of(fact) != before
+
+    undone = browser.post(undo_in(done), follow=True).content.decode()
+
+    assert state_of(fact) == before
+    assert ">yours<" not in undone
+    if act != "trash":  # the undo can be undone, and that again
+        browser.post(undo_in(browser.post(undo_in(undone), follow=True).content.decode()))
+    assert state_of(fact) == before
+
+
+def test_undo_of_unlock_restores_the_lock_that_it_had(browser: Client, fact: TopicFact):
+    TopicFact.objects.filter(pk=fact.pk).update(lock="append-only")
+    before = state_of(fact)
+
+    done = browser.post(f"{FACTS}{fact.pk}/unlock/", follow=True).content.decode()
+    browser.post(undo_in(done))
+
+    assert state_of(fact) == before
+
+
+def test_a_fact_that_a_run_retired_is_kept_from_runs_once_a_person_returns_it(
+    browser: Client, fact: TopicFact
+):
+    fact.retire(by=RESEARCH, why="not found again", run=2)
+
+    browser.post(f"{FACTS}{fact.pk}/take-back/")
+
+    fact.refresh_from_db()
+    assert (fact.state, fact.retired_run, fact.touched_by_person) == ("current", None, True)
 
 
 @pytest.mark.requirement("R227")

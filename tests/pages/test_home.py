@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -271,3 +272,15 @@ def test_so_many_unread_reports_are_counted_and_no_more(
     assert (many["unread_shown"], many["waiting_in_all"], many["unread_reports"]) == ("2+", "2+", 3)
     (item,) = [item for item in many["nav"][0]["items"] if item["key"] == "r"]
     assert (item["count"], item["hot"]) == ("2+", True)
+
+
+def test_changes_in_a_line_each_end_before_the_next_begins(browser: Client, alice: Any):
+    run = make_second_run(make_topic(alice))
+    Report.objects.get(run__topic=run.topic, run__number=1).mark_read()
+    for item in run.delta_items.all():
+        item.sentence = f"PostgreSQL {item.position}: Status Available"
+        item.save()
+
+    line = re.search(r'<p class="small unread-line[^>]*>(.*?)</p>', home(browser), re.DOTALL)
+
+    assert line and re.search(r"1: Status Available\. PostgreSQL \d: Status Available\.", line[1])

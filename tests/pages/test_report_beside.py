@@ -10,14 +10,17 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.html import strip_tags
 
 from memory.models import Topic, User
 from research.models import Report, Run
 from research.runs.manifest import manifest_rows
+from research.search import known_pages
 from tests.pages.report_cast import page, section, url
 from tests.research.factories import (
     make_call,
     make_fact,
+    make_hit,
     make_hits,
     make_item,
     make_report,
@@ -212,7 +215,7 @@ def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
     make_hits(run, 3)
     read = run.hits.filter(reading="read").count()
 
-    assert re.search(rf"<dt>Read</dt><dd>{read} pages?<", page(browser, run))
+    assert re.search(rf">Read</dt><dd>{read} pages?<", page(browser, run))
 
 
 def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
@@ -226,3 +229,36 @@ def test_what_a_run_was_made_with_is_told_in_words(run: Run):
         ("Services", ["Hacker News"]),
         ("Plan", ["planned without the model, which failed"]),
     ]
+
+
+def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic):
+    make_report(make_run(topic))
+    run = make_run(topic, new_count=1, known_count=1, returning_count=1)
+    make_report(run)
+    make_hit(run, 1)
+    make_hit(run, 2, state="known")
+    make_hit(run, 3, state="returning")
+    make_hit(run, 4, state="known", service=known_pages.SERVICE)
+    make_hit(run, 5, state="known", service=known_pages.SERVICE, reading="failed", reason="404")
+
+    shown = page(browser, run)
+    words = " ".join(strip_tags(shown.replace("<", " <")).split())
+
+    assert "new 1 known 1 returning 1" in words
+    assert "Results 3 Read 4 pages, 3 again" in words
+    assert "Pages of this run 5" in words
+    known = "Known 3 1 found by the searches · 2 not found this time · 2 read again"
+    assert f"{known} · 1 could not be read" in words
+    assert section(shown, "hits").count("known, read again") == 2
+    assert "known, could not be read again: 404" in words
+
+
+def test_a_quarantined_page_is_counted_as_such(browser: Client, topic: Topic):
+    run = make_run(topic)
+    make_report(run)
+    make_hit(run, 1)
+    make_hit(run, 2, reading="quarantined", reason="it gives orders")
+
+    shown = section(page(browser, run), "hits")
+
+    assert "1 read · 1 quarantined" in shown and "quarantined: it gives orders" in shown

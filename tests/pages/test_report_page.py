@@ -6,9 +6,11 @@ import re
 
 import pytest
 from django.test import Client
+from django.utils.html import strip_tags
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Run
+from research.reports import delta_rows
 from tests.pages.report_cast import page, section, url
 from tests.research.factories import (
     make_hit,
@@ -86,13 +88,72 @@ def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
     assert shown.count("Decide in Conflicts") == 2
 
 
-def test_a_fact_that_is_gone_says_that_its_page_no_longer_says_it(browser: Client, topic: Topic):
+def test_a_gone_item_quotes_its_old_page_and_not_the_present_one(browser: Client, topic: Topic):
+    run = make_second_run(topic)
+    gone = {"status": "gone", "unsure": False, "previous_source": OLD_SOURCE, "quote": ""}
+    run.delta_items.filter(status="changed").update(**gone)
+
+    shown = section(page(browser, run), "what-changed")
+    item = re.search(r"− Gone.*?</li>", shown, re.DOTALL)
+
+    assert item and "Its page no longer says this." in item[0]
+    before, now = item[0].split(">Now<")
+    assert ">Before<" in before and "fixes are made until November 2025" in before
+    assert "old.example" in before and "3 Nov 2025" in before
+    assert "example.org" not in item[0]  # the present page: it no longer says this
+    assert "#source-" not in item[0] and "<time" not in now
+    assert 'class="said"' in before and 'class="said"' not in now
+
+
+def test_a_gone_item_without_a_kept_quote_names_its_site(browser: Client, topic: Topic):
     run = make_second_run(topic)
     run.delta_items.filter(status="changed").update(status="gone", unsure=False)
 
-    shown = section(page(browser, run), "what-changed")
+    item = re.search(r"− Gone.*?</li>", section(page(browser, run), "what-changed"), re.DOTALL)
 
-    assert "− Gone" in shown and "Its page no longer says this." in shown
+    assert item and "example.org" in item[0] and "<time" not in item[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "marked"),
+    [
+        ("Forced upgrade of PostgreSQL 14 on 2027-01-19", "2026-12-01", "2027-01-19"),
+        ("The image of version 18 takes 5.2 GB", "6 GB", "5.2 GB"),
+        ("The newest pre-release of it is 18.0-rc.1", "18.0-rc.2", "18.0-rc.1"),
+        ("It is now on the list as v1.6.0", "v1.7.0", "v1.6.0"),
+    ],
+)
+def test_dates_versions_and_numbers_with_units_are_marked_whole(before: str, now: str, marked: str):
+    old, new = delta_rows.marked_words(before, before.replace(marked, now))
+
+    assert strip_tags(old) == before and strip_tags(new) == before.replace(marked, now)
+    assert [strip_tags(one) for one in re.findall(r"<del>(.*?)</del>", old)] == [marked]
+    assert [strip_tags(one) for one in re.findall(r"<ins>(.*?)</ins>", new)] == [now]
+
+
+def test_dates_and_versions_stay_on_one_line():
+    shown = delta_rows.unbroken("<b> on 2026-12-01, 18.0-rc.1 and well-known")
+
+    assert shown == (
+        '&lt;b&gt; on <span class="nowrap">2026-12-01</span>, '
+        '<span class="nowrap">18.0-rc.1</span> and well-known'
+    )
+
+
+@pytest.mark.parametrize(("is_same_page", "dates"), [(True, 0), (False, 1)])
+def test_of_one_page_read_again_both_versions_show_a_date_or_neither(
+    browser: Client, topic: Topic, is_same_page: bool, dates: int
+):
+    run = make_second_run(topic)
+    item = run.delta_items.get(status="changed")
+    now = next(one for one in run.report.sources if one["n"] in item.citations)
+    link = now["link"] if is_same_page else "https://old.example/page"
+    item.previous_source = OLD_SOURCE | {"link": link, "published_at": None}
+    item.save()
+
+    items = section(page(browser, run), "what-changed").split("</li>")
+    shown = next(one for one in items if "<ins>" in one)
+    assert shown.count("<time") == dates
 
 
 def test_on_paper_a_changed_fact_has_no_words_of_links(browser: Client, topic: Topic):
@@ -146,7 +207,7 @@ def test_none_new_is_not_set_as_something_new(browser: Client, topic: Topic):
     run = make_run(topic, new_count=0)
     make_report(run)
 
-    assert '<span class="tag known">new 0</span>' in page(browser, run)
+    assert re.search(r'<span class="tag known"[^>]*>new 0</span>', page(browser, run))
 
 
 @pytest.mark.requirement("R48")
