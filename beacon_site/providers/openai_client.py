@@ -48,13 +48,15 @@ from beacon_site.providers.timed import timed
 
 # --- transport ---------------------------------------------------------------------------------
 
-MAX_BODY = 2 * 1024 * 1024  # bytes of one whole answer: 8,000 tokens, each escaped, are a tenth
-MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, where each token comes in 200 to 300 of them
+MAX_BODY = (
+    2 * 1024 * 1024
+)  # bytes of one whole answer; 8,000 tokens, all escaped, take a tenth of it
+MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, which needs 200 to 300 of them per token
 IDLE_SECONDS = 45.0  # of silence within a stream that has begun
 PIECE = 65536
 GZIP_MARK = b"\x1f"
 TOO_LARGE = "x-beacon-too-large"
-STREAMED = "x-beacon-stream"  # on a request: hand the answer over as it comes; never sent
+STREAMED = "x-beacon-stream"  # on a request: return the answer as a stream; never sent
 
 
 class _Clock(threading.local):
@@ -91,21 +93,21 @@ class _Timed(httpx2.HTTPTransport):
 class Bounded(httpx2.BaseTransport):
     """Reads each answer whole, at most MAX_BODY bytes, within the request's read time limit.
 
-    What is too large or unreadable becomes a small answer of status 413 or 502 that says so: an
-    exception from here would be taken for a lost connection.  A request that carries STREAMED
-    is answered as the bytes come, unless it failed: see `_Flow`.
+    An answer that is too large or unreadable becomes a short one with status 413 or 502, since an
+    exception would be taken for a lost connection.  A request with STREAMED gets the answer as a
+    stream, unless it failed: see `_Flow`.
     """
 
     def __init__(self) -> None:
         self._inner = _Timed()
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the answer, inflated, its time and its size kept within their bounds."""
+        """Return the decompressed answer, within the limits of time and size."""
         ends_at = time.monotonic() + float(request.extensions["timeout"]["read"])
         for name in ("openai-organization", "openai-project"):
             if not request.headers.get(name):  # sent empty, to keep OPENAI_* variables out
                 request.headers.pop(name, None)
-        if request.headers.get("api-key"):  # Azure takes what stands after "Bearer" for a login
+        if request.headers.get("api-key"):  # Azure would take the text after "Bearer" for a login
             request.headers.pop("authorization", None)
         streamed = request.headers.pop(STREAMED, "")
         CLOCK.ends_at, CLOCK.idle, CLOCK.last_words = ends_at, float("inf"), float("inf")
@@ -190,10 +192,10 @@ class _Flow(httpx2.SyncByteStream):
 
 
 def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what the chunks hold, at most PIECE bytes at once.  Raises httpx2.DecodingError.
+    """Yield the decompressed chunks, at most PIECE bytes at once.  Raises httpx2.DecodingError.
 
-    A body may be several gzip members end to end, as a server that packs each event writes it;
-    what follows the last and is none is left out.
+    A body can be several gzip members in a row, if a server compresses each event; other bytes
+    after the last one are ignored.
     """
     inflater = zlib.decompressobj(wbits=31)
     for chunk in chunks:

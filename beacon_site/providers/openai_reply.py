@@ -210,11 +210,11 @@ OnText = Callable[[str], None]
 
 EVERY = 0.2  # seconds between two calls of on_text
 FIELDS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
-BLANK = b"\xef\xbb\xbf\r\n\t "  # the signs before an answer: of the byte order, and white space
+BLANK = b"\xef\xbb\xbf\r\n\t "  # what can precede an answer: byte order mark and white space
 DONE = b"[DONE]"
-LARGEST_WHOLE = 2 * 1024 * 1024  # bytes of an answer that is no stream
+LARGEST_WHOLE = 2 * 1024 * 1024  # bytes of an answer that isn't streamed
 MOST_CALLS = 64  # tool calls in one answer
-MOST_LINES = 32  # of one event
+MOST_LINES = 32  # per event
 
 
 class WroteTooMuch(Exception):

@@ -31,13 +31,13 @@ from memory.texts.text import shorten
 
 
 def owned(model: Any, owner: User) -> models.QuerySet[Any]:
-    """Return the owner's rows of a model that is on the list."""
+    """Return the owner's rows of an importable model."""
     kind = next(kind for kind in in_order() if kind.model is model)
     return kind.all_rows(owner)
 
 
 def links_of(kind: Kind) -> list[Any]:
-    """Return the columns that lead to rows of other kinds."""
+    """Return the columns that reference rows of other kinds."""
     return [
         column
         for column in kind.columns()
@@ -48,12 +48,12 @@ def links_of(kind: Kind) -> list[Any]:
 
 
 def own_links_of(kind: Kind) -> list[Any]:
-    """Return the columns that lead to rows of the same kind, such as to what supersedes a note."""
+    """Return the columns that reference rows of the same kind, such as the note that supersedes one."""
     return [c for c in kind.columns() if c.is_relation and c.related_model is kind.model]
 
 
 def remember(kind: Kind, rows: list[tuple[int, Any, dict[str, Any]]], taking_in: TakingIn) -> None:
-    """Keep of the rows just stored what `finish` needs of them."""
+    """Remember what `finish` needs of the rows just stored."""
     if kind.finish is not None:
         taking_in.fresh.setdefault(kind.name, []).extend(row for _number, row, _line in rows)
     for column in own_links_of(kind):
@@ -65,7 +65,7 @@ def remember(kind: Kind, rows: list[tuple[int, Any, dict[str, Any]]], taking_in:
 
 
 def finish(kinds: list[Kind], taking_in: TakingIn) -> None:
-    """Join what was taken in, and let follow what follows.  Raises ImportRejected."""
+    """Link the imported rows and update derived data.  Raises ImportRejected."""
     for kind in kinds:
         for column in own_links_of(kind):
             _mend(kind, column.attname, taking_in)
@@ -78,7 +78,7 @@ def finish(kinds: list[Kind], taking_in: TakingIn) -> None:
 
 
 def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
-    """Empty links to rows that were not taken in, and refuse a chain that leads back to itself."""
+    """Clear links to rows that were not imported.  Raises ImportRejected for a circular chain."""
     links = taking_in.links.get((kind.name, name), {})
     wanted = set(links.values()) - {None}
     there = set(
@@ -90,13 +90,13 @@ def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
     if kind.model is Note and _leads_back(links):
         raise ImportRejected(
             _(
-                "The archive holds notes that supersede each other in a circle. Nothing was imported."
+                "The archive contains notes that supersede each other in a circle. Nothing was imported."
             )
         )
 
 
 def _leads_back(links: dict[Any, Any]) -> bool:
-    """Whether following these links ever comes back to where it was."""
+    """Whether these links form a cycle."""
     known: set[Any] = set()
     for start in links:
         seen: set[Any] = set()
@@ -122,19 +122,19 @@ Line = tuple[int, dict[str, Any]]
 
 
 def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return what the archive says of itself.  Raises ImportRejected if it is none that is read here."""
+    """Return the archive's manifest.  Raises ImportRejected if this Beacon can't read the archive."""
     try:
         with archive.open(MANIFEST) as file:
             found = json.loads(file.read(1024 * 1024))
     except KeyError as exc:
         raise ImportRejected(
-            _("This zip is no archive of Beacon: it holds no %(name)s.") % {"name": MANIFEST}
+            _("This zip isn’t a Beacon archive: it has no %(name)s.") % {"name": MANIFEST}
         ) from exc
     except (ValueError, RecursionError) as exc:
         raise ImportRejected(_("%(name)s is damaged.") % {"name": MANIFEST}) from exc
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ImportRejected(
-            _("This zip is no archive of Beacon: its manifest names another format.")
+            _("This zip isn’t a Beacon archive: its manifest isn’t in Beacon’s format.")
         )
     version = found.get("version")
     if type(version) is not int or version < 1:
@@ -142,8 +142,8 @@ def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
     if version > VERSION:
         raise ImportRejected(
             _(
-                "The archive has format %(theirs)d, made by Beacon %(beacon)s; this Beacon reads "
-                "up to format %(ours)d. Update this Beacon, then import it again."
+                "The archive was created by Beacon %(beacon)s in format %(theirs)d. This Beacon "
+                "reads up to format %(ours)d. Update it, then import the archive again."
             )
             % {
                 "theirs": version,

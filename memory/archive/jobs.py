@@ -64,7 +64,7 @@ def ask_export(owner: User) -> Archive:
 
 
 def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
-    """Store an uploaded file and make the row of its import.  Raises ImportRejected or Busy."""
+    """Store an uploaded file and create its import.  Raises ImportRejected or Busy."""
     _check_free(owner)
     if (file.size or 0) > LARGEST_UPLOAD:
         raise ImportRejected(
@@ -193,7 +193,7 @@ def _carry_out(row: Archive) -> tuple[str, dict[str, Any]]:
 
 
 def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
-    """Take a file in, or only look what would become of it.  Raises ImportRejected."""
+    """Import a file, or only preview that.  Raises ImportRejected."""
     shape, own = Shape(row.options["shape"]), bool(row.options.get("own"))
     taking = TakingIn(row.owner, row.owner.actor, row.name, own, tell=_teller(row))
     if shape == Shape.BEACON:

@@ -31,31 +31,29 @@ from memory.models.notes import MOST_CONTENT
 
 
 def item_problem(row: Any) -> str:
-    """Return why a row cannot be an item, of the store or of a snapshot; empty where it can."""
+    """Return why a row can't be an item of the store or of a snapshot, or ""."""
     try:
         check_size(row.content)
     except InvalidValue:
-        return _("it has more than %(most)d bytes, which are the most of one item") % {
-            "most": MOST_BYTES
-        }
+        return _("it has more than %(most)d bytes, the limit for one item") % {"most": MOST_BYTES}
     return ""
 
 
 def measure(row: Any, _taking_in: Any) -> None:
-    """Say of an item how long it is: what an archive claims is not what it holds."""
+    """Set an item's size from its content, since the archive's value may be wrong."""
     row.size = len(row.content)
 
 
 def snapshot_problem(row: Any) -> str:
-    """Return why a snapshot cannot be read here; empty where it can."""
+    """Return why this Beacon can't read a snapshot, or ""."""
     if row.format > SNAPSHOT_FORMAT:
         told = {"theirs": row.format, "ours": SNAPSHOT_FORMAT}
-        return _("its format is %(theirs)d, and this Beacon reads up to %(ours)d") % told
+        return _("its format is %(theirs)d, but this Beacon reads up to %(ours)d") % told
     return ""
 
 
 def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
-    """Refuse an archive whose items lead back to themselves.  Raises ImportRejected."""
+    """Raises ImportRejected if the items have circular relations."""
     through = ContentItem.related_to.through.objects
     links: dict[Any, list[Any]] = {item.pk: [] for item in items}
     rows = through.filter(from_contentitem_id__in=links)
@@ -71,7 +69,7 @@ def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
 
 
 def problem(file: MemoryFile) -> str:
-    """Return why a row cannot be one of the owner's files; empty where it can."""
+    """Return why a row can't be one of the owner's files, or ""."""
     try:
         checked_path(file.path)
         text = _text(file)
@@ -80,12 +78,12 @@ def problem(file: MemoryFile) -> str:
     except MemoryRefused as exc:
         return str(exc)
     if is_fact(file.path) and file.trashed_at is not None:
-        return _("a fact file cannot lie in the trash")
+        return _("a fact file can’t be in the trash")
     return ""
 
 
 def make_room(file: MemoryFile, taking_in: Any) -> None:
-    """Work out anew what follows from the text; an untouched first file of this name gives way."""
+    """Recompute what derives from the text; the file replaces an unedited default file of its path."""
     text = _text(file)
     if not _fits(file.blame, text):
         file.blame = carried([], "", text, file.version)
@@ -106,7 +104,7 @@ def make_room(file: MemoryFile, taking_in: Any) -> None:
 
 
 def finish(taking_in: Any, files: list[MemoryFile]) -> None:
-    """Let sections and mirror follow what came in.  Raises ImportRejected beyond the budget of facts."""
+    """Update sections and mirror.  Raises ImportRejected if the fact files exceed their budget."""
     budget = facts_budget(taking_in.owner)
     if budget.used > budget.most:
         told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
@@ -123,18 +121,18 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
 
 
 def entry_problem(entry: FileEntry) -> str:
-    """Return why a row cannot be a section that a file lost; empty where it can."""
+    """Return why a row can't be a section removed from a file, or ""."""
     try:
         checked_path(entry.path)
     except MemoryRefused as exc:
         return str(exc)
     if (size := limits.size_of(entry.content)) > limits.MOST_EPISODES:
         told = {"have": f"{size:,}", "most": f"{limits.MOST_EPISODES:,}"}
-        return _("it has %(have)s bytes, and at most %(most)s are kept in one file") % told
+        return _("it has %(have)s bytes, but one file can have at most %(most)s") % told
     if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
-        return _("its heading is no list of words")
+        return _("its heading isn’t a list of texts")
     if cleaned(entry.content).text != entry.content:
-        return _("it holds characters that cannot be stored")
+        return _("it contains characters that can’t be stored")
     return ""
 
 
@@ -144,13 +142,13 @@ def _text(file: MemoryFile) -> str:
 
 
 def _others(file: MemoryFile) -> int:
-    """Return the bytes of the other fact file, if anybody wrote into it."""
+    """Return the size of the other fact file, if it was edited."""
     rows = MemoryFile.objects.of(file.owner).live().facts().exclude(path=file.path)
     return sum(rows.filter(version__gt=1).values_list("size", flat=True))
 
 
 def _fits(blame: Any, text: str) -> bool:
-    """Whether it is a blame of this text: a line somebody wrote by hand may say anything."""
+    """Whether it is a valid blame of this text, since an archive can be edited by hand."""
     try:
         lines = sum(int(number) for number, _version in blame)
     except (TypeError, ValueError):

@@ -44,7 +44,7 @@ class ImportRejected(MemoryRefused):
 
 @contextmanager
 def opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip, if it may be read.  Raises ImportRejected."""
+    """Open a zip.  Raises ImportRejected if it is damaged or too large."""
     _check_directory(path)
     try:
         with zipfile.ZipFile(path) as found:
@@ -62,15 +62,19 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         if "password" not in str(exc):
             raise
         raise ImportRejected(
-            _("The zip file is locked by a password: make one without and try again.")
+            _(
+                "The zip file is protected by a password. Create one without a password and try again."
+            )
         ) from exc
 
 
 def check_plain(path: Path) -> None:
-    """Refuse what is no plain file: a pipe or a device gives no end.  Raises ImportRejected, OSError."""
+    """Refuse anything but a regular file: a pipe or a device may never end.  Raises ImportRejected, OSError."""
     if not stat.S_ISREG(path.stat().st_mode):
         told = {"name": path.name[:200]}
-        raise ImportRejected(_("“%(name)s” is no plain file; name a file, or a folder.") % told)
+        raise ImportRejected(
+            _("“%(name)s” isn’t a regular file. Choose a file or a folder.") % told
+        )
 
 
 def _check_directory(path: Path) -> None:
@@ -83,7 +87,7 @@ def _check_directory(path: Path) -> None:
     # The very end, or before a comment: where zipfile looks too.
     at = len(tail) - 22 if tail[-22:-18] == _END and tail[-2:] == b"\0\0" else tail.rfind(_END)
     if at < 0 or len(tail) < at + 22:
-        raise ImportRejected(_("This is no zip file, or it was cut off on its way here."))
+        raise ImportRejected(_("This isn’t a zip file, or it is incomplete."))
     count, length = struct.unpack("<HI", tail[at + 10 : at + 16])
     if count > MOST_FILES or length > _LARGEST_DIRECTORY:
         raise ImportRejected(_too_many(count if count < 0xFFFF else None))

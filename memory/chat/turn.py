@@ -1,4 +1,4 @@
-"""Write one answer of a conversation: by a model with memory's tools, else by recall.
+"""Write one answer of a conversation, by a model with memory's tools or from recall.
 
 A claimed answer -> the conversation so far, the six layers and the list of files -> the model, which
 calls tools -> text and calls are stored as they arrive, for the page -> the answer with checked
@@ -41,7 +41,7 @@ from memory.usage.month_budget import MonthMeter
 # --- answers from recall -----------------------------------------------------------------------
 
 MOST_HITS = 6
-LONGEST_WORDS = 2_000  # characters of a question that are looked for
+LONGEST_WORDS = 2_000  # characters of a question that are used as the query
 LONGEST_PASSAGE = 400
 _NEVER = (
     Filter("sensitivity", ("sensitive",), negated=True),
@@ -50,7 +50,7 @@ _NEVER = (
 
 
 def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
-    """Return what memory holds on the question, each quoted with its mark.
+    """Answer from recall: quote each hit with its citation mark.
 
     Words to be remembered ask nothing: that they are noted is the answer.
     """
@@ -66,12 +66,12 @@ def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
 
 
 def hits_for_prompt(talk: Talk, caller: ToolContext) -> str:
-    """Return the same as a model is given it: what came from outside stands between marks."""
+    """Return the hits for a model, with external text between marks."""
     hits = _hits(talk, caller)
     own: list[str] = []
     outside: list[str] = []
     for hit in hits:
-        # What a later run found came from outside, whoever wrote the hit.
+        # What a later run found is external text, regardless of the hit's author.
         is_own = hit.record.trust in (Trust.OWNER, Trust.AGENT) and not hit.found_later
         (own if is_own else outside).append(f"- {_mark(hit)} {_passage(hit, talk)}")
     parts = ["\n".join(own)] if own else []
@@ -81,9 +81,9 @@ def hits_for_prompt(talk: Talk, caller: ToolContext) -> str:
 
 
 def _hits(talk: Talk, caller: ToolContext) -> list[RecallHit]:
-    """Return the best hits that may be given; what this very message had noted is none."""
+    """Return the best hits that may be shown, without notes of this message itself."""
     words = talk.question.content[:LONGEST_WORDS]
-    # A message is words, not a query: “C++ -O3” leaves nothing out.
+    # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
     question = Question(words, words, filters=_NEVER)
     noted = {cite["id"] for cite in talk.question.cites}
     found = recall(
@@ -94,7 +94,7 @@ def _hits(talk: Talk, caller: ToolContext) -> list[RecallHit]:
         for hit in found
         if caller.may_read(hit.record)
         and str(hit.record.pk) not in noted
-        and getattr(hit.record, "kind", "") not in Note.IDENTITY  # they stand in each prompt
+        and getattr(hit.record, "kind", "") not in Note.IDENTITY  # they are in every prompt
     ][:MOST_HITS]
     records = [hit.record for hit in hits]
     caller.read(records)
@@ -113,7 +113,7 @@ def _passage(hit: RecallHit, talk: Talk) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return a passage that bears no marks of its own, so that it stays one line of a list."""
+    """Return a passage without its Markdown marks, as one line of a list."""
     return plain(text).replace("[", "(").replace("]", ")")
 
 

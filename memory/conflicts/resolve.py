@@ -64,25 +64,28 @@ def settle(
     dated: bool = False,
     at: datetime | None = None,
 ) -> Conflict:
-    """Settle it as a person wants: `left`, `right`, `both`, or `merged` into `text`; return it.
+    """Resolve it as a person chose: `left`, `right`, `both`, or `merged` into `text`.
 
-    `seen` are the versions of both sides that the person looked at; `dated` writes its date into
-    each of both that are kept; `at` is the moment that those settled in one act share.  One of
-    which a side is gone settles itself: the one returned says so.  Raises AlreadyResolved, StaleConflict,
-    InvalidValue, and what the records' own rules raise; nothing is changed in these cases.
+    `seen` holds the versions of both sides that the person saw.  `dated` writes its date into each
+    of two records that are kept.  `at` is the time shared by conflicts resolved in one act.  If a
+    side is gone, the conflict resolves itself, and the one returned says so.  Raises
+    AlreadyResolved, StaleConflict, InvalidValue, and what the records' own rules raise; nothing is
+    changed in these cases.
     """
     if not by.is_person:
-        raise InvalidValue(_("Only a person settles a conflict."))
+        raise InvalidValue(_("Only a person can resolve a conflict."))
     if how not in _WAYS:
         told = {"how": how[:40], "known": ", ".join(_WAYS)}
-        raise InvalidValue(_("“%(how)s” settles nothing. Choose one of: %(known)s.") % told)
+        raise InvalidValue(
+            _("“%(how)s” isn’t a way to resolve a conflict. Choose one of: %(known)s.") % told
+        )
     with transaction.atomic():
         sides = held_sides(conflict)
         row = held(conflict)
         if not row.is_open:
             told = {"how": row.get_settled_how_display()}
             raise AlreadyResolved(
-                _("It was settled meanwhile (%(how)s); nothing was changed.") % told
+                _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
             )
         if sides is None:
             Conflict.settle_themselves([row], by=by)
@@ -91,8 +94,8 @@ def settle(
         if seen is not None and seen != (sides[0].version, sides[1].version):
             raise StaleConflict(
                 _(
-                    "It was changed since you looked at it, so nothing was settled. This is how "
-                    "both stand now: look again, and choose."
+                    "One side was changed after you opened this page, so nothing was resolved. "
+                    "Review the current versions and choose again."
                 )
             )
         _carry_out(row, sides, how, by, text, dated, at or timezone.now())

@@ -66,10 +66,12 @@ from memory.texts.text import one_line, plain, shorten
 
 MOST_PROBES, PROBE_WORDS, SHORTEST_PROBE = 24, 5, 8
 MOST_RARE, SHORTEST_RARE = 12, 4
-MOST_READ = 100_000  # characters of texts in which rare words are looked for
-MOST_RUNS = 200_000  # words in a row that are compared with what was written where it was read
-SHORTEST_RUN = 3  # words of a line that is compared whole
-PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same for scripts without spaces, in characters
+MOST_READ = 100_000  # characters of texts that are searched for rare words
+MOST_RUNS = (
+    200_000  # consecutive words that are compared with texts written where the record was read
+)
+SHORTEST_RUN = 3  # words; a line of at least so many is compared whole
+PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same in characters, for scripts without spaces
 AT_ONCE = 20  # records of a longer act, whose copies are looked for together
 MOST_LISTED = 10  # of each kind of what stays
 # Fields that say where a record is from or where it belongs, not what it says.
@@ -96,7 +98,7 @@ class Traces:
     probes: list[str] = field(default_factory=list)
     rare: list[str] = field(default_factory=list)
     places: set[str] = field(default_factory=set)  # prompts that a record entered
-    runs: set[tuple[str, ...]] = field(default_factory=set)  # its words in a row
+    runs: set[tuple[str, ...]] = field(default_factory=set)  # its consecutive words
     codes: set[str] = field(default_factory=set)  # all its rare words that are numbers or codes
 
     def find(self, *columns: str, ids: bool = True, rare: bool = True) -> Q:
@@ -316,7 +318,7 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def _in_a_row(words: Sequence[str]) -> tuple[int, int]:
-    """Return how many of a line's words make a piece, and how many it has at least as a whole.
+    """Return the number of words in a piece of a line, and the minimum for a whole line.
 
     In scripts without spaces, each character counts as a word.
     """
@@ -326,7 +328,7 @@ def _in_a_row(words: Sequence[str]) -> tuple[int, int]:
 
 
 def _runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
-    """Return each piece of the texts' lines, wherever it begins, and whole lines that are shorter."""
+    """Return every piece of the texts' lines, and shorter lines as a whole."""
     found: set[tuple[str, ...]] = set()
     for text in texts:
         for line in text.splitlines():
@@ -402,7 +404,7 @@ def _forget_here(traces: Traces) -> None:
 
 
 def _proposals_with(traces: Traces) -> list[Any]:
-    """Return the proposals that hold a trace; those by who read the record are compared in full."""
+    """Return the proposals that contain a trace; those by readers of the record are compared in full."""
     columns = ("before", "after", "edited", "reason")
     rows = Proposal.objects.filter(owner_id=traces.owner_id)
     told = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
@@ -423,7 +425,7 @@ def _blank(model: Any, rows: models.QuerySet[Any], **fields: Any) -> None:
 def redact(
     rows: models.QuerySet[Any], traces: Traces, *columns: str, read: Q | None = None
 ) -> None:
-    """Redact these text or JSON columns of the rows that hold a trace, each row by itself.
+    """Redact these text or JSON columns of each row that contains a trace.
 
     `read` says which rows were written where the record was read: they are compared in full.
     """

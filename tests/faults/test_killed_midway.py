@@ -126,7 +126,7 @@ def test_a_backup_that_finds_no_room_leaves_the_one_before(beacon: Site, tmp_pat
     )
 
     assert ended.returncode == 1
-    assert "can't be written" in said and "Traceback" not in ended.stderr
+    assert "can’t be written" in said and "Traceback" not in ended.stderr
     assert is_as_before
     assert list(tmp_path.iterdir()) == [file]
 

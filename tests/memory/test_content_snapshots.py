@@ -232,8 +232,8 @@ def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"format": 2}, "format 2; this Beacon reads up to format 1. Update"),
-        ({"format": "1"}, "does not say which format"),
+        ({"format": 2}, "format 2, but this Beacon reads up to format 1. Update"),
+        ({"format": "1"}, "doesn’t name its format"),
         ({"owner": "bob"}, "of the account “bob”, and you are “alice”"),
         ({"kind": "other"}, "no snapshot of a content store"),
         ({"items": {}}, "list of at most"),

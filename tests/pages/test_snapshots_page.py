@@ -126,8 +126,8 @@ def changed(kept: Snapshot, **fields: Any) -> bytes:
     ("what", "why"),
     [
         ({"format": 99}, "Update Beacon"),
-        ({"owner": "bob"}, "nobody takes another"),
-        ({"kind": "shopping list"}, "is no snapshot"),
+        ({"owner": "bob"}, "belongs to the account"),
+        ({"kind": "shopping list"}, "isn’t a content store snapshot"),
         ({"items": "none"}, "must be a list"),
         ({"items": [{"id": "x"}]}, "Item 1 cannot be read"),
     ],

@@ -342,7 +342,7 @@ def test_a_device_is_no_place_for_a_backup(full: User, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    with pytest.raises(CommandError, match="isn't a regular file"):
+    with pytest.raises(CommandError, match="isn’t a regular file"):
         call_command("backup", str(pipe))
     assert pipe.is_fifo()
 
