@@ -65,8 +65,8 @@ class IntentField(CleanTextField):
         if len(text) > LONGEST_INTENT:
             raise ValidationError(
                 _(
-                    "An intent has at most %(most)s characters, and this one %(have)s. Your words "
-                    "still stand in the field: shorten them, and save again."
+                    "An intent can have at most %(most)s characters, but this one has %(have)s. Your "
+                    "text is still in the field. Shorten it and save again."
                 )
                 % {"most": f"{LONGEST_INTENT:,}", "have": f"{len(text):,}"}
             )
@@ -74,14 +74,14 @@ class IntentField(CleanTextField):
 
 
 class AlsoField(LinesField):
-    """Sentences of which a person said: tell me such things; one a line."""
+    """Sentences that a person wants to be notified about, one per line."""
 
     def to_python(self, value: Any) -> Any:
-        """Return the sentences.  Raises ValidationError where there are too many."""
+        """Return the sentences.  Raises ValidationError if there are too many."""
         lines = super().to_python(value)
         if len(lines) > MOST_ALSO:
             raise ValidationError(
-                _("At most %(most)d lines; these are %(have)d.")
+                _("Use at most %(most)d lines (currently %(have)d).")
                 % {"most": MOST_ALSO, "have": len(lines)}
             )
         return lines
@@ -90,28 +90,30 @@ class AlsoField(LinesField):
         """Return the sentence.  Raises ValidationError if it is too long."""
         if len(line) > self.longest:
             told = {"most": self.longest, "have": len(line), "line": line[:80]}
-            words = _("“%(line)s…” has %(have)d characters; a line may have %(most)d.")
+            words = _("“%(line)s…” has %(have)d characters. A line can have at most %(most)d.")
             raise ValidationError(words % told)
         return line
 
 
 class IntentFields(forms.Form):
-    """What is told of a run's changes; all of it is remembered in any case."""
+    """Which of a run's changes are announced; all of them are remembered."""
 
     intent = IntentField(
         label=gettext_lazy("Tell me only if"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "For example: only prices, or a new entrant. What you did not ask for is remembered, and "
-            "stands folded in the report with the reason. Empty: everything is told."
+            "For example: only prices, or a new entrant. Other changes are remembered, and folded in "
+            "the report with the reason. Empty: everything is announced."
         ),
     )
     tell_also = AlsoField(
         label=gettext_lazy("Tell me such things too"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy("Sentences that were withheld and that you wanted; one a line."),
+        help_text=gettext_lazy(
+            "Sentences that were withheld although you wanted them, one per line."
+        ),
     )
 
 
@@ -189,14 +191,14 @@ def styles() -> Choices:
     about = {
         TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
         TopicSettings.Style.EXECUTIVE: _("five lines to decide by, then findings"),
-        TopicSettings.Style.BULLETS: _("bullets alone, in groups"),
+        TopicSettings.Style.BULLETS: _("only bullets, in groups"),
         TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
     }
     return [(style.value, _explained(str(style.label), about[style])) for style in about]
 
 
 def depths() -> Choices:
-    """Return the depths of a run, with what each may take."""
+    """Return the depths of a run, with the limits of each."""
     about = {
         TopicSettings.Depth.QUICK: _("search, read, write: at most %(minutes)d minutes"),
         TopicSettings.Depth.DEEP: _(

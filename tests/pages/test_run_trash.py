@@ -78,7 +78,7 @@ def test_it_is_deleted_for_good_by_name_and_it_is_said_what_goes(browser: Client
 def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Run) -> None:
     make_run(Topic.objects.get(pk=run.topic_id), saved=False)
     html = text_of(browser.get(page_of(run)))
-    assert "is going on" in html
+    assert "is in progress" in html
     assert "Move it to the trash" not in html
     assert browser.post(page_of(run)).status_code == 409
 

@@ -199,9 +199,9 @@ def test_deleted_for_good_in_two_tabs_it_is_told_once(topic: Topic, bad: Run) ->
     one, other = (Report.objects.get(run=bad) for _tab in range(2))
     one.purge(by=topic.owner.actor)
 
-    with pytest.raises(InvalidValue, match="deleted for good already"):
+    with pytest.raises(InvalidValue, match="already been permanently deleted"):
         other.purge(by=topic.owner.actor)
-    with pytest.raises(InvalidValue, match="deleted for good already"):
+    with pytest.raises(InvalidValue, match="already been permanently deleted"):
         run_trash.restore_run(other, by=topic.owner.actor)
     assert Activity.objects.filter(kind="purged", subject_type="report").count() == 1
 
@@ -246,7 +246,7 @@ def test_deleted_for_good_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> 
 def test_a_topic_is_not_deleted_while_its_run_ends(topic: Topic, good: Run) -> None:
     make_run(topic, saved=False)
     topic.trash(by=topic.owner.actor)
-    with pytest.raises(InvalidValue, match="going on still"):
+    with pytest.raises(InvalidValue, match="still in progress"):
         topic.purge(by=topic.owner.actor)
     assert Topic.objects.filter(pk=topic.pk).exists()
 
