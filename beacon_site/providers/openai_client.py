@@ -48,9 +48,7 @@ from beacon_site.providers.timed import timed
 
 # --- transport ---------------------------------------------------------------------------------
 
-MAX_BODY = (
-    2 * 1024 * 1024
-)  # bytes of one whole answer; 8,000 tokens, all escaped, take a tenth of it
+MAX_BODY = 2 * 1024 * 1024  # bytes of one answer; 8,000 tokens, all escaped, take a tenth
 MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, which needs 200 to 300 of them per token
 IDLE_SECONDS = 45.0  # of silence within a stream that has begun
 PIECE = 65536
@@ -60,7 +58,7 @@ STREAMED = "x-beacon-stream"  # on a request: return the answer as a stream; nev
 
 
 class _Clock(threading.local):
-    """When the request that this thread reads must be over, and how long one read may wait."""
+    """The deadline of the request that this thread reads, and how long one read may wait."""
 
     ends_at = float("inf")
     idle = float("inf")
@@ -80,7 +78,7 @@ class _Timed(httpx2.HTTPTransport):
     def __init__(self) -> None:
         # trust_env=False: a proxy of the shell must not decide where the key is sent.
         super().__init__(trust_env=False)
-        # The library passes no backend on, so its pool is made again, with one.
+        # The library doesn't accept a backend, so its pool is replaced by one with it.
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
             max_connections=100,
@@ -152,10 +150,10 @@ class Bounded(httpx2.BaseTransport):
 
 
 class _Flow(httpx2.SyncByteStream):
-    """The body of a streamed answer, inflated.
+    """The decompressed body of a streamed answer.
 
-    Iterating raises BodyTooLarge over MAX_STREAM bytes, httpx2.ReadTimeout at the end of the
-    time or after IDLE_SECONDS of silence, other httpx2 errors when the connection breaks.
+    Iterating raises BodyTooLarge above MAX_STREAM bytes, httpx2.ReadTimeout at the deadline or
+    after IDLE_SECONDS of silence, and other httpx2 errors if the connection breaks.
     """
 
     def __init__(self, response: httpx2.Response, ends_at: float) -> None:
@@ -173,9 +171,9 @@ class _Flow(httpx2.SyncByteStream):
             yield piece
 
     def _timed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the chunks; the clock is set before each read, for others were read since.
+        """Yield the chunks; the clock is set before each read, since others may have been read.
 
-        The first may come as late as it likes: a model thinks before its first word.
+        The first one has no idle limit, because a model thinks before its first word.
         """
         idle = float("inf")
         while True:
@@ -187,7 +185,7 @@ class _Flow(httpx2.SyncByteStream):
             yield chunk
 
     def close(self) -> None:
-        """Close the connection, read to its end or not."""
+        """Close the connection, even if the body wasn't read to its end."""
         self._response.close()
 
 
@@ -213,7 +211,7 @@ def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def expect_the_end(seconds: float) -> None:
-    """Let the next reads of this thread's stream wait no longer than this."""
+    """Limit how long the next reads of this thread's stream wait."""
     CLOCK.last_words = seconds
 
 

@@ -160,16 +160,16 @@ def take_in(
     *,
     only_look: bool,
 ) -> dict[str, Counted]:
-    """Take an archive in, or only look what would become of it; return the counts by kind.
+    """Import an archive, or only preview that; return the counts by kind.
 
-    Raises ImportRejected for one that is damaged, foreign or newer; nothing is stored then.
+    Raises ImportRejected if it is damaged, foreign or newer; nothing is stored then.
     """
     with opened(path) as archive:
         manifest_of(archive)
         try:
             with transaction.atomic():
                 allow_long_transaction()
-                # Whoever imports holds the account: two imports must not pass each other.
+                # The account is locked, so that two imports can't run at the same time.
                 User.objects.select_for_update().get(pk=taking_in.owner.pk)
                 _survey(archive, taking_in)
                 for kind in _kinds(taking_in):
@@ -179,7 +179,7 @@ def take_in(
                     transaction.set_rollback(True)
         except (IntegrityError, DataError) as exc:
             raise ImportRejected(
-                _("The archive contradicts itself, and nothing was stored: %(why)s")
+                _("The archive is inconsistent, so nothing was imported: %(why)s")
                 % {"why": _why(exc)}
             ) from exc
     return taking_in.counts
@@ -190,7 +190,7 @@ def _kinds(taking_in: TakingIn) -> list[Kind]:
 
 
 def _survey(archive: zipfile.ZipFile, taking_in: TakingIn) -> None:
-    """Read every line once: a damaged one is told before anything is stored."""
+    """Read every line once, so that a damaged one is reported before anything is stored."""
     for kind in in_order():
         for batch in _batches(archive, kind):
             taking_in.ids.decide(kind, [line for _number, line in batch])
@@ -200,7 +200,7 @@ def _batches(archive: zipfile.ZipFile, kind: Kind) -> Iterator[list[Line]]:
     try:
         file = archive.open(kind.path)
     except KeyError:
-        return  # an older Beacon had no such thing
+        return  # an older Beacon didn't have this type
     with file:
         found = lines(file, kind.path)
         while batch := list(islice(found, CHUNK)):
@@ -238,7 +238,7 @@ Row = tuple[int, Any, dict[str, Any]]
 
 
 def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: Counted) -> list[Row]:
-    """Return the batch as rows of the owner; what cannot be one is counted as refused."""
+    """Return the batch as rows of the owner; invalid ones are counted as refused."""
     rows = []
     for number, line in batch:
         moved = taking_in.ids.moved(kind, line)
@@ -263,7 +263,7 @@ def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: Count
 
 
 def _name_others(kind: Kind, row: Any, line: dict[str, Any], taking_in: TakingIn) -> None:
-    """Set the foreign keys that the archive gives by a name."""
+    """Set the foreign keys that the archive stores as names."""
     for attname, name in kind.named.items():
         related = kind.model._meta.get_field(attname.removesuffix("_id")).related_model
         found = related._base_manager.filter(  # type: ignore[union-attr]
@@ -273,7 +273,7 @@ def _name_others(kind: Kind, row: Any, line: dict[str, Any], taking_in: TakingIn
 
 
 def _distrust(row: Any, taking_in: TakingIn) -> None:
-    """Give a record of somebody else's archive the trust of what comes from outside."""
+    """Give a record from another person's archive the trust of external text."""
     if getattr(row, "trust", "") in (Trust.OWNER, Trust.AGENT):
         row.trust = Trust.EXTERNAL
     if hasattr(row, "trust") or isinstance(row, Revision):
@@ -283,7 +283,7 @@ def _distrust(row: Any, taking_in: TakingIn) -> None:
 def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
     """Keep the rows whose parents are the owner's.
 
-    A link to anything else is emptied where it may be empty; where not, the row is refused.
+    A link to anything else is cleared if it is optional; otherwise the row is refused.
     """
     for column in links_of(kind):
         name, target = column.attname, column.related_model
@@ -300,14 +300,14 @@ def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Cou
             else:
                 counted.refuse(
                     number,
-                    _("what it belongs to (%(what)s) was not taken in") % {"what": column.name},
+                    _("what it belongs to (%(what)s) was not imported") % {"what": column.name},
                 )
         rows = kept
     return rows
 
 
 def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
-    """Return the rows that are not stored yet; what is stored stays as it is, and is counted."""
+    """Return the rows that aren't stored yet; stored ones stay unchanged and are counted."""
     here = _here(kind, [row for _number, row, _line in rows], taking_in.owner)
     unknown: dict[Any, Row] = {}
     for number, row, line in rows:
@@ -317,7 +317,7 @@ def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted)
             kind.prepare(row, taking_in)
             unknown[key] = (number, row, line)
         elif old is None:
-            counted.refuse(number, _("it stands in the archive twice"))
+            counted.refuse(number, _("it is in the archive twice"))
         elif _without_many(kind, encoded(kind, old)) == _without_many(kind, encoded(kind, row)):
             counted.identical += 1
         else:
@@ -344,14 +344,14 @@ def _key(kind: Kind, row: Any) -> Any:
 
 
 def _stored(kind: Kind, rows: list[Row], counted: Counted) -> list[Row]:
-    """Store the rows, together if they fit, else one by one: what the database refuses is told."""
+    """Store the rows together, or one by one if the database refuses any, and report those."""
     manager: models.Manager[Any] = kind.model._base_manager
     try:
         with transaction.atomic():
             manager.bulk_create([row for _number, row, _line in rows])
         return rows
     except (IntegrityError, DataError, ValueError):
-        pass  # which row it was is found out below, one by one
+        pass  # the rows are tried one by one below
     stored = []
     for number, row, line in rows:
         try:
@@ -365,17 +365,19 @@ def _stored(kind: Kind, rows: list[Row], counted: Counted) -> list[Row]:
 
 
 def _why(exc: Exception) -> str:
-    """Return why the database refuses a row, as a person understands it."""
+    """Return a readable reason why the database refused a row."""
     cause = exc.__cause__
     rule = getattr(getattr(cause, "diag", None), "constraint_name", "") or ""
     told = {
-        "topic_name_once": _("you have a topic of this name already"),
-        "note_one_active_identity": _("there is a note of this kind already, and only one stands"),
-        "observation_once_a_source": _("the same words of the same source are here already"),
-        "scratchpad_key_once_a_scope": _("there is a value under this key already"),
-        "run_number_once_a_topic": _("the topic has a run of this number already"),
-        "memory_file_once": _("there is a memory file of this name already, with words of its own"),
-        "file_draft_once_a_path": _("there is a draft of this memory file already"),
+        "topic_name_once": _("you already have a topic with this name"),
+        "note_one_active_identity": _(
+            "there is already a note of this kind, and only one can be current"
+        ),
+        "observation_once_a_source": _("the same text from the same source is already here"),
+        "scratchpad_key_once_a_scope": _("this key already has a value"),
+        "run_number_once_a_topic": _("the topic already has a run with this number"),
+        "memory_file_once": _("there is already a memory file with this name and other content"),
+        "file_draft_once_a_path": _("there is already a draft of this memory file"),
     }
     for name, words in told.items():
         if rule.startswith(name):
@@ -384,7 +386,7 @@ def _why(exc: Exception) -> str:
 
 
 def _make_findable(rows: Sequence[Any]) -> None:
-    """Let recall and the library's search find the new records by what they say."""
+    """Add the new records to the index of recall and of the library."""
     recalled = [row for row in rows if isinstance(row, Recalled)]
     if recalled:
         type(recalled[0]).follow(recalled)

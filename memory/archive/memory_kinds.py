@@ -110,8 +110,8 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
         told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
         raise ImportRejected(
             _(
-                "With the archive's fact files there would be %(have)s bytes of facts, and there "
-                "may be %(most)s. Nothing was imported."
+                "With the archive’s fact files there would be %(have)s bytes of facts, but the "
+                "limit is %(most)s. Nothing was imported."
             )
             % told
         )
@@ -176,10 +176,10 @@ def _too_long(row: Any) -> str:
 
 
 def _make_room(note: Any, taking_in: Any) -> None:
-    """Let a soul, agent or user note come in beside the one that stands.
+    """Import a soul, agent or user note although there is a current one.
 
-    One that nobody has touched since the account was made gives way; before any other the one of
-    the archive stands back, as superseded: what is here is never replaced by an import.
+    It replaces one that was never edited. Otherwise it is imported as superseded, since an import
+    never replaces what is here.
     """
     stands = note.kind in memory.Note.IDENTITY and note.superseded_by_id is None
     if not stands or note.trashed_at is not None:
@@ -355,7 +355,7 @@ MEMORY_KINDS = [
         gettext_lazy("conflicts"),
         memory.Conflict,
         citing=("topic_ids",),
-        own_alone=True,  # what a settling did is taken back by what the row says of it
+        own_alone=True,  # undoing a resolution uses the row's record of its changes
         problem=session_records.conflict_problem,
         prepare=session_records.stand_back,
     ),
@@ -405,5 +405,5 @@ LEFT_OUT = {
 
 
 def register_kinds() -> None:
-    """Put memory's models on the list; called once the app is ready."""
+    """Register memory's models; called when the app is ready."""
     register(MEMORY_KINDS, LEFT_OUT)

@@ -135,9 +135,8 @@ def save(
 
     `seen` and `join` are those of `save_file`, and so are the errors.
     """
-    limits.check_lines(
-        fresh.text
-    )  # before a summary line is added, so that numbers match the writer's
+    # Before a summary line is added, so that line numbers match the writer's.
+    limits.check_lines(fresh.text)
     rows = rows_held(owner, path)
     file = rows.get(path)
     if file is None and seen:

@@ -305,7 +305,7 @@ class Remembered(models.Model):
         row = type(self).objects.filter(pk=self.pk).select_for_update()
         found = list(row.values_list("trashed_at", flat=True))
         if not found:  # another tab was quicker; its name may hang on what is gone too
-            raise InvalidValue(_("It is deleted for good already."))
+            raise InvalidValue(_("It has already been permanently deleted."))
         if found == [None]:
             raise InvalidValue(
                 _("“%(label)s” is no longer in the trash, so it was not deleted.")

@@ -33,9 +33,8 @@ class Candidate:
     score: float = 0.0
     matched: tuple[str, ...] = ()
     replaces: list[uuid.UUID] = field(default_factory=list)
-    stands_in_for: set[str] = field(
-        default_factory=set
-    )  # the retrievers that found what it replaced
+    # The retrievers that found a record that it replaced.
+    stands_in_for: set[str] = field(default_factory=set)
     ranks: dict[str, int] = field(default_factory=dict)
 
 
@@ -64,7 +63,7 @@ class Found:
 def successors_of(
     asked: Narrowing, kind: RecallKind, ids: Sequence[uuid.UUID]
 ) -> dict[uuid.UUID, uuid.UUID | None]:
-    """Return the replacements of superseded candidates, or None for those that don't count."""
+    """Return the replacements of superseded records; None if the filters exclude the replacement."""
     found = kind.successors(ids) if kind.successors is not None and ids else {}
     if not found:
         return {}

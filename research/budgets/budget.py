@@ -186,8 +186,8 @@ class RunMeter:
             self.run.warn(
                 _(
                     "The cost limit can’t be enforced because the price of %(model)s isn’t set. The "
-                    "run goes on under its limit of %(most)d tokens. Staff can enter the price "
-                    "in Settings, Connections."
+                    "run’s limit of %(most)d tokens still applies. An admin can enter the price in "
+                    "Settings → Connections."
                 )
                 % {"model": model, "most": self.budget.tokens}
             )

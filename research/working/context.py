@@ -285,8 +285,8 @@ class RunContext:
         self._put_step(**fields)
 
     def _put_step(self, *, of_run: dict[str, Any] | None = None, **fields: Any) -> None:
-        # The step is written only while this worker holds the run: the fence of every write.  The
-        # run's row comes first, and stays locked until both are stored: nobody takes it in between.
+        # Stored only while this worker holds the run.  The run's row is locked first and until both are
+        # stored, so that no other worker claims it in between.
         with transaction.atomic(savepoint=False):  # one wait for the disk instead of two
             held = self.run.held().update(progress=F("progress") + 1, **(of_run or {}))
             written = held and Step.objects.filter(pk=self.step.pk).update(**fields)

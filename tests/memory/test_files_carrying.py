@@ -115,7 +115,7 @@ def link() -> zipfile.ZipInfo:
     [
         ([("../facts/user.md", b"x")], "leads out"),
         ([("/facts/user.md", b"x")], "leads out"),
-        ([(USER, b"x"), (USER, b"y")], "two files of one name"),
+        ([(USER, b"x"), (USER, b"y")], "two files with the same name"),
         ([(link(), b"/etc/passwd")], "is a link"),
         ([(USER, b"x" * 400_000_00)], "not plausible"),
         ([("notes/other.md", b"x")], "no memory file"),

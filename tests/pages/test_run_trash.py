@@ -129,7 +129,7 @@ def test_deleted_for_good_it_leaves_no_words(browser: Client, failed: Run, alice
 def test_a_run_that_goes_on_stays(browser: Client, run: Run, alice: User) -> None:
     going = make_run(run.topic, saved=False)
     assert browser.post(page_of(going)).status_code == 404
-    with pytest.raises(InvalidValue, match="Only a run that failed"):
+    with pytest.raises(InvalidValue, match="Only failed and cancelled runs"):
         trash.remove(going, by=alice.actor)
 
 

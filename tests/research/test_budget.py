@@ -134,7 +134,7 @@ def test_a_limit_of_money_that_cannot_be_kept_is_said_once_and_the_run_goes_on(r
 
     meter.check()
     (warning,) = Run.objects.get(pk=run.pk).warnings
-    assert "the price of m1 is not set" in warning
+    assert "the price of m1 isn’t set" in warning
     assert "99 tokens" in warning
 
 

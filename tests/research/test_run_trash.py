@@ -218,14 +218,14 @@ def test_who_deletes_it_holds_the_topic_first_as_who_restores_it_does(
 
 def test_while_a_run_goes_on_nothing_is_removed_or_brought_back(topic: Topic, bad: Run) -> None:
     going = make_run(topic, saved=False)
-    with pytest.raises(InvalidValue, match="going on"):
+    with pytest.raises(InvalidValue, match="in progress"):
         remove(bad)
     Run.objects.filter(pk=going.pk).update(status="cancelled")
     remove(bad)
     Run.objects.filter(pk=going.pk).update(status="queued")
-    with pytest.raises(InvalidValue, match="going on"):
+    with pytest.raises(InvalidValue, match="in progress"):
         restore(bad)
-    with pytest.raises(InvalidValue, match="going on"):
+    with pytest.raises(InvalidValue, match="in progress"):
         Report.objects.get(run=bad).purge(by=topic.owner.actor)
     assert Run.objects.filter(pk=bad.pk).exists()
 
