@@ -171,7 +171,7 @@ def write(path: Path, files: Mapping[str, Path]) -> Manifest:
     if path.is_dir():
         raise BackupError(_("%(path)s is a folder. Add the name of a file in it.") % {"path": path})
     if path.exists() and not path.is_file():  # replacing a device would break other programs
-        raise BackupError(_("%(path)s isn't a regular file. Choose another name.") % {"path": path})
+        raise BackupError(_("%(path)s isn’t a regular file. Choose another name.") % {"path": path})
     schema = current_schema()
     migrations = sorted(
         f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()
@@ -201,7 +201,7 @@ def write(path: Path, files: Mapping[str, Path]) -> Manifest:
             archive.writestr(SIGNATURE, signature(data))
     except OSError as exc:
         raise BackupError(
-            _("%(path)s can't be written: %(why)s.") % {"path": path, "why": exc.strerror or exc}
+            _("%(path)s can’t be written: %(why)s.") % {"path": path, "why": exc.strerror or exc}
         ) from exc
     return manifest
 
@@ -246,7 +246,7 @@ def read(path: Path) -> Backup:
 
 def _damaged(why: object) -> BackupError:
     return BackupError(
-        _("This file isn't a Beacon backup, or it's damaged (%(why)s).") % {"why": why}
+        _("This file isn’t a Beacon backup, or it’s damaged (%(why)s).") % {"why": why}
     )
 
 
@@ -278,7 +278,7 @@ def _parsed(data: bytes) -> Manifest:
 
 def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     if sorted(archive.namelist()) != sorted([MANIFEST, SIGNATURE, *manifest.parts]):
-        raise _damaged(_("its parts aren't those in the manifest"))
+        raise _damaged(_("its parts aren’t those in the manifest"))
     if DATABASE not in manifest.parts:
         raise _damaged(_("the database is missing"))
     for name in manifest.parts.keys() - {DATABASE}:

@@ -84,16 +84,15 @@ def _run(folder: Path, began: float) -> int:
     mirror = settings.BEACON_MIRROR_DIR  # for commands, which are started without it
     own = {"pid": os.getpid(), "process": processes.identity(os.getpid())}
     note(folder, up={**own, "url": settings.BEACON_URL, "mirror": mirror})
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104  (compared, not bound)  # nosec B104
 
     def ready() -> list[str]:
         lines = [f"Beacon is ready at {settings.BEACON_URL} (in {runner.seconds_since(began)})."]
         if link:
-            lines.append(f"There is no account yet. Make the first one, once, at {link}")
-        return [*lines, *_for_others(), *mcp, f"The data lie in {folder}. Ctrl-C stops it."]
+            lines.append(f"Create your admin account (one-time link): {link}")
+        return [*lines, *_for_others(), *mcp, f"Your data is in {folder}. Press Ctrl-C to stop."]
 
     printer = JsonPrinter(sys.stdout) if settings.BEACON_LOG_FORMAT == logs.JSON else None
-    url = f"http://{host}:{settings.BEACON_PORT}/livez"
+    url = f"http://{_local(settings.BEACON_BIND)}:{settings.BEACON_PORT}/livez"
     manager = runner.Runner(folder, url, ready, printer)
     schedule = folder / "celerybeat-schedule"
     processes_of = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)
@@ -108,10 +107,15 @@ def _end_leftovers(folder: Path) -> int:
         return janitor.end_leftovers(folder)
 
 
-def _mcp_in_words() -> list[str]:
-    """Return what to say of the MCP server; a port that was asked for must be free.
+def _local(bind: str) -> str:
+    """Return the host at which this machine reaches a server bound to `bind`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(bind, bind)  # noqa: S104  (compared, not bound)  # nosec B104
 
-    The usual one may be another Beacon's: the rest does not wait for it.
+
+def _mcp_in_words() -> list[str]:
+    """Return the line about the MCP server.  Raises CannotStart if a port set by hand is in use.
+
+    The default port may belong to another Beacon; then only the MCP server waits.
     """
     bind, port = settings.BEACON_BIND, settings.BEACON_MCP_PORT
     if not port:
@@ -121,8 +125,10 @@ def _mcp_in_words() -> list[str]:
     except CannotStart:
         if os.environ.get("BEACON_MCP_PORT", "").strip():
             raise
-        return [f"The MCP server waits for port {port}; BEACON_MCP_PORT names another."]
-    return [f"Programs come in by MCP at port {port} (/mcp): Settings, API tokens."]
+        return [
+            f"Port {port} is in use. The MCP server starts when it is free. To use another port, set BEACON_MCP_PORT."
+        ]
+    return [f"MCP server: http://{_local(bind)}:{port}/mcp (tokens: Settings → API tokens)"]
 
 
 def _for_others() -> list[str]:
@@ -199,7 +205,7 @@ def prepare_site() -> int:
     """Migrate, collect static files, and print the first account's link if there is no account."""
     django.setup()
     if link := _prepare_site(production=settings.PRODUCTION):
-        print(f"There is no account yet. Make the first one, once, at {link}")
+        print(f"Create your admin account (one-time link): {link}")
     return 0
 
 

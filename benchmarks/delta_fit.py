@@ -1,6 +1,6 @@
 """Fit the weights of `research.claims.linking`: `python -m benchmarks.delta_fit [--write] [--only NAME,...]`.
 
-Prints how well sentences of scenarios that were left out are told apart (six folds of whole scenarios),
+Prints how well sentences of held-out scenarios are classified (six folds of whole scenarios),
 with and without vectors; `--write` fits on all scenarios of `PARTS` and the practice, and writes
 research/claims/linking_weights.json.  The final scenarios are never read.  `--only` leaves out all
 features but the named ones: the ablation.  Needs numpy (requirements/embeddings.txt).

@@ -4,7 +4,7 @@
 
 It copies up to `--most` readable files into a temporary folder, takes them in (all, then with
 nothing changed, then with one file in twenty touched), and asks queries made of the documents' own
-titles, as a run asks them.  The data lie in a throw-away database (DATABASE_URL's server if set,
+titles, as a run asks them.  The data is in a throw-away database (DATABASE_URL's server if set,
 else an embedded one).  Times are wall time; `cpu` is this process's share, without Postgres' and
 without the reader's of HTML and PDF.
 """

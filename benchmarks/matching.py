@@ -1,4 +1,4 @@
-"""How well `research.claims.matching` tells confirmed, changed and new apart: `python -m benchmarks.matching`.
+"""How well `research.claims.matching` distinguishes confirmed, changed and new: `python -m benchmarks.matching`.
 
 The pairs were written and labelled by hand for Beacon (tests/research/data/pairs.jsonl).  Each
 earlier sentence stands among all others of its kind, as a topic's facts stand beside each other;

@@ -17,7 +17,7 @@ The notes are of three kinds and of one year, each has a tag, one in ten is the 
 twenty is superseded.  Three questions are asked before the clock runs; then each is asked once: its
 plan is new, what it reads lies in memory as far as the machine has it.
 
-The data lie in a throw-away database with the settings that Beacon ships (DATABASE_URL's server if
+The data is in a throw-away database with the settings that Beacon ships (DATABASE_URL's server if
 set, else an embedded one).  `cpu` is what a question cost Postgres' process and this one together
 (Linux): beside other work it says more than the wall does, though it rises too, by what they take
 of caches and memory.

@@ -65,6 +65,10 @@ def _all(first: str) -> list[tuple[str, str, str]]:
             _("only the name is needed"),
             reverse("research:topic-new"),
         ),
-        (_("Let one run by itself"), _("a topic’s settings hold it"), reverse("research:calendar")),
+        (
+            _("Put a topic on a schedule"),
+            _("set a schedule in a topic’s settings"),
+            reverse("research:calendar"),
+        ),
         (_("Give your agent this memory"), _("by MCP or REST"), reverse("memory:tokens")),
     ]

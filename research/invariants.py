@@ -91,9 +91,9 @@ SELECT item.id, item.source FROM memory_contentitem item
 
 
 def _free(rows: Rows) -> None:
-    """Let other workers take what lost its worker. `sending` sends no message twice.
+    """Release work that lost its worker to other workers. `sending` sends no message twice.
 
-    What another worker has leased since it was found is left alone.
+    Work that another worker has leased since then is skipped.
     """
     lost: dict[str, list[str]] = {"run": [], "follow-up step": [], "message": []}
     for kind, key, _lease in rows:

@@ -167,7 +167,7 @@ def test(rest: list[str]) -> None:
 def test_slow(rest: list[str]) -> None:
     """Run the slow tests: all of them, or those that `rest` selects.
 
-    They race against real processes, so one that fails runs once more; tests/conftest.py prints
+    They race with real processes, so a failed one is rerun once; tests/conftest.py prints
     which did.
     """
     need_chromium()

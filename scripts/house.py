@@ -84,7 +84,7 @@ class Module:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Local names of imports, with the dotted names that they stand for."""
+        """Local names of imports, with their dotted names."""
         found = {}
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -194,7 +194,7 @@ class House:
                 yield self._resolved(module, called)
 
     def _resolved(self, module: Module, node: ast.expr) -> str:
-        """Return the definition that a name or `module.name` stands for; empty if it is another's."""
+        """Return the definition of a name or `module.name`, or "" if it is external."""
         dotted = ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
         first, _dot, rest = dotted.partition(".")
         if dotted in module.definitions:

@@ -33,7 +33,7 @@ def broken(*, fix: bool = False) -> dict[str, int]:
 
 
 def sql(statement: str) -> None:
-    """Change rows as nothing in Beacon does; `:name` stands for one of PLACES."""
+    """Change rows directly with SQL; `:name` is replaced by one of PLACES."""
     for name, words in PLACES.items():
         statement = statement.replace(name, words)
     with connection.cursor() as cursor:

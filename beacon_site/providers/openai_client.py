@@ -48,17 +48,17 @@ from beacon_site.providers.timed import timed
 
 # --- transport ---------------------------------------------------------------------------------
 
-MAX_BODY = 2 * 1024 * 1024  # bytes of one whole answer: 8,000 tokens, each escaped, are a tenth
-MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, where each token comes in 200 to 300 of them
+MAX_BODY = 2 * 1024 * 1024  # bytes of one answer; 8,000 tokens, all escaped, take a tenth
+MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, which needs 200 to 300 of them per token
 IDLE_SECONDS = 45.0  # of silence within a stream that has begun
 PIECE = 65536
 GZIP_MARK = b"\x1f"
 TOO_LARGE = "x-beacon-too-large"
-STREAMED = "x-beacon-stream"  # on a request: hand the answer over as it comes; never sent
+STREAMED = "x-beacon-stream"  # on a request: return the answer as a stream; never sent
 
 
 class _Clock(threading.local):
-    """When the request that this thread reads must be over, and how long one read may wait."""
+    """The deadline of the request that this thread reads, and how long one read may wait."""
 
     ends_at = float("inf")
     idle = float("inf")
@@ -78,7 +78,7 @@ class _Timed(httpx2.HTTPTransport):
     def __init__(self) -> None:
         # trust_env=False: a proxy of the shell must not decide where the key is sent.
         super().__init__(trust_env=False)
-        # The library passes no backend on, so its pool is made again, with one.
+        # The library doesn't accept a backend, so its pool is replaced by one with it.
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
             max_connections=100,
@@ -91,21 +91,21 @@ class _Timed(httpx2.HTTPTransport):
 class Bounded(httpx2.BaseTransport):
     """Reads each answer whole, at most MAX_BODY bytes, within the request's read time limit.
 
-    What is too large or unreadable becomes a small answer of status 413 or 502 that says so: an
-    exception from here would be taken for a lost connection.  A request that carries STREAMED
-    is answered as the bytes come, unless it failed: see `_Flow`.
+    An answer that is too large or unreadable becomes a short one with status 413 or 502, since an
+    exception would be taken for a lost connection.  A request with STREAMED gets the answer as a
+    stream, unless it failed: see `_Flow`.
     """
 
     def __init__(self) -> None:
         self._inner = _Timed()
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the answer, inflated, its time and its size kept within their bounds."""
+        """Return the decompressed answer, within the limits of time and size."""
         ends_at = time.monotonic() + float(request.extensions["timeout"]["read"])
         for name in ("openai-organization", "openai-project"):
             if not request.headers.get(name):  # sent empty, to keep OPENAI_* variables out
                 request.headers.pop(name, None)
-        if request.headers.get("api-key"):  # Azure takes what stands after "Bearer" for a login
+        if request.headers.get("api-key"):  # Azure would take the text after "Bearer" for a login
             request.headers.pop("authorization", None)
         streamed = request.headers.pop(STREAMED, "")
         CLOCK.ends_at, CLOCK.idle, CLOCK.last_words = ends_at, float("inf"), float("inf")
@@ -150,10 +150,10 @@ class Bounded(httpx2.BaseTransport):
 
 
 class _Flow(httpx2.SyncByteStream):
-    """The body of a streamed answer, inflated.
+    """The decompressed body of a streamed answer.
 
-    Iterating raises BodyTooLarge over MAX_STREAM bytes, httpx2.ReadTimeout at the end of the
-    time or after IDLE_SECONDS of silence, other httpx2 errors when the connection breaks.
+    Iterating raises BodyTooLarge above MAX_STREAM bytes, httpx2.ReadTimeout at the deadline or
+    after IDLE_SECONDS of silence, and other httpx2 errors if the connection breaks.
     """
 
     def __init__(self, response: httpx2.Response, ends_at: float) -> None:
@@ -171,9 +171,9 @@ class _Flow(httpx2.SyncByteStream):
             yield piece
 
     def _timed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the chunks; the clock is set before each read, for others were read since.
+        """Yield the chunks; the clock is set before each read, since others may have been read.
 
-        The first may come as late as it likes: a model thinks before its first word.
+        The first one has no idle limit, because a model thinks before its first word.
         """
         idle = float("inf")
         while True:
@@ -185,15 +185,15 @@ class _Flow(httpx2.SyncByteStream):
             yield chunk
 
     def close(self) -> None:
-        """Close the connection, read to its end or not."""
+        """Close the connection, even if the body wasn't read to its end."""
         self._response.close()
 
 
 def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what the chunks hold, at most PIECE bytes at once.  Raises httpx2.DecodingError.
+    """Yield the decompressed chunks, at most PIECE bytes at once.  Raises httpx2.DecodingError.
 
-    A body may be several gzip members end to end, as a server that packs each event writes it;
-    what follows the last and is none is left out.
+    A body can be several gzip members in a row, if a server compresses each event; other bytes
+    after the last one are ignored.
     """
     inflater = zlib.decompressobj(wbits=31)
     for chunk in chunks:
@@ -211,7 +211,7 @@ def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def expect_the_end(seconds: float) -> None:
-    """Let the next reads of this thread's stream wait no longer than this."""
+    """Limit how long the next reads of this thread's stream wait."""
     CLOCK.last_words = seconds
 
 

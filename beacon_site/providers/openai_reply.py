@@ -210,23 +210,22 @@ OnText = Callable[[str], None]
 
 EVERY = 0.2  # seconds between two calls of on_text
 FIELDS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
-BLANK = b"\xef\xbb\xbf\r\n\t "  # the signs before an answer: of the byte order, and white space
+BLANK = b"\xef\xbb\xbf\r\n\t "  # what can precede an answer: byte order mark and white space
 DONE = b"[DONE]"
-LARGEST_WHOLE = 2 * 1024 * 1024  # bytes of an answer that is no stream
+LARGEST_WHOLE = 2 * 1024 * 1024  # bytes of an answer that isn't streamed
 MOST_CALLS = 64  # tool calls in one answer
-MOST_LINES = 32  # of one event
+MOST_LINES = 32  # per event
 
 
 class WroteTooMuch(Exception):
-    """A model wrote far on past the number of tokens that it was allowed."""
+    """A model wrote far more tokens than it was allowed."""
 
 
 class StreamReading:
     """One answer being read; see `read`.
 
-    `whole` holds the bytes of an answer that turned out to be no stream.  `error` is what the
-    server said went wrong in mid-stream.  `is_complete` tells an answer that ended from one that
-    was cut.
+    `whole` holds the bytes of an answer that isn't a stream.  `error` is the server's error in the
+    middle of a stream.  `is_complete` is False for an answer that was cut off.
     """
 
     def __init__(self, on_text: OnText, *, most_characters: int) -> None:
@@ -249,18 +248,18 @@ class StreamReading:
 
     @property
     def text(self) -> str:
-        """Return all text that came so far."""
+        """Return all text received so far."""
         return plain_text("".join(self._pieces))
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything of a completion came."""
+        """Whether any part of a completion was received."""
         return self._choices > 0
 
     def read(self, chunks: Iterable[bytes], expect_the_end: Callable[[], None]) -> None:
-        """Read to the end, telling on_text at most five times a second.
+        """Read to the end, calling on_text at most five times a second.
 
-        `expect_the_end` is called when the answer is complete but for a closing word.  Raises
+        `expect_the_end` is called when only the closing event is missing.  Raises
         WroteTooMuch, BodyTooLarge, and whatever `chunks` and on_text raise.
         """
         for event in self._events(chunks):
@@ -287,10 +286,10 @@ class StreamReading:
     # --- bytes to events ---------------------------------------------------------------------
 
     def _events(self, chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """Yield each event's JSON object until the server says that it is done.
+        """Yield each event's JSON object until the closing event.
 
-        The standard closes an event with an empty line, which some servers leave out: an event is
-        taken as soon as its lines make one JSON value.
+        By the standard an empty line ends an event, but some servers omit it, so an event is
+        complete as soon as its lines form one JSON value.
         """
         waiting: list[bytes] = []
         is_error = False
@@ -316,7 +315,7 @@ class StreamReading:
             yield parsed
 
     def _lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield whole lines; what does not begin as a stream does goes to `whole`."""
+        """Yield complete lines; a body that doesn't begin like a stream goes to `whole`."""
         rest = bytearray()
         for chunk in chunks:
             rest += chunk
@@ -354,7 +353,7 @@ class StreamReading:
         self._choices += 1
         delta = first.get("delta")
         if not isinstance(delta, dict):
-            # Some servers close with the whole message; it is news only where nothing came before.
+            # Some servers end with the whole message; it is used only if nothing came before.
             delta = first.get("message") if not self._pieces else None
         if isinstance(delta, dict):
             self._take_delta(delta)
@@ -378,7 +377,9 @@ class StreamReading:
         function = piece.get("function")
         function = function if isinstance(function, dict) else {}
         place = piece.get("index")
-        if not isinstance(place, int):  # some servers number none: a new name is a new call
+        if not isinstance(
+            place, int
+        ):  # some servers send no numbers; then a new name starts a new call
             place = max(self._calls, default=-1) + (1 if function.get("name") else 0)
         empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
         call = self._calls.setdefault(max(place, 0), empty)
@@ -406,7 +407,7 @@ class StreamReading:
 
 
 def _may_be_a_field(start: bytes) -> bool:
-    """Tell whether a line that begins so is, or may become, a field of an event stream."""
+    """Whether a line with this beginning is, or can become, a field of an event stream."""
     return not start or any(start.startswith(field) or field.startswith(start) for field in FIELDS)
 
 

@@ -86,7 +86,7 @@ def list_conflicts(request: ApiRequest, wanted: ConflictsWanted = PAGE) -> Listi
 
 @api.post(_ONE + "/settle", auth=ADMIN, response=ConflictOut)
 def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> ConflictOut:
-    """Settle a conflict.  409: it was settled meanwhile, or a side was changed since."""
+    """Resolve a conflict.  409: it is already resolved, or a side was changed since."""
     one = _conflict(request.auth, conflict_id)
     seen = (body.left_version or one.left_version, body.right_version or one.right_version)
     try:
@@ -100,7 +100,7 @@ def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> C
 
 @api.post(_ONE + "/reopen", auth=ADMIN, response=ConflictOut)
 def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
-    """Take back how a conflict was settled.  409: it waits already, or a side was changed since."""
+    """Reopen a resolved conflict.  409: it is already open, or a side was changed since."""
     one = _conflict(request.auth, conflict_id)
     try:
         conflict_undo.take_back(one, by=request.auth.by)

@@ -38,7 +38,7 @@ def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
 
 
 def source_of(caller: Caller, named: str | None) -> str:
-    """Return the source of what is written, as `memory.toolkit.review.named_source` does."""
+    """Return the source of a write, as `memory.toolkit.review.named_source` does."""
     return tool_review.named_source(caller.context(), named)
 
 

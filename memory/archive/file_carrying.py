@@ -1,4 +1,4 @@
-"""Memory files carried away to a folder or a zip, and back (`export_files`, `import_files`).
+"""Export memory files to a folder or a zip, and import them (`export_files`, `import_files`).
 
 Data flow in: folder or zip -> the bytes of each name that there may be -> saved one by one in one
 transaction, as any save -> what became of each.  One file that is refused, or a mere look, and
@@ -142,7 +142,7 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
         for info in infos:
             if stat.S_ISLNK(info.external_attr >> 16):
                 told = {"name": info.filename[:200]}
-                raise ImportRejected(_("The zip file holds “%(name)s”, which is a link.") % told)
+                raise ImportRejected(_("The zip file contains “%(name)s”, which is a link.") % told)
             path = info.filename.removeprefix(top)
             if path not in FACTS and not month_of(path):
                 others.append(info.filename)

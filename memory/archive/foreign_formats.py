@@ -70,7 +70,7 @@ class Choice:
 
 
 def shape_of(path: Path, name: str) -> Shape:
-    """Return what a file is, by what it holds.  Raises ImportRejected for a zip that is unsound."""
+    """Detect a file's format from its content.  Raises ImportRejected for a damaged zip."""
     check_plain(path)
     with path.open("rb") as file:
         begins = file.read(4)
@@ -82,7 +82,7 @@ def shape_of(path: Path, name: str) -> Shape:
 
 
 def entries(path: Path, name: str, shape: Shape, choice: Choice) -> Iterator[Entry | Problem]:
-    """Yield what a file holds.  Raises ImportRejected for one that cannot be read as a whole."""
+    """Yield the entries of a file.  Raises ImportRejected if it can't be read completely."""
     if shape == Shape.LINES:
         with path.open("rb") as file:
             yield from _of_lines(lines(file, name), name, choice)

@@ -31,13 +31,13 @@ from memory.texts.text import shorten
 
 
 def owned(model: Any, owner: User) -> models.QuerySet[Any]:
-    """Return the owner's rows of a model that is on the list."""
+    """Return the owner's rows of an importable model."""
     kind = next(kind for kind in in_order() if kind.model is model)
     return kind.all_rows(owner)
 
 
 def links_of(kind: Kind) -> list[Any]:
-    """Return the columns that lead to rows of other kinds."""
+    """Return the columns that reference rows of other kinds."""
     return [
         column
         for column in kind.columns()
@@ -48,12 +48,12 @@ def links_of(kind: Kind) -> list[Any]:
 
 
 def own_links_of(kind: Kind) -> list[Any]:
-    """Return the columns that lead to rows of the same kind, such as to what supersedes a note."""
+    """Return the columns that reference rows of the same kind, such as the note that supersedes one."""
     return [c for c in kind.columns() if c.is_relation and c.related_model is kind.model]
 
 
 def remember(kind: Kind, rows: list[tuple[int, Any, dict[str, Any]]], taking_in: TakingIn) -> None:
-    """Keep of the rows just stored what `finish` needs of them."""
+    """Remember what `finish` needs of the rows just stored."""
     if kind.finish is not None:
         taking_in.fresh.setdefault(kind.name, []).extend(row for _number, row, _line in rows)
     for column in own_links_of(kind):
@@ -65,7 +65,7 @@ def remember(kind: Kind, rows: list[tuple[int, Any, dict[str, Any]]], taking_in:
 
 
 def finish(kinds: list[Kind], taking_in: TakingIn) -> None:
-    """Join what was taken in, and let follow what follows.  Raises ImportRejected."""
+    """Link the imported rows and update derived data.  Raises ImportRejected."""
     for kind in kinds:
         for column in own_links_of(kind):
             _mend(kind, column.attname, taking_in)
@@ -78,7 +78,7 @@ def finish(kinds: list[Kind], taking_in: TakingIn) -> None:
 
 
 def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
-    """Empty links to rows that were not taken in, and refuse a chain that leads back to itself."""
+    """Clear links to rows that were not imported.  Raises ImportRejected for a circular chain."""
     links = taking_in.links.get((kind.name, name), {})
     wanted = set(links.values()) - {None}
     there = set(
@@ -90,13 +90,13 @@ def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
     if kind.model is Note and _leads_back(links):
         raise ImportRejected(
             _(
-                "The archive holds notes that supersede each other in a circle. Nothing was imported."
+                "The archive contains notes that supersede each other in a circle. Nothing was imported."
             )
         )
 
 
 def _leads_back(links: dict[Any, Any]) -> bool:
-    """Whether following these links ever comes back to where it was."""
+    """Whether these links form a cycle."""
     known: set[Any] = set()
     for start in links:
         seen: set[Any] = set()
@@ -122,19 +122,19 @@ Line = tuple[int, dict[str, Any]]
 
 
 def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return what the archive says of itself.  Raises ImportRejected if it is none that is read here."""
+    """Return the archive's manifest.  Raises ImportRejected if this Beacon can't read the archive."""
     try:
         with archive.open(MANIFEST) as file:
             found = json.loads(file.read(1024 * 1024))
     except KeyError as exc:
         raise ImportRejected(
-            _("This zip is no archive of Beacon: it holds no %(name)s.") % {"name": MANIFEST}
+            _("This zip isn’t a Beacon archive: it has no %(name)s.") % {"name": MANIFEST}
         ) from exc
     except (ValueError, RecursionError) as exc:
         raise ImportRejected(_("%(name)s is damaged.") % {"name": MANIFEST}) from exc
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ImportRejected(
-            _("This zip is no archive of Beacon: its manifest names another format.")
+            _("This zip isn’t a Beacon archive: its manifest isn’t in Beacon’s format.")
         )
     version = found.get("version")
     if type(version) is not int or version < 1:
@@ -142,8 +142,8 @@ def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
     if version > VERSION:
         raise ImportRejected(
             _(
-                "The archive has format %(theirs)d, made by Beacon %(beacon)s; this Beacon reads "
-                "up to format %(ours)d. Update this Beacon, then import it again."
+                "The archive was created by Beacon %(beacon)s in format %(theirs)d. This Beacon "
+                "reads up to format %(ours)d. Update it, then import the archive again."
             )
             % {
                 "theirs": version,
@@ -160,16 +160,16 @@ def take_in(
     *,
     only_look: bool,
 ) -> dict[str, Counted]:
-    """Take an archive in, or only look what would become of it; return the counts by kind.
+    """Import an archive, or only preview that; return the counts by kind.
 
-    Raises ImportRejected for one that is damaged, foreign or newer; nothing is stored then.
+    Raises ImportRejected if it is damaged, foreign or newer; nothing is stored then.
     """
     with opened(path) as archive:
         manifest_of(archive)
         try:
             with transaction.atomic():
                 allow_long_transaction()
-                # Whoever imports holds the account: two imports must not pass each other.
+                # The account is locked, so that two imports can't run at the same time.
                 User.objects.select_for_update().get(pk=taking_in.owner.pk)
                 _survey(archive, taking_in)
                 for kind in _kinds(taking_in):
@@ -179,7 +179,7 @@ def take_in(
                     transaction.set_rollback(True)
         except (IntegrityError, DataError) as exc:
             raise ImportRejected(
-                _("The archive contradicts itself, and nothing was stored: %(why)s")
+                _("The archive is inconsistent, so nothing was imported: %(why)s")
                 % {"why": _why(exc)}
             ) from exc
     return taking_in.counts
@@ -190,7 +190,7 @@ def _kinds(taking_in: TakingIn) -> list[Kind]:
 
 
 def _survey(archive: zipfile.ZipFile, taking_in: TakingIn) -> None:
-    """Read every line once: a damaged one is told before anything is stored."""
+    """Read every line once, so that a damaged one is reported before anything is stored."""
     for kind in in_order():
         for batch in _batches(archive, kind):
             taking_in.ids.decide(kind, [line for _number, line in batch])
@@ -200,7 +200,7 @@ def _batches(archive: zipfile.ZipFile, kind: Kind) -> Iterator[list[Line]]:
     try:
         file = archive.open(kind.path)
     except KeyError:
-        return  # an older Beacon had no such thing
+        return  # an older Beacon didn't have this type
     with file:
         found = lines(file, kind.path)
         while batch := list(islice(found, CHUNK)):
@@ -238,7 +238,7 @@ Row = tuple[int, Any, dict[str, Any]]
 
 
 def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: Counted) -> list[Row]:
-    """Return the batch as rows of the owner; what cannot be one is counted as refused."""
+    """Return the batch as rows of the owner; invalid ones are counted as refused."""
     rows = []
     for number, line in batch:
         moved = taking_in.ids.moved(kind, line)
@@ -263,7 +263,7 @@ def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: Count
 
 
 def _name_others(kind: Kind, row: Any, line: dict[str, Any], taking_in: TakingIn) -> None:
-    """Set the foreign keys that the archive gives by a name."""
+    """Set the foreign keys that the archive stores as names."""
     for attname, name in kind.named.items():
         related = kind.model._meta.get_field(attname.removesuffix("_id")).related_model
         found = related._base_manager.filter(  # type: ignore[union-attr]
@@ -273,7 +273,7 @@ def _name_others(kind: Kind, row: Any, line: dict[str, Any], taking_in: TakingIn
 
 
 def _distrust(row: Any, taking_in: TakingIn) -> None:
-    """Give a record of somebody else's archive the trust of what comes from outside."""
+    """Give a record from another person's archive the trust of external text."""
     if getattr(row, "trust", "") in (Trust.OWNER, Trust.AGENT):
         row.trust = Trust.EXTERNAL
     if hasattr(row, "trust") or isinstance(row, Revision):
@@ -283,7 +283,7 @@ def _distrust(row: Any, taking_in: TakingIn) -> None:
 def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
     """Keep the rows whose parents are the owner's.
 
-    A link to anything else is emptied where it may be empty; where not, the row is refused.
+    A link to anything else is cleared if it is optional; otherwise the row is refused.
     """
     for column in links_of(kind):
         name, target = column.attname, column.related_model
@@ -300,14 +300,14 @@ def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Cou
             else:
                 counted.refuse(
                     number,
-                    _("what it belongs to (%(what)s) was not taken in") % {"what": column.name},
+                    _("what it belongs to (%(what)s) was not imported") % {"what": column.name},
                 )
         rows = kept
     return rows
 
 
 def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
-    """Return the rows that are not stored yet; what is stored stays as it is, and is counted."""
+    """Return the rows that aren't stored yet; stored ones stay unchanged and are counted."""
     here = _here(kind, [row for _number, row, _line in rows], taking_in.owner)
     unknown: dict[Any, Row] = {}
     for number, row, line in rows:
@@ -317,7 +317,7 @@ def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted)
             kind.prepare(row, taking_in)
             unknown[key] = (number, row, line)
         elif old is None:
-            counted.refuse(number, _("it stands in the archive twice"))
+            counted.refuse(number, _("it is in the archive twice"))
         elif _without_many(kind, encoded(kind, old)) == _without_many(kind, encoded(kind, row)):
             counted.identical += 1
         else:
@@ -344,14 +344,14 @@ def _key(kind: Kind, row: Any) -> Any:
 
 
 def _stored(kind: Kind, rows: list[Row], counted: Counted) -> list[Row]:
-    """Store the rows, together if they fit, else one by one: what the database refuses is told."""
+    """Store the rows together, or one by one if the database refuses any, and report those."""
     manager: models.Manager[Any] = kind.model._base_manager
     try:
         with transaction.atomic():
             manager.bulk_create([row for _number, row, _line in rows])
         return rows
     except (IntegrityError, DataError, ValueError):
-        pass  # which row it was is found out below, one by one
+        pass  # the rows are tried one by one below
     stored = []
     for number, row, line in rows:
         try:
@@ -365,17 +365,19 @@ def _stored(kind: Kind, rows: list[Row], counted: Counted) -> list[Row]:
 
 
 def _why(exc: Exception) -> str:
-    """Return why the database refuses a row, as a person understands it."""
+    """Return a readable reason why the database refused a row."""
     cause = exc.__cause__
     rule = getattr(getattr(cause, "diag", None), "constraint_name", "") or ""
     told = {
-        "topic_name_once": _("you have a topic of this name already"),
-        "note_one_active_identity": _("there is a note of this kind already, and only one stands"),
-        "observation_once_a_source": _("the same words of the same source are here already"),
-        "scratchpad_key_once_a_scope": _("there is a value under this key already"),
-        "run_number_once_a_topic": _("the topic has a run of this number already"),
-        "memory_file_once": _("there is a memory file of this name already, with words of its own"),
-        "file_draft_once_a_path": _("there is a draft of this memory file already"),
+        "topic_name_once": _("you already have a topic with this name"),
+        "note_one_active_identity": _(
+            "there is already a note of this kind, and only one can be current"
+        ),
+        "observation_once_a_source": _("the same text from the same source is already here"),
+        "scratchpad_key_once_a_scope": _("this key already has a value"),
+        "run_number_once_a_topic": _("the topic already has a run with this number"),
+        "memory_file_once": _("there is already a memory file with this name and other content"),
+        "file_draft_once_a_path": _("there is already a draft of this memory file"),
     }
     for name, words in told.items():
         if rule.startswith(name):
@@ -384,7 +386,7 @@ def _why(exc: Exception) -> str:
 
 
 def _make_findable(rows: Sequence[Any]) -> None:
-    """Let recall and the library's search find the new records by what they say."""
+    """Add the new records to the index of recall and of the library."""
     recalled = [row for row in rows if isinstance(row, Recalled)]
     if recalled:
         type(recalled[0]).follow(recalled)

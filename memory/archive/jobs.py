@@ -1,4 +1,4 @@
-"""Exports and imports as rows: asked for by a person, carried out at once or by a worker.
+"""Exports and imports as rows, requested by a person and run at once or by a worker.
 
 Data flow: `ask_export`, or `upload` -> a row with its file in the data folder -> `carry_out`, which
 claims it by one UPDATE -> exported: a file to download; imported: looked through, then, once its
@@ -52,7 +52,7 @@ class Busy(ImportRejected):
 
 
 def ask_export(owner: User) -> Archive:
-    """Make the row of an export; the caller has it carried out.  Raises Busy."""
+    """Create the row of an export; the caller starts it.  Raises Busy."""
     _check_free(owner)
     size = writing.total(owner)
     name = f"beacon-{owner.get_username()}-{timezone.localtime():%Y-%m-%d}.zip"
@@ -64,11 +64,11 @@ def ask_export(owner: User) -> Archive:
 
 
 def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
-    """Store an uploaded file and make the row of its import.  Raises ImportRejected or Busy."""
+    """Store an uploaded file and create its import.  Raises ImportRejected or Busy."""
     _check_free(owner)
     if (file.size or 0) > LARGEST_UPLOAD:
         raise ImportRejected(
-            _("The file has %(have)d MiB; at most %(most)d are taken. Import it in parts.")
+            _("The file has %(have)d MiB, but the limit is %(most)d MiB. Import it in parts.")
             % {"have": (file.size or 0) // 1024**2, "most": LARGEST_UPLOAD // 1024**2}
         )
     if not file.size:
@@ -89,7 +89,7 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
 
 
 def _first_options(row: Archive) -> dict[str, Any]:
-    """Return what an import begins with: its shape, and whether it seems to be the person's own."""
+    """Return an import's default options: its format, and whether it seems to be the person's own."""
     shape = foreign_formats.shape_of(row.file, row.name)
     options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
     if shape == Shape.BEACON:
@@ -113,12 +113,12 @@ def _check_free(owner: User) -> None:
 
 
 def choose(row: Archive, **options: Any) -> bool:
-    """Change what the person chose, and have it looked through again; False if it is too late."""
+    """Change the options and preview the import again; False if it is too late."""
     return _put_back(row, options=row.options | options, is_confirmed=False)
 
 
 def confirm(row: Archive) -> bool:
-    """Have an import stored that was looked through; False if it is not at that point."""
+    """Confirm an import after its preview; False if it isn't waiting for that."""
     return _put_back(row, is_confirmed=True)
 
 
@@ -140,13 +140,13 @@ def is_small(row: Archive) -> bool:
 
 
 def carry_out(pk: Any) -> Archive | None:
-    """Do what the row asks for, unless somebody else does; return it as it then is."""
+    """Run the export or import unless another process does; return the row."""
     with _lock(pk) as is_mine:
         return _claimed(pk) if is_mine else None
 
 
 def _claimed(pk: Any) -> Archive | None:
-    """Do what the row asks for, if it waits or its worker was lost; the caller holds its lock."""
+    """Run it if it waits or its worker was lost; the caller holds its lock."""
     unfinished = Archive.objects.select_related("owner").filter(pk=pk, state__in=_UNFINISHED)
     row: Archive | None = unfinished.first()
     if row is None:
@@ -161,7 +161,7 @@ def _claimed(pk: Any) -> Archive | None:
     )
     if losses >= MOST_LOSSES:
         why = _(
-            "Its worker was lost %(n)d times: the machine may be too small for it. Nothing was stored."
+            "Its worker was lost %(n)d times. The machine may have too little memory for it. Nothing was stored."
         )
         _end(row, Archive.State.FAILED, problem=why % {"n": losses})
         return row
@@ -170,11 +170,9 @@ def _claimed(pk: Any) -> Archive | None:
     except ImportRejected as exc:
         _end(row, Archive.State.FAILED, problem=str(exc))
     except FileNotFoundError:
-        _end(
-            row, Archive.State.FAILED, problem=_("Its file is not there any more. Upload it again.")
-        )
+        _end(row, Archive.State.FAILED, problem=_("Its file no longer exists. Upload it again."))
     except (Exception, SoftTimeLimitExceeded) as exc:
-        why = _("It stopped for a fault of Beacon's own (%(kind)s); nothing was stored.")
+        why = _("It stopped because of an internal error (%(kind)s). Nothing was stored.")
         _end(row, Archive.State.FAILED, problem=why % {"kind": type(exc).__name__})
         raise
     else:
@@ -193,7 +191,7 @@ def _carry_out(row: Archive) -> tuple[str, dict[str, Any]]:
 
 
 def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
-    """Take a file in, or only look what would become of it.  Raises ImportRejected."""
+    """Import a file, or only preview that.  Raises ImportRejected."""
     shape, own = Shape(row.options["shape"]), bool(row.options.get("own"))
     taking = TakingIn(row.owner, row.owner.actor, row.name, own, tell=_teller(row))
     if shape == Shape.BEACON:
@@ -219,8 +217,8 @@ def _end(row: Archive, state: str, **fields: Any) -> None:
 
 
 def _teller(row: Archive) -> Any:
-    """Return what notes how many rows are done, where the page reads it: outside the database,
-    for nothing that a transaction writes can be seen before its end.
+    """Return a function that stores the progress outside the database, where the page can read it
+    before the transaction ends.
     """
 
     def tell(done: int) -> None:
@@ -233,7 +231,7 @@ def _teller(row: Archive) -> Any:
 
 
 def done_so_far(row: Archive) -> int | None:
-    """Return how many rows are done; None where nobody knows."""
+    """Return the number of rows done, or None if unknown."""
     try:
         found = cache.get(f"archive:{row.pk}")
     except (RedisError, OSError):
@@ -242,7 +240,7 @@ def done_so_far(row: Archive) -> int | None:
 
 
 def to_be_taken_up() -> Iterable[Any]:
-    """Return the rows that wait, or whose worker was lost: killed, nobody holds its lock."""
+    """Return the rows that wait or whose worker was lost, since nobody holds their lock."""
     rows = Archive.objects.filter(state__in=_UNFINISHED).order_by("created")
     return [row.pk for row in rows[:20] if row.state == Archive.State.WAITING or _is_lost(row.pk)]
 
@@ -272,5 +270,5 @@ def forget_owner(owner: User) -> None:
 
 
 def labels() -> dict[str, str]:
-    """Return what people call each kind of an archive."""
+    """Return the label of each kind of record."""
     return {kind.name: str(kind.label) for kind in in_order()}

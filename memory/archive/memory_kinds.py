@@ -31,31 +31,29 @@ from memory.models.notes import MOST_CONTENT
 
 
 def item_problem(row: Any) -> str:
-    """Return why a row cannot be an item, of the store or of a snapshot; empty where it can."""
+    """Return why a row can't be an item of the store or of a snapshot, or ""."""
     try:
         check_size(row.content)
     except InvalidValue:
-        return _("it has more than %(most)d bytes, which are the most of one item") % {
-            "most": MOST_BYTES
-        }
+        return _("it has more than %(most)d bytes, the limit for one item") % {"most": MOST_BYTES}
     return ""
 
 
 def measure(row: Any, _taking_in: Any) -> None:
-    """Say of an item how long it is: what an archive claims is not what it holds."""
+    """Set an item's size from its content, since the archive's value may be wrong."""
     row.size = len(row.content)
 
 
 def snapshot_problem(row: Any) -> str:
-    """Return why a snapshot cannot be read here; empty where it can."""
+    """Return why this Beacon can't read a snapshot, or ""."""
     if row.format > SNAPSHOT_FORMAT:
         told = {"theirs": row.format, "ours": SNAPSHOT_FORMAT}
-        return _("its format is %(theirs)d, and this Beacon reads up to %(ours)d") % told
+        return _("its format is %(theirs)d, but this Beacon reads up to %(ours)d") % told
     return ""
 
 
 def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
-    """Refuse an archive whose items lead back to themselves.  Raises ImportRejected."""
+    """Raises ImportRejected if the items have circular relations."""
     through = ContentItem.related_to.through.objects
     links: dict[Any, list[Any]] = {item.pk: [] for item in items}
     rows = through.filter(from_contentitem_id__in=links)
@@ -71,7 +69,7 @@ def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
 
 
 def problem(file: MemoryFile) -> str:
-    """Return why a row cannot be one of the owner's files; empty where it can."""
+    """Return why a row can't be one of the owner's files, or ""."""
     try:
         checked_path(file.path)
         text = _text(file)
@@ -80,12 +78,12 @@ def problem(file: MemoryFile) -> str:
     except MemoryRefused as exc:
         return str(exc)
     if is_fact(file.path) and file.trashed_at is not None:
-        return _("a fact file cannot lie in the trash")
+        return _("a fact file can’t be in the trash")
     return ""
 
 
 def make_room(file: MemoryFile, taking_in: Any) -> None:
-    """Work out anew what follows from the text; an untouched first file of this name gives way."""
+    """Recompute what derives from the text; the file replaces an unedited default file of its path."""
     text = _text(file)
     if not _fits(file.blame, text):
         file.blame = carried([], "", text, file.version)
@@ -106,14 +104,14 @@ def make_room(file: MemoryFile, taking_in: Any) -> None:
 
 
 def finish(taking_in: Any, files: list[MemoryFile]) -> None:
-    """Let sections and mirror follow what came in.  Raises ImportRejected beyond the budget of facts."""
+    """Update sections and mirror.  Raises ImportRejected if the fact files exceed their budget."""
     budget = facts_budget(taking_in.owner)
     if budget.used > budget.most:
         told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
         raise ImportRejected(
             _(
-                "With the archive's fact files there would be %(have)s bytes of facts, and there "
-                "may be %(most)s. Nothing was imported."
+                "With the archive’s fact files there would be %(have)s bytes of facts, but the "
+                "limit is %(most)s. Nothing was imported."
             )
             % told
         )
@@ -123,18 +121,18 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
 
 
 def entry_problem(entry: FileEntry) -> str:
-    """Return why a row cannot be a section that a file lost; empty where it can."""
+    """Return why a row can't be a section removed from a file, or ""."""
     try:
         checked_path(entry.path)
     except MemoryRefused as exc:
         return str(exc)
     if (size := limits.size_of(entry.content)) > limits.MOST_EPISODES:
         told = {"have": f"{size:,}", "most": f"{limits.MOST_EPISODES:,}"}
-        return _("it has %(have)s bytes, and at most %(most)s are kept in one file") % told
+        return _("it has %(have)s bytes, but one file can have at most %(most)s") % told
     if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
-        return _("its heading is no list of words")
+        return _("its heading isn’t a list of texts")
     if cleaned(entry.content).text != entry.content:
-        return _("it holds characters that cannot be stored")
+        return _("it contains characters that can’t be stored")
     return ""
 
 
@@ -144,13 +142,13 @@ def _text(file: MemoryFile) -> str:
 
 
 def _others(file: MemoryFile) -> int:
-    """Return the bytes of the other fact file, if anybody wrote into it."""
+    """Return the size of the other fact file, if it was edited."""
     rows = MemoryFile.objects.of(file.owner).live().facts().exclude(path=file.path)
     return sum(rows.filter(version__gt=1).values_list("size", flat=True))
 
 
 def _fits(blame: Any, text: str) -> bool:
-    """Whether it is a blame of this text: a line somebody wrote by hand may say anything."""
+    """Whether it is a valid blame of this text, since an archive can be edited by hand."""
     try:
         lines = sum(int(number) for number, _version in blame)
     except (TypeError, ValueError):
@@ -178,10 +176,10 @@ def _too_long(row: Any) -> str:
 
 
 def _make_room(note: Any, taking_in: Any) -> None:
-    """Let a soul, agent or user note come in beside the one that stands.
+    """Import a soul, agent or user note although there is a current one.
 
-    One that nobody has touched since the account was made gives way; before any other the one of
-    the archive stands back, as superseded: what is here is never replaced by an import.
+    It replaces one that was never edited. Otherwise it is imported as superseded, since an import
+    never replaces what is here.
     """
     stands = note.kind in memory.Note.IDENTITY and note.superseded_by_id is None
     if not stands or note.trashed_at is not None:
@@ -357,7 +355,7 @@ MEMORY_KINDS = [
         gettext_lazy("conflicts"),
         memory.Conflict,
         citing=("topic_ids",),
-        own_alone=True,  # what a settling did is taken back by what the row says of it
+        own_alone=True,  # undoing a resolution uses the row's record of its changes
         problem=session_records.conflict_problem,
         prepare=session_records.stand_back,
     ),
@@ -407,5 +405,5 @@ LEFT_OUT = {
 
 
 def register_kinds() -> None:
-    """Put memory's models on the list; called once the app is ready."""
+    """Register memory's models; called when the app is ready."""
     register(MEMORY_KINDS, LEFT_OUT)

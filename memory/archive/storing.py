@@ -56,7 +56,7 @@ class Outcome:
 
 
 def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look: bool) -> Outcome:
-    """Store the entries, or only see what would become of them.  Raises ImportRejected for too many."""
+    """Store the entries, or only preview that.  Raises ImportRejected if there are too many."""
     outcome, given = Outcome(), iter(found)
     with transaction.atomic():
         User.objects.select_for_update().get(pk=taking_in.owner.pk)

@@ -1,7 +1,7 @@
-"""Zip files that strangers made: opened only as far as they are harmless, read line by line.
+"""Untrusted zip files: checked before they are read, line by line.
 
-Nothing is ever unpacked to the disk, so a name can lead nowhere; what is refused is what would
-take memory or time without end, or is not what it says.
+Nothing is ever unpacked to disk, so names can't escape a folder.  A zip is refused if it would take
+unlimited memory or time, or isn't what it claims to be.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from memory.errors import MemoryRefused
 
 MOST_FILES = 20_000
 MOST_BYTES = 2 * 1024**3  # of all files together, unpacked
-MOST_TIMES = 200  # how many times larger it may get: text packs to a tenth, a bomb to a thousandth
+MOST_TIMES = 200  # maximum ratio of unpacked to packed size: text has 10, a bomb 1,000
 LARGEST_UPLOAD = 512 * 1024**2
-_LARGEST_DIRECTORY = 8 * 1024**2  # bytes in which a zip lists its files: far more than 20,000 need
-_TINY = 1024**2  # below this nothing is a bomb, however well it packs
+_LARGEST_DIRECTORY = 8 * 1024**2  # bytes of a zip's file list, far more than 20,000 files need
+_TINY = 1024**2  # a smaller file isn't a bomb, whatever its ratio
 _END = b"PK\x05\x06"
 _DRIVE = re.compile(r"^[A-Za-z]:")
-# What comes up for bytes that are not what they were: each way of packing has its own.
+# What damaged bytes raise: each compression method has its own error.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, struct.error,
-    UnicodeDecodeError,  # a name that is said to be UTF-8
+    UnicodeDecodeError,  # a name with the UTF-8 flag
 )  # fmt: skip
 
 
 class ImportRejected(MemoryRefused):
-    """A file cannot be imported as a whole; the message says why.  Nothing was stored."""
+    """A file can't be imported; the message says why.  Nothing was stored."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip, if it may be read.  Raises ImportRejected."""
+    """Open a zip.  Raises ImportRejected if it is damaged or too large."""
     _check_directory(path)
     try:
         with zipfile.ZipFile(path) as found:
@@ -52,7 +52,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
             yield found
     except _DAMAGE as exc:
         raise ImportRejected(_("The zip file is damaged: %(why)s.") % {"why": exc}) from exc
-    except OSError as exc:  # a place before the beginning of the file
+    except OSError as exc:  # an offset before the start of the file
         if exc.errno != errno.EINVAL:
             raise
         raise ImportRejected(
@@ -62,15 +62,19 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         if "password" not in str(exc):
             raise
         raise ImportRejected(
-            _("The zip file is locked by a password: make one without and try again.")
+            _(
+                "The zip file is protected by a password. Create one without a password and try again."
+            )
         ) from exc
 
 
 def check_plain(path: Path) -> None:
-    """Refuse what is no plain file: a pipe or a device gives no end.  Raises ImportRejected, OSError."""
+    """Refuse anything but a regular file: a pipe or a device may never end.  Raises ImportRejected, OSError."""
     if not stat.S_ISREG(path.stat().st_mode):
         told = {"name": path.name[:200]}
-        raise ImportRejected(_("“%(name)s” is no plain file; name a file, or a folder.") % told)
+        raise ImportRejected(
+            _("“%(name)s” isn’t a regular file. Choose a file or a folder.") % told
+        )
 
 
 def _check_directory(path: Path) -> None:
@@ -80,10 +84,10 @@ def _check_directory(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(max(0, size - 65_557))
         tail = file.read()
-    # The very end, or before a comment: where zipfile looks too.
+    # At the very end, or before a comment, as in zipfile.
     at = len(tail) - 22 if tail[-22:-18] == _END and tail[-2:] == b"\0\0" else tail.rfind(_END)
     if at < 0 or len(tail) < at + 22:
-        raise ImportRejected(_("This is no zip file, or it was cut off on its way here."))
+        raise ImportRejected(_("This isn’t a zip file, or it is incomplete."))
     count, length = struct.unpack("<HI", tail[at + 10 : at + 16])
     if count > MOST_FILES or length > _LARGEST_DIRECTORY:
         raise ImportRejected(_too_many(count if count < 0xFFFF else None))
@@ -92,7 +96,7 @@ def _check_directory(path: Path) -> None:
 def _too_many(count: int | None) -> str:
     have = f"{count:,}" if count is not None else _("more than 65,000")
     return _(
-        "The zip file holds %(have)s files; at most %(most)s are taken. Import it in parts."
+        "The zip file contains %(have)s files, but the limit is %(most)s. Import it in parts."
     ) % {"have": have, "most": f"{MOST_FILES:,}"}
 
 
@@ -112,22 +116,20 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
         )
     if packed > size:
         raise ImportRejected(
-            _("The parts of the zip file overlap, as those of a bomb do. Nothing was unpacked.")
+            _("The parts of the zip file overlap, as in a zip bomb. Nothing was unpacked.")
         )
     names = [info.filename for info in infos]
     if len(set(names)) < len(names):
-        raise ImportRejected(
-            _("The zip file holds two files of one name: it cannot be told which counts.")
-        )
+        raise ImportRejected(_("The zip file contains two files with the same name."))
     if bad := [name for name in names if leads_out(name)]:
         raise ImportRejected(
-            _("The zip file holds “%(name)s”, a name that leads out of its folder.")
+            _("The zip file contains “%(name)s”, a name that leads out of its folder.")
             % {"name": bad[0][:200]}
         )
 
 
 def leads_out(name: str) -> bool:
-    """Whether a file's name is no plain path below the folder; an empty one is none."""
+    """Whether a file's name isn't a plain path inside the folder, or is empty."""
     parts = name.replace("\\", "/").split("/")
     return not name or name.startswith(("/", "\\")) or ".." in parts or bool(_DRIVE.match(name))
 
@@ -135,7 +137,7 @@ def leads_out(name: str) -> bool:
 def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
     """Yield each line that is not empty with its number from 1.
 
-    Raises ImportRejected for one that is too long or no UTF-8.
+    Raises ImportRejected if one is too long or isn't UTF-8.
     """
     number = 0
     while raw := file.readline(LONGEST_LINE + 1):
@@ -149,7 +151,7 @@ def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as exc:
             raise ImportRejected(
-                _("%(file)s, line %(line)d: it is no UTF-8 text.") % {"file": name, "line": number}
+                _("%(file)s, line %(line)d: it isn’t UTF-8 text.") % {"file": name, "line": number}
             ) from exc
         if text:
             yield number, text

@@ -1,7 +1,7 @@
 """Talking with the agent: sessions, what a person says in them, and answers that wait for a worker.
 
 Data flow: a person's words -> one transaction with their message and a waiting answer -> a nudge
-to a worker (`memory.chat.turn`); what is not taken up, the tick sends again.  The list of
+to a worker (`memory.chat.turn`); a task that no worker received is sent again by the periodic task.  The list of
 memory files is stored once, before the first question (R157, R159).
 """
 

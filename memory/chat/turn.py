@@ -1,4 +1,4 @@
-"""Write one answer of a conversation: by a model with memory's tools, else by recall.
+"""Write one answer of a conversation, by a model with memory's tools or from recall.
 
 A claimed answer -> the conversation so far, the six layers and the list of files -> the model, which
 calls tools -> text and calls are stored as they arrive, for the page -> the answer with checked
@@ -41,7 +41,7 @@ from memory.usage.month_budget import MonthMeter
 # --- answers from recall -----------------------------------------------------------------------
 
 MOST_HITS = 6
-LONGEST_WORDS = 2_000  # characters of a question that are looked for
+LONGEST_WORDS = 2_000  # characters of a question that are used as the query
 LONGEST_PASSAGE = 400
 _NEVER = (
     Filter("sensitivity", ("sensitive",), negated=True),
@@ -50,28 +50,28 @@ _NEVER = (
 
 
 def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
-    """Return what memory holds on the question, each quoted with its mark.
+    """Answer from recall: quote each hit with its citation mark.
 
-    Words to be remembered ask nothing: that they are noted is the answer.
+    A text to remember isn't a question, so the answer only confirms that it was noted.
     """
     if talk.question.cites and "?" not in talk.question.content:
         return _("Noted: I keep your words for 30 days.")
     hits = _hits(talk, caller)
     if not hits:
         return _(
-            "Nothing that is remembered answers that. Try other words, or tell me what I should "
+            "I found nothing in memory about that. Try other words, or tell me what I should "
             "remember."
         )
     return "\n".join(f"- “{_bare(_passage(hit, talk))}” {_mark(hit)}" for hit in hits)
 
 
 def hits_for_prompt(talk: Talk, caller: ToolContext) -> str:
-    """Return the same as a model is given it: what came from outside stands between marks."""
+    """Return the hits for a model, with external text between marks."""
     hits = _hits(talk, caller)
     own: list[str] = []
     outside: list[str] = []
     for hit in hits:
-        # What a later run found came from outside, whoever wrote the hit.
+        # What a later run found is external text, regardless of the hit's author.
         is_own = hit.record.trust in (Trust.OWNER, Trust.AGENT) and not hit.found_later
         (own if is_own else outside).append(f"- {_mark(hit)} {_passage(hit, talk)}")
     parts = ["\n".join(own)] if own else []
@@ -81,9 +81,9 @@ def hits_for_prompt(talk: Talk, caller: ToolContext) -> str:
 
 
 def _hits(talk: Talk, caller: ToolContext) -> list[RecallHit]:
-    """Return the best hits that may be given; what this very message had noted is none."""
+    """Return the best hits that may be shown, without notes of this message itself."""
     words = talk.question.content[:LONGEST_WORDS]
-    # A message is words, not a query: “C++ -O3” leaves nothing out.
+    # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
     question = Question(words, words, filters=_NEVER)
     noted = {cite["id"] for cite in talk.question.cites}
     found = recall(
@@ -94,7 +94,7 @@ def _hits(talk: Talk, caller: ToolContext) -> list[RecallHit]:
         for hit in found
         if caller.may_read(hit.record)
         and str(hit.record.pk) not in noted
-        and getattr(hit.record, "kind", "") not in Note.IDENTITY  # they stand in each prompt
+        and getattr(hit.record, "kind", "") not in Note.IDENTITY  # they are in every prompt
     ][:MOST_HITS]
     records = [hit.record for hit in hits]
     caller.read(records)
@@ -113,7 +113,7 @@ def _passage(hit: RecallHit, talk: Talk) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return a passage that bears no marks of its own, so that it stays one line of a list."""
+    """Return a passage as plain text without square brackets, which mark citations."""
     return plain(text).replace("[", "(").replace("]", ")")
 
 
@@ -123,18 +123,18 @@ logger = structlog.get_logger(__name__)
 
 ROUNDS = 8  # of tool calls for one answer
 MOST_TOKENS = 2_048  # of one answer
-SHOWN_EVERY = 0.7  # seconds between two looks at a text that is being written
+SHOWN_EVERY = 0.7  # seconds between two updates of a text that is being written
 MODEL, RECALL = "model", "recall"
 
 
 class Stopped(Exception):
-    """The person stopped the answer, or another worker has it now: nothing more is written."""
+    """The person stopped the answer, or another worker has it now, so nothing more is written."""
 
 
 def answer(message_id: int) -> bool:
-    """Work out one answer that waits; False if it is taken or done.  Safe to be called twice.
+    """Write one waiting answer; False if it is claimed or done.  Safe to call twice.
 
-    Whatever happens the row ends.  An unforeseen error ends it as failed and is raised again.
+    The row always ends.  An unexpected error ends it as failed and is raised again.
     """
     message = claim(message_id)
     if message is None:
@@ -146,11 +146,9 @@ def answer(message_id: int) -> bool:
         except Stopped:
             logger.info("answer was stopped", message=message.pk)
         except SoftTimeLimitExceeded:
-            _end(message, Message.State.FAILED, notice=_("It took longer than an answer may."))
+            _end(message, Message.State.FAILED, notice=_("The answer took too long."))
         except Exception:
-            said = _(
-                "Something went wrong inside Beacon: the worker's log tells what. Try it again."
-            )
+            said = _("Something went wrong. The error is in the worker’s log. Try again.")
             _end(message, Message.State.FAILED, notice=said)
             raise
     return True
@@ -166,18 +164,18 @@ def _end(message: Message, state: Message.State, **fields: Any) -> None:
 
 
 class _Turn:
-    """One answer while it is worked out."""
+    """One answer in progress."""
 
     def __init__(self, message: Message) -> None:
         self._message = message
-        # What a lost worker called is kept: this one goes on after it.
+        # The calls of a lost worker are kept; this one continues after them.
         self._calls: list[dict[str, Any]] = list(message.tool_calls)
         self._shown_at = 0.0
         self._talk: Talk = talk_of(message)
         self._caller: ToolContext = caller_of(self._talk)
 
     def carry_out(self) -> None:
-        """Answer by the model; where there is none, or it fails, by recall."""
+        """Answer with the model, or from recall without one or if it fails."""
         agent = self._message.session.agent
         try:
             if agent is not None:
@@ -189,13 +187,13 @@ class _Turn:
             looped = self._by_model()
         except (ProviderError, BudgetReached) as exc:
             told = {"why": shorten(str(exc), 300)}
-            self._by_recall(_("The model failed: %(why)s This is what memory holds.") % told)
+            self._by_recall(_("The model failed: %(why)s This is what memory contains.") % told)
             return
         if looped is None:
-            self._by_recall(_("No model is set up: this is what memory holds."))
+            self._by_recall(_("No model is set up. This is what memory contains."))
         elif not looped.text.strip():
-            why = looped.notice or _("The model gave no words as an answer.")
-            self._by_recall(_("%(why)s This is what memory holds.") % {"why": why})
+            why = looped.notice or _("The model’s answer was empty.")
+            self._by_recall(_("%(why)s This is what memory contains.") % {"why": why})
         else:
             self._store(looped.text, MODEL, looped.notice if looped.why_ended != ANSWERED else "")
 
@@ -211,7 +209,7 @@ class _Turn:
             looped = self._loop(messages, TOOLS)
             if looped is None or not looped.without_tools:
                 return looped
-        # It can look nothing up by itself, so it is given what recall finds.
+        # It can't search by itself, so it gets what recall finds.
         hits = hits_for_prompt(self._talk, self._caller)
         messages = messages_of(self._talk, context, window=_window(model.profile), hits=hits)
         return self._loop(messages, ())
@@ -232,14 +230,14 @@ class _Turn:
         )
 
     def _show(self, text: str) -> None:
-        """Store the text so far, for the page that polls; stop where the person did."""
+        """Store the text so far for the page that polls; stop if the person did."""
         now = time.monotonic()
         if now - self._shown_at >= SHOWN_EVERY:
             self._shown_at = now
             self._progress(content=clean(text)[0])
 
     def _keep_call(self, call: CallRecord) -> None:
-        """Store a call that has ended, with what it read and how far the answer may be trusted now."""
+        """Store a finished call, with what it read and the answer's trust after it."""
         records = call.data.get("records", [])
         kept = {
             **call.as_json(),
@@ -264,12 +262,12 @@ class _Turn:
         self._store(answer_by_recall(self._talk, self._caller), RECALL, notice)
 
     def _store(self, text: str, by: str, notice: str = "") -> None:
-        """End the answer with its citations checked; what it cites wrongly is taken out, and said."""
+        """End the answer with its citations checked; wrong ones are removed, with a notice."""
         checked = check(self._talk.session.owner, clean(text)[0].strip(), self._talk.given)
         if checked.false:
             words = ngettext(
-                "%(n)d citation named nothing that was given or read here, and was taken out.",
-                "%(n)d citations named nothing that was given or read here, and were taken out.",
+                "%(n)d citation didn’t match any source in this conversation and was removed.",
+                "%(n)d citations didn’t match any source in this conversation and were removed.",
                 checked.false,
             )
             notice = " ".join(filter(None, [notice, words % {"n": checked.false}]))

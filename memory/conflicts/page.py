@@ -21,7 +21,7 @@ from memory.texts import diff as text_diff
 from memory.texts.text import shorten
 
 PAGE = 10
-MOST_LISTED = 1_000  # of what waits; what was settled is told of for as many
+MOST_LISTED = 1_000  # open conflicts; as many resolved ones are listed
 MOST_TEXT, MOST_WHOLE = 1_500, 40_000  # characters of a side in the list, and on its own page
 KINDS = {
     Conflict.Kind.CONTRADICTION.value: _lazy("Contradictions"),

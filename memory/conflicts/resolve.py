@@ -1,8 +1,8 @@
-"""Settling what does not go together: keep one side, both, or one text made of the two; undone as one.
+"""Resolve a conflict: keep one side, both, or one text merged from both.  One undo reverts it.
 
-Data flow: a conflict as a person saw it (the versions of both sides) -> both records held, compared
-with what was seen -> changed by their own methods, as the person -> the conflict settled, with the
-revisions that this made, by which it is taken back.  All in one transaction.
+Data flow: a conflict as a person saw it (the versions of both sides) -> both records locked and
+compared with those versions -> changed by their own methods, as the person -> the conflict resolved,
+with the revisions by which it can be undone.  All in one transaction.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SECONDS = 10.0  # of one request; what is left waits on, and it is said
 
 
 class AlreadyResolved(MemoryRefused):
-    """The conflict was settled meanwhile, by somebody or by itself."""
+    """The conflict is already resolved, by a person or by itself."""
 
 
 class StaleConflict(MemoryRefused):
-    """A side says something else than what the person saw; nothing was changed."""
+    """A side changed after the person saw it; nothing was changed."""
 
 
 def settle(
@@ -64,25 +64,28 @@ def settle(
     dated: bool = False,
     at: datetime | None = None,
 ) -> Conflict:
-    """Settle it as a person wants: `left`, `right`, `both`, or `merged` into `text`; return it.
+    """Resolve it as a person chose: `left`, `right`, `both`, or `merged` into `text`.
 
-    `seen` are the versions of both sides that the person looked at; `dated` writes its date into
-    each of both that are kept; `at` is the moment that those settled in one act share.  One of
-    which a side is gone settles itself: the one returned says so.  Raises AlreadyResolved, StaleConflict,
-    InvalidValue, and what the records' own rules raise; nothing is changed in these cases.
+    `seen` holds the versions of both sides that the person saw.  `dated` writes its date into each
+    of two records that are kept.  `at` is the time shared by conflicts resolved in one act.  If a
+    side is gone, the conflict resolves itself, and the one returned says so.  Raises
+    AlreadyResolved, StaleConflict, InvalidValue, and what the records' own rules raise; nothing is
+    changed in these cases.
     """
     if not by.is_person:
-        raise InvalidValue(_("Only a person settles a conflict."))
+        raise InvalidValue(_("Only a person can resolve a conflict."))
     if how not in _WAYS:
         told = {"how": how[:40], "known": ", ".join(_WAYS)}
-        raise InvalidValue(_("“%(how)s” settles nothing. Choose one of: %(known)s.") % told)
+        raise InvalidValue(
+            _("“%(how)s” isn’t a way to resolve a conflict. Choose one of: %(known)s.") % told
+        )
     with transaction.atomic():
         sides = held_sides(conflict)
         row = held(conflict)
         if not row.is_open:
             told = {"how": row.get_settled_how_display()}
             raise AlreadyResolved(
-                _("It was settled meanwhile (%(how)s); nothing was changed.") % told
+                _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
             )
         if sides is None:
             Conflict.settle_themselves([row], by=by)
@@ -91,8 +94,8 @@ def settle(
         if seen is not None and seen != (sides[0].version, sides[1].version):
             raise StaleConflict(
                 _(
-                    "It was changed since you looked at it, so nothing was settled. This is how "
-                    "both stand now: look again, and choose."
+                    "One side was changed after you opened this page, so nothing was resolved. "
+                    "Review the current versions and choose again."
                 )
             )
         _carry_out(row, sides, how, by, text, dated, at or timezone.now())
@@ -100,17 +103,17 @@ def settle(
 
 
 def held(conflict: Conflict) -> Conflict:
-    """Return the conflict as it is now, held until the transaction ends; its sides are held first."""
+    """Return the current conflict, locked until the transaction ends; its sides are locked first."""
     row: Conflict = Conflict.objects.select_for_update(of=("self",)).get(pk=conflict.pk)
     row.owner = conflict.owner
     return row
 
 
 def held_sides(row: Conflict) -> tuple[Any, Any] | None:
-    """Return both records, held until the transaction ends; None where one no longer stands.
+    """Return both records, locked until the transaction ends; None if one is gone.
 
-    In the order in which whoever changes a record takes them, or two would wait for each other:
-    the topics of facts, the records, and then what names them, the conflict itself.
+    Locks are taken in the same order as for any change of a record, to avoid deadlocks: the topics
+    of facts, the records, then the conflict.
     """
     wanted = [(row.left_type, row.left_id), (row.right_type, row.right_id)]
     facts = [key for name, key in wanted if name == "topicfact"]
@@ -165,7 +168,7 @@ def _version_of(side: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """One settling under way."""
+    """One resolution in progress."""
 
     row: Conflict
     sides: tuple[Any, Any]
@@ -193,7 +196,7 @@ def _keep_right(act: _Act) -> list[Any]:
 
 
 def _keep(act: _Act, kept: Any, other: Any) -> list[Any]:
-    """Put the other side away; of a contradiction the kept one is from now on the person's word."""
+    """Remove the other side; after a contradiction, the kept one has the person's trust."""
     was_kept = isinstance(other, TopicFact) and other.is_kept
     _put_away(act, other, _("the other side of a conflict was kept"))
     if act.is_contradiction:
@@ -202,9 +205,9 @@ def _keep(act: _Act, kept: Any, other: Any) -> list[Any]:
 
 
 def _put_away(act: _Act, record: Any, why: str) -> None:
-    """Move a record out of what is remembered: a fact off the topic's list, others to the trash.
+    """Remove a record from memory: a fact from the topic's list, others to the trash.
 
-    A fact that is wrong is struck, so that no run repeats it; one that says the same is retired.
+    A wrong fact is struck, so that no run repeats it; a duplicate is retired.
     """
     if not isinstance(record, TopicFact):
         record.trash(why=why, **act.told)
@@ -216,9 +219,9 @@ def _put_away(act: _Act, record: Any, why: str) -> None:
 
 
 def _vouch(act: _Act, record: Any, *, is_kept: bool) -> None:
-    """Let the record have the person's trust; a fact counts as checked now.
+    """Give the record the person's trust; a fact counts as checked now.
 
-    A fact takes the place of one that runs had to leave alone: so do they leave this one.
+    If runs couldn't change the fact that it replaces, they can't change this one either.
     """
     fields: dict[str, Any] = {"trust": Trust.OWNER}
     if isinstance(record, TopicFact):
@@ -228,7 +231,7 @@ def _vouch(act: _Act, record: Any, *, is_kept: bool) -> None:
 
 
 def _keep_both(act: _Act) -> list[Any]:
-    """Leave both as they are; with `dated` each says of which day it is, but facts, whose row does."""
+    """Keep both unchanged; with `dated` each text gets its date, except facts, which have one."""
     for record in act.sides:
         if isinstance(record, TopicFact):
             if act.is_contradiction:
@@ -246,7 +249,7 @@ def _keep_both(act: _Act) -> list[Any]:
 
 
 def _merge(act: _Act) -> list[Any]:
-    """Make one of the two, of the text that the person wrote."""
+    """Merge both into one record with the person's text."""
     left, right = act.sides
     if not act.text.strip():
         problem = _("Write what the one that stays says.")
@@ -268,7 +271,7 @@ def _merge(act: _Act) -> list[Any]:
 
 
 def _rewrite(act: _Act, record: Any, text: str, *, joined_with: Any = None) -> None:
-    """Give the record another text, with the marks of what is joined to it: strictest, and all tags."""
+    """Give the record another text, with the stricter marks of both and all tags."""
     why = _("settled in a conflict")
     if isinstance(record, TopicFact):
         record.edit(text, by=act.by, expected_version=record.version)
@@ -298,7 +301,7 @@ WAYS = tuple(_WAYS)
 
 @dataclass(slots=True)
 class Many:
-    """What became of many conflicts that were settled in one act."""
+    """The result of resolving many conflicts in one act."""
 
     at: datetime
     done: int = 0
@@ -322,7 +325,7 @@ class Many:
 
 
 def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECONDS) -> Many:
-    """Keep both sides of each, as they are, for as long as a request may last."""
+    """Keep both sides of each unchanged, within the time limit of a request."""
     done = Many(timezone.now())
     ends = time.monotonic() + seconds
     for place, row in enumerate(rows):
@@ -339,7 +342,7 @@ def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECOND
 
 
 def settle_gone(owner: User | None = None) -> int:
-    """Let settle themselves all of which a side no longer stands: it expired, or its topic went."""
+    """Resolve all conflicts with a side that is gone: it expired, or its topic was deleted."""
     rows = Conflict.objects.open()
     if owner is not None:
         rows = rows.of(owner)

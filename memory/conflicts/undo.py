@@ -43,18 +43,18 @@ def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
 
 
 def take_back(conflict: Conflict, *, by: Actor) -> None:
-    """Put both sides back as they were, and let the conflict wait again.
+    """Restore both sides and reopen the conflict.
 
-    Raises AlreadyResolved where it is open already or settled itself, and what undoing raises where a side
-    was changed since; nothing is changed then.
+    Raises AlreadyResolved if it is already open or settled itself, and what undoing raises if a side
+    was changed since.  Nothing is changed in these cases.
     """
     with transaction.atomic():
         held_sides(conflict)
         row = held(conflict)
         pair = Conflict.objects.of(row.owner).between(row.left_id, row.right_id)
         if pair.open().exists() or row.settled_how == Conflict.How.GONE:
-            # Itself, or a later one of the same two: they are looked at side by side already.
-            raise AlreadyResolved(_("It waits already; nothing was changed."))
+            # This conflict or a later one of the same pair is already open.
+            raise AlreadyResolved(_("This conflict is already open. Nothing was changed."))
         _undo_all(row, by)
         for side in ("left", "right"):
             model = MODELS[getattr(row, f"{side}_type")]
@@ -68,7 +68,7 @@ def take_back(conflict: Conflict, *, by: Actor) -> None:
 
 
 def _undo_all(row: Conflict, by: Actor) -> None:
-    """Take back each change that the settling made, the last first."""
+    """Undo each change that the resolution made, the last first."""
     changes: list[Revision] = []
     for record_type, key, version in row.results:
         mine = Revision.objects.of(row.owner).filter(record_type=record_type, record_id=key)

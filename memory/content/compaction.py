@@ -1,7 +1,7 @@
-"""Compact forms of content items: what the item is, how much is shown, and how to get the rest.
+"""Compact forms of content items, which say what an item is and how to get the rest of it.
 
-The first compactor that knows the shape of the text writes it, or a model if the agent's settings
-say so; each is the other's fallback. A compact form that isn't shorter than the text is replaced by
+The first compactor that recognizes the text writes the form, or a model if the agent's settings say
+so; each is the other's fallback. A compact form that isn't shorter than the text is replaced by
 the text (R137). External text is put between marks.
 """
 
@@ -30,13 +30,13 @@ from memory.usage.meter import BudgetReached
 
 # --- shapes of text ----------------------------------------------------------------------------
 
-READ_BY_MODEL = 5_000  # characters that a model is shown to make a text short (R130)
-LOOKED_AT = 65_536  # characters in which the columns of a table are found
+READ_BY_MODEL = 5_000  # characters that a model is given to compact a text (R130)
+LOOKED_AT = 65_536  # characters that are searched for the columns of a table
 MOST_HITS, LONGEST_HIT = 8, 140
 MOST_COLUMNS, LONGEST_COLUMN = 30, 40
 LONGEST_SHAPE = 600
 ROWS_SHOWN, LONGEST_ROW = 1, 160
-_LEAST_ROWS = 3  # lines of one shape that make a table
+_LEAST_ROWS = 3  # lines with the same columns that make a table
 _DEEPEST = 3
 _ENTRY = re.compile(r"^(?:\[?p?\d{1,4}[\].:)]+|[-*•])\s+\S")
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
@@ -44,7 +44,7 @@ _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A short form before it is framed: what the item is, what is shown, of how much."""
+    """The parts of a compact form: what the item is, the text, and how much of it that is."""
 
     about: str
     text: str
@@ -55,12 +55,12 @@ class Short:
 
 
 def is_search(item: ContentItem) -> bool:
-    """Whether the item is what a search returned, and its hits can be told apart."""
+    """Whether the item is the result of a search whose hits can be separated."""
     return "search" in item.action.casefold() and bool(hits_of(item.content))
 
 
 def search_results(item: ContentItem) -> Short:
-    """Return the first hits by their titles, and how many there are."""
+    """Return the titles of the first hits, and the number of hits."""
     hits = hits_of(item.content)
     told = {"shown": f"{min(len(hits), MOST_HITS):,}", "of": f"{len(hits):,}"}
     return Short(
@@ -72,7 +72,7 @@ def search_results(item: ContentItem) -> Short:
 
 
 def hits_of(text: str) -> list[str]:
-    """Return the hits of a list, a line each: numbered or marked lines, or JSON with titles."""
+    """Return one line per hit, from numbered or bulleted lines, or JSON with titles."""
     rows = _loaded(text)
     if isinstance(rows, dict):
         rows = next((value for value in rows.values() if isinstance(value, list)), None)
@@ -95,10 +95,10 @@ def is_json(item: ContentItem) -> bool:
 
 
 def json_shape(item: ContentItem) -> Short:
-    """Return the keys, and how long lists and texts are, without the values."""
+    """Return the keys and the lengths of lists and texts, without the values."""
     value = _loaded(item.content)
     if value is None:
-        raise ValueError("the content is no JSON")
+        raise ValueError("the content isn't JSON")
     shape = _shape(value, 0)
     told = {"size": f"{item.size:,}"}
     return Short(
@@ -146,20 +146,20 @@ def _shape(value: Any, depth: int) -> str:
 @dataclass(frozen=True, slots=True)
 class _Table:
     columns: Sequence[str]
-    first: Sequence[str]  # rows as they stand
+    first: Sequence[str]  # rows, unchanged
     rows: int
 
 
 def is_table(item: ContentItem) -> bool:
-    """Whether the content is a table: Markdown, or comma, tab or semicolon separated."""
+    """Whether the content is a table in Markdown, or separated by commas, tabs or semicolons."""
     return _table(item.content) is not None
 
 
 def table_shape(item: ContentItem) -> Short:
-    """Return the names of the columns, the first row, and how many rows there are."""
+    """Return the column names, the first row, and the number of rows."""
     table = _table(item.content)
     if table is None:
-        raise ValueError("the content is no table")
+        raise ValueError("the content isn't a table")
     names = [shorten(name, LONGEST_COLUMN) or "-" for name in table.columns]
     listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
     first = [shorten(row, LONGEST_ROW) for row in table.first]
@@ -191,7 +191,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _parsed(lines: Iterable[str], mark: str) -> list[str] | None:
-    """Return the header if the first lines have the same number of cells, and of short names."""
+    """Return the header if the first lines have equally many cells and the header's are short."""
     some = list(islice(lines, 12))
     try:
         rows = list(csv.reader(some, delimiter=mark))
@@ -212,7 +212,7 @@ MOST_TOKENS = 700
 
 
 class Written(BaseModel):
-    """What the model gives back."""
+    """The model's answer."""
 
     summary: str = Field(max_length=LONGEST_SUMMARY, description="2 or 3 sentences")
     facts: list[str] = Field(
@@ -225,9 +225,9 @@ Ask = Callable[[Sequence[Message]], Written | None]
 
 
 def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
-    """Return what is asked: the goal, the action, the first 5,000 characters, the id.
+    """Return the messages to the model: goal, action, the first 5,000 characters, and the id.
 
-    `prompt` stands in for Beacon's own words about what to keep.
+    `prompt` replaces Beacon's own instructions about what to keep.
     """
     told = {
         "goal": for_prompt(goal),
@@ -248,15 +248,15 @@ def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
 
 logger = structlog.get_logger(__name__)
 
-EXCERPT = 500  # characters of a text that its short form shows (R128)
-LONGEST_NAME = 40  # of an item in its citation line
-# What a compactor that meets odd content may raise; the next way of making it short is taken then.
+EXCERPT = 500  # characters of a text in its compact form (R128)
+LONGEST_NAME = 40  # characters of an item's name in its citation line
+# What a compactor may raise for unexpected content; then the next one is used.
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class Compactor:
-    """One way of making items short: which it knows, and what it shows of one."""
+    """One way to compact items: which items it handles, and how."""
 
     name: str
     matches: Callable[[ContentItem], bool]
@@ -267,12 +267,12 @@ _REGISTRY: list[Compactor] = []
 
 
 def register_compactor(compactor: Compactor) -> None:
-    """Let this one be asked before those that are there; one of the same name is replaced."""
+    """Add a compactor before the others; it replaces one of the same name."""
     _REGISTRY[:] = [compactor, *(one for one in _REGISTRY if one.name != compactor.name)]
 
 
 def compactors() -> tuple[Compactor, ...]:
-    """Return the compactors in the order in which they are asked; the default comes last."""
+    """Return the compactors in the order in which they are tried; the default is the last."""
     return (*_REGISTRY, DEFAULT)
 
 
@@ -290,10 +290,10 @@ def full_form(item: ContentItem, text: str = "") -> str:
 def compact_form(
     item: ContentItem, *, agent: Agent | None = None, goal: str = "", ask: Ask | None = None
 ) -> str:
-    """Return the item's short form, never longer than its text.
+    """Return the item's compact form, never longer than its text.
 
-    `ask` puts a question to a model; it is put first where the agent's settings say so
-    (`use_model_compaction`), else only where no compactor knows what to do.
+    `ask` sends a question to a model: first if the agent's settings say so
+    (`use_model_compaction`), else only if every compactor failed.
     """
     if not may_be_shown(item):
         return withheld(item)
@@ -310,7 +310,7 @@ def compact_form(
 
 
 def citation_line(item: ContentItem) -> str:
-    """Return one line that says what the item is, how large, and how to get it; never longer."""
+    """Return one line with the item's name, size and how to get it; never longer than the item."""
     if not may_be_shown(item):
         return withheld(item)
     told = {"id": item.pk, "name": _name(item), "size": f"{item.size:,}"}
@@ -320,7 +320,7 @@ def citation_line(item: ContentItem) -> str:
 
 
 def hint(item: ContentItem) -> str:
-    """Return how to get more of the item."""
+    """Return an instruction for getting more of the item."""
     words = _(
         'Stored in memory: retrieve_from_memory(id="%(id)s") gives all of it; with transform '
         "filtered (q), excerpt (q, n), summary, first_n or last_n (n) a part."
@@ -329,7 +329,7 @@ def hint(item: ContentItem) -> str:
 
 
 def withheld(item: ContentItem) -> str:
-    """Return what is said of an item that no model is shown."""
+    """Return the placeholder for an item that no model may see."""
     return _("Memory item %(id)s is shown to people only.") % {"id": item.pk}
 
 
@@ -339,24 +339,24 @@ def may_be_shown(item: ContentItem) -> bool:
 
 
 def is_outside(item: ContentItem) -> bool:
-    """Whether the content came from outside, so that it is data and no instruction."""
+    """Whether the content came from outside, so that it is data rather than instructions."""
     return item.trust not in (Trust.OWNER, Trust.AGENT)
 
 
 def shown(item: ContentItem, text: str) -> str:
-    """Return a part of the content as a model is shown it: between marks if it came from outside."""
+    """Return part of the content for a model, between marks if it came from outside."""
     return as_data(text) if text and is_outside(item) else text
 
 
 def _name(item: ContentItem) -> str:
-    """Return what an item is called in one line; a title that gives orders is left out."""
+    """Return an item's name in one line, without a title that contains instructions."""
     title = "" if injection.smells_of_instructions(item.title) else for_prompt(item.title)
     title = shorten(title, LONGEST_NAME)
     kind = item.action or str(item.get_type_display())
     return f"{kind} “{title}”" if title else kind
 
 
-# --- who makes it short ---------------------------------------------------------------------------
+# --- choosing a compactor -------------------------------------------------------------------------
 
 
 def _by_compactor(item: ContentItem) -> Short | None:
@@ -373,14 +373,14 @@ def _by_compactor(item: ContentItem) -> Short | None:
 
 
 def _by_model(item: ContentItem, agent: Agent | None, goal: str, ask: Ask | None) -> Short | None:
-    """Return what a model makes of the item; None without one, or where it fails."""
+    """Return the model's compact form; None without a model or if it fails."""
     if ask is None:
         return None
     prompt = agent.compaction_prompt if agent is not None else ""
     try:
         written = ask(question(item, goal, prompt))
     except (ProviderError, BudgetReached) as exc:
-        # The call is recorded with its error; the agent goes on with the deterministic form.
+        # The call is recorded with its error; the agent gets the deterministic form.
         logger.info("not compacted by a model", item=str(item.pk), why=str(exc))
         return None
     return _written(item, written) if written is not None else None

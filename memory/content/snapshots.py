@@ -1,4 +1,4 @@
-"""Snapshots of a scope's content: take, restore, delete, and carry as JSON."""
+"""Snapshots of a scope's content: create, restore, delete, and transfer as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from memory.notes.writing import lowest_trust
 from memory.texts.days import in_utc
 from memory.texts.text import clean, one_line, shorten
 
-# What an item is, in a snapshot as in the store; its id and its relations aside.
+# The fields of an item, in a snapshot and in the store, except its id and relations.
 FIELDS = (
     "type", "content", "tags", "title", "url", "size", "action", "kept_with", "source", "trust",
     "sensitivity", "pinned", "created", "topic_id",
@@ -54,9 +54,9 @@ _LONGEST_TITLE = 200
 def take_snapshot(
     owner: User, scope: str, *, by: Actor, title: str = "", trust: str = ""
 ) -> Snapshot:
-    """Keep what this very scope holds now, sensitive items too: a snapshot is its owner's alone.
+    """Store the scope's current items, also sensitive ones: only the owner sees a snapshot.
 
-    Raises InvalidValue for what is no scope.  An empty scope gives an empty snapshot.
+    Raises InvalidValue for an invalid scope.  An empty scope gives an empty snapshot.
     """
     scope = checked_scope(scope)
     with transaction.atomic():
@@ -77,7 +77,7 @@ def _items(rows: ContentQuerySet) -> list[ContentItem]:
 
 
 def _links_among(items: Iterable[ContentItem]) -> dict[uuid.UUID, list[uuid.UUID]]:
-    """Return what each item names among them; what lies elsewhere is no part of the snapshot."""
+    """Return the relations among the items; relations to others aren't part of the snapshot."""
     keys = {item.pk for item in items}
     through = ContentItem.related_to.through.objects
     rows = through.filter(from_contentitem_id__in=keys, to_contentitem_id__in=keys)
@@ -117,19 +117,19 @@ def _strictest(copies: Iterable[SnapshotItem]) -> str:
     return Sensitivity.SENSITIVE if is_sensitive else Sensitivity.NORMAL
 
 
-# --- and back -------------------------------------------------------------------------------------
+# --- restoring ------------------------------------------------------------------------------------
 
 
 def restore_snapshot(
     snapshot: Snapshot, *, by: Actor, scope: str | None = None
 ) -> list[ContentItem]:
-    """Bring back what the snapshot holds, and return its items, the oldest first.
+    """Restore the snapshot, and return its items, the oldest first.
 
-    Without a `scope`, or with its own, that scope then holds exactly what it held: the same items
-    under the same ids, those that were changed as they were, and what came since goes to the trash.
-    In another `scope` they are new items beside what is there, which name each other as before.
-    What a person moved to the trash since stays there, unless a person restores (decision 9).
-    Raises Locked if `by` may not change one of them; nothing is changed then.
+    Without `scope`, or with the snapshot's own, the scope then contains exactly the snapshot's items
+    with their ids and old values; newer items go to the trash.  In another `scope` new items are
+    added to those there, with the same relations among each other.  Items that a person has since
+    moved to the trash stay there, unless a person restores (decision 9).  Raises Locked if `by`
+    may not change one of them; nothing is changed then.
     """
     into = checked_scope(scope) if scope else snapshot.scope
     with transaction.atomic():
@@ -150,7 +150,7 @@ def restore_snapshot(
 
 
 def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
-    """Let no copy say less than its item does now: the stricter sensitivity and lower trust hold."""
+    """Give each copy the stricter sensitivity and the lower trust of itself and its current item."""
     rows = ContentItem.objects.of(snapshot.owner_id).filter(pk__in=[one.item_id for one in copies])
     marks = rows.values_list("pk", "sensitivity", "trust")
     now = {key: (sensitivity, trust) for key, sensitivity, trust in marks}
@@ -163,7 +163,7 @@ def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
 
 
 def _trashed_by_person(snapshot: Snapshot, copies: list[SnapshotItem]) -> set[uuid.UUID]:
-    """Return which of these items lie in the trash by a person's act: no agent brings them back."""
+    """Return the items that a person moved to the trash; an agent can't restore them."""
     keys = [one.item_id for one in copies]
     lying = ContentItem.objects.of(snapshot.owner_id).in_trash().filter(pk__in=keys)
     told = Revision.objects.filter(record_id__in=lying.values("pk"), record_type="contentitem")
@@ -172,9 +172,9 @@ def _trashed_by_person(snapshot: Snapshot, copies: list[SnapshotItem]) -> set[uu
 
 
 def _own_keys(snapshot: Snapshot, copies: list[SnapshotItem]) -> dict[uuid.UUID, uuid.UUID]:
-    """Return under which id each comes back: its own, unless that is another owner's here.
+    """Return the id for each restored item: its own, unless another owner has an item with that id.
 
-    Then it is the one that an archive gives it (`memory.archive.ids`), so that both agree.
+    Then it is the id that an archive import gives it (`memory.archive.ids`).
     """
     keys = {one.item_id: one.item_id for one in copies}
     others = ContentItem.objects.filter(pk__in=keys).exclude(owner=snapshot.owner_id)
@@ -186,7 +186,7 @@ def _own_keys(snapshot: Snapshot, copies: list[SnapshotItem]) -> dict[uuid.UUID,
 def _as_it_was(
     snapshot: Snapshot, copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID], by: Actor
 ) -> list[ContentItem]:
-    """Let the snapshot's own scope hold exactly its items."""
+    """Make the snapshot's own scope contain exactly its items."""
     own = ContentItem.objects.of(snapshot.owner_id)
     held = own.filter(pk__in=keys.values()).select_for_update(of=("self",))
     here: dict[uuid.UUID, ContentItem] = {item.pk: item for item in held}
@@ -205,7 +205,7 @@ def _put_back(item: ContentItem, fields: dict[str, Any], by: Actor) -> None:
     fields = fields | {"trashed_at": None}
     changed = {name: value for name, value in fields.items() if getattr(item, name) != value}
     if changed:
-        # The trust is always named: what a person restores is believed as far as it was.
+        # The trust is always set, so that a person's restore doesn't raise it.
         changed["trust"] = fields["trust"]
         item.change(by=by, why=_("restored from a snapshot"), **changed)
 
@@ -217,7 +217,7 @@ def _made(
     scope: str,
     by: Actor,
 ) -> list[ContentItem]:
-    """Store new items of these copies."""
+    """Create items from these copies."""
     items = [
         ContentItem(pk=keys[one.item_id], owner_id=snapshot.owner_id, scope=scope, **_fields(one))
         for one in copies
@@ -232,7 +232,7 @@ def _fields(one: SnapshotItem) -> dict[str, Any]:
 
 
 def _relate(copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID]) -> None:
-    """Let the items name each other as the copies do, and nothing else of the snapshot."""
+    """Give the items the relations of their copies, and no others within the snapshot."""
     through = ContentItem.related_to.through
     inside = list(keys.values())
     through.objects.filter(from_contentitem_id__in=inside).delete()
@@ -248,7 +248,7 @@ def _relate(copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID]) -> Non
 
 
 def named(snapshot: Snapshot) -> str:
-    """Return what the snapshot is called: its title, or its scope and the moment."""
+    """Return the snapshot's title, or its scope and time."""
     if snapshot.title:
         return snapshot.title
     at = timezone.localtime(snapshot.created)
@@ -286,7 +286,7 @@ class ItemJson(BaseModel):
 
 
 def snapshot_as_json(snapshot: Snapshot) -> str:
-    """Return the snapshot as JSON, for its owner alone: it holds sensitive items too."""
+    """Return the snapshot as JSON.  It is only for the owner, since it contains sensitive items."""
     items = [
         {"id": one.item_id, "related_to": one.related_to}
         | {name: getattr(one, name) for name in FIELDS if name != "size"}
@@ -315,10 +315,10 @@ def _seal(data: Mapping[str, Any]) -> str:
 
 
 def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
-    """Store the snapshot that the JSON holds, under an id of its own, and return it.
+    """Store the snapshot in the JSON with a new id, and return it.
 
-    Raises InvalidValue, in words, for what is no snapshot, a newer format, another owner's, items
-    that are too large or lead back to themselves; nothing is stored then.
+    Raises InvalidValue if it isn't a snapshot, has a newer format or another owner, or if items are
+    too large or have circular relations; nothing is stored then.
     """
     data = _read(text)
     _check_format(data)
@@ -327,8 +327,8 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
         told = {"owner": shorten(clean(str(given))[0], 60), "you": owner.get_username()}
         _refuse(
             _(
-                "The snapshot is of the account “%(owner)s”, and you are “%(you)s”: nobody takes "
-                "another's store. Let them export an archive for you instead."
+                "This snapshot belongs to the account “%(owner)s”, but you are signed in as "
+                "“%(you)s”. Ask its owner to export an archive for you instead."
             )
             % told
         )
@@ -345,15 +345,18 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
 
 def _read(text: str) -> dict[str, Any]:
     if len(text) > MOST_JSON:
-        _refuse(_("The snapshot is larger than 256 MiB and was not read. Take a smaller one."))
+        _refuse(_("The snapshot is larger than 256 MiB and was not read. Create a smaller one."))
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as exc:
         why = _("nested too deeply") if isinstance(exc, RecursionError) else str(exc)
-        _refuse(_("This is no JSON (%(why)s), so no snapshot.") % {"why": shorten(why, 200)})
+        _refuse(
+            _("This isn’t a valid snapshot. The JSON can’t be read (%(why)s).")
+            % {"why": shorten(why, 200)}
+        )
     if not isinstance(data, dict) or data.get("kind") != KIND:
         _refuse(
-            _("This JSON is no snapshot of a content store: its “kind” is not “%(kind)s”.")
+            _("This JSON isn’t a content store snapshot: its “kind” isn’t “%(kind)s”.")
             % {"kind": KIND}
         )
     return data
@@ -362,12 +365,12 @@ def _read(text: str) -> dict[str, Any]:
 def _check_format(data: Mapping[str, Any]) -> None:
     number = data.get("format")
     if type(number) is not int or number < 1:
-        _refuse(_("The snapshot does not say which format it has, so it cannot be read."))
+        _refuse(_("The snapshot can’t be read because it doesn’t name its format."))
     if number > SNAPSHOT_FORMAT:
         told = {"theirs": number, "ours": SNAPSHOT_FORMAT}
         words = _(
-            "The snapshot has format %(theirs)d; this Beacon reads up to format %(ours)d. Update "
-            "Beacon, then take it in again."
+            "The snapshot has format %(theirs)d, but this Beacon reads up to format %(ours)d. Update "
+            "Beacon, then import it again."
         )
         _refuse(words % told)
 
@@ -385,7 +388,7 @@ def _items_of_json(given: Any) -> list[ItemJson]:
             first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             told = {"n": place, "where": where, "why": first["msg"]}
-            _refuse(_("Item %(n)d cannot be read: %(where)s: %(why)s.") % told)
+            _refuse(_("Item %(n)d can’t be read: %(where)s: %(why)s.") % told)
         check_size(items[-1].content)
     if len({one.id for one in items}) != len(items):
         _refuse(_("Two items of the snapshot have the same id."))

@@ -25,7 +25,7 @@ from memory.texts.text import clean, shorten
 
 # --- matching lines ----------------------------------------------------------------------------
 
-LONG_LINE = 1_000  # characters; of a longer one only what stands round the words is shown
+LONG_LINE = 1_000  # characters; of a longer line only the text around the words is shown
 ROUND = 200  # characters on each side
 MOST_WORDS = 20
 _PARTS = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]|(\S+)")
@@ -33,18 +33,18 @@ _PARTS = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]|(\
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A word, or words next to each other, to be found in a text."""
+    """A word or phrase to find in a text."""
 
     words: tuple[str, ...]  # folded
     pattern: re.Pattern[str]
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first place."""
+        """Return the first match."""
         return self.pattern.search(text)
 
 
 def patterns_of(q: str) -> list[Words]:
-    """Return what must be found, each quoted phrase and each other word once."""
+    """Return the phrases in quotes and the other words, each once."""
     found = (phrase or word for phrase, word in _PARTS.findall(q))
     wanted = list(dict.fromkeys(part.strip('"“”„«»') for part in found))
     return [_pattern(part) for part in wanted if part.strip()][:MOST_WORDS]
@@ -53,7 +53,7 @@ def patterns_of(q: str) -> list[Words]:
 def _pattern(words: str) -> Words:
     said = r"\s+".join(map(re.escape, words.split()))
     first, last = words.strip()[:1], words.strip()[-1:]
-    # Where words are not parted by spaces, one begins anywhere.
+    # In scripts without spaces, a word can begin anywhere.
     begins = r"(?<![^\W_])" if first.isalnum() and not is_unspaced(first) else ""
     ends = r"(?!\d)" if last.isdigit() else ""
     pattern = re.compile(f"{begins}{said}{ends}", re.IGNORECASE)
@@ -61,7 +61,7 @@ def _pattern(words: str) -> Words:
 
 
 def place_of(text: str, q: str) -> int:
-    """Return where the words begin: next to each other, else in one line, else any; -1 if nowhere."""
+    """Return where the words begin: as a phrase, else in one line, else any of them; -1 if none."""
     patterns, folded_text, at = patterns_of(q), text.casefold(), 0
     known = [_is_in(folded_text, pattern) for pattern in patterns]
     if all(known):
@@ -79,7 +79,7 @@ def place_of(text: str, q: str) -> int:
 
 
 def filtered(text: str, q: str, n: int, *, in_lines: bool) -> str:
-    """Return the lines that hold all the words, at most n of them or of n characters in all."""
+    """Return the lines that contain all the words: at most n lines or n characters in total."""
     patterns = patterns_of(q)
     if not patterns:
         return ""
@@ -107,13 +107,13 @@ def _pieces(text: str, patterns: list[Words]) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line, and it again in the case in which words are compared."""
+    """Yield each line, and its casefolded form."""
     return zip(text.split("\n"), text.casefold().split("\n"), strict=True)
 
 
 def _firsts(line: str, folded: str, patterns: list[Words]) -> list[int]:
-    """Return where each of the words first stands in the line; nothing unless all of them do."""
-    # What cannot be there is seen many times faster than a pattern would.
+    """Return the first position of each word in the line, or an empty list unless all occur."""
+    # Much faster than a pattern where a word is missing.
     if not all(_is_in(folded, pattern) for pattern in patterns):
         return []
     found = [pattern.search(line) for pattern in patterns]
@@ -125,16 +125,16 @@ def _is_in(folded: str, pattern: Words) -> bool:
 
 
 def _windows(line: str, patterns: list[Words]) -> Iterator[str]:
-    """Yield what stands round the first word wherever the others stand near it.
+    """Yield the text around the first word wherever the others are near it.
 
-    A line may be all of eight million characters and a word stand in it a million times: what is
-    asked of each place is no more than a comparison, unless all the others may be near.
+    A line can have eight million characters and a word occur in it a million times, so most
+    positions cost only one comparison.
     """
     others = [_Ahead(line, pattern) for pattern in patterns[1:]]
     end = reach = 0
     for found in patterns[0].pattern.finditer(line):
         if found.start() < end or found.end() + ROUND < reach:
-            continue  # shown already, or another word stands further on
+            continue  # shown already, or another word is too far ahead
         start = _at_space(line, max(end, found.start() - ROUND))
         stop = min(len(line), found.end() + ROUND)
         stop = stop if stop == len(line) else max(line.rfind(" ", found.end(), stop), found.end())
@@ -146,7 +146,7 @@ def _windows(line: str, patterns: list[Words]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Ahead:
-    """Where words stand next in a line, for one who asks from ever further on."""
+    """Finds the next position of words in a line, for increasing start positions."""
 
     line: str
     words: Words
@@ -154,7 +154,7 @@ class _Ahead:
     end: int = 0
 
     def end_from(self, place: int) -> int:
-        """Return where the first of the words at or after `place` end; beyond reach for none."""
+        """Return the end of the first match at or after `place`; out of reach if there is none."""
         if self.start < place:
             found = self.words.pattern.search(self.line, place)
             never = len(self.line) + ROUND + 1
@@ -163,7 +163,7 @@ class _Ahead:
 
 
 def _at_space(line: str, start: int) -> int:
-    """Return the next beginning of a word, if there is one near."""
+    """Return the next start of a word, if one is near."""
     if start == 0:
         return 0
     space = line.find(" ", start, start + ROUND // 2)
@@ -172,15 +172,15 @@ def _at_space(line: str, start: int) -> int:
 
 # --- extractive summary ------------------------------------------------------------------------
 
-# A longer text says what it is about before; to find the ends of sentences takes its time.
+# The beginning of a longer text says what it is about; splitting it into sentences takes time.
 LONGEST_READ, MOST_SENTENCES = 40_000, 600
 _FEWEST_TERMS = 4
 
 
 def summary_of(text: str, n: int, *, in_lines: bool) -> str:
-    """Return sentences of at most `n` characters in all, or `n` sentences, one a line.
+    """Return the best sentences, at most `n` characters in total or `n` sentences, one per line.
 
-    The same text gives the same summary.  A text without sentences (a table, data) is cut instead.
+    The result is deterministic.  A text without sentences (a table, data) is truncated instead.
     """
     found = sentences(text[:LONGEST_READ])[:MOST_SENTENCES]
     if not found:
@@ -191,19 +191,19 @@ def summary_of(text: str, n: int, *, in_lines: bool) -> str:
     room = n
     for one in best:
         cost = 1 if in_lines else len(one.quote) + 1
-        if cost <= room + (not in_lines):  # no space follows the last
+        if cost <= room + (not in_lines):  # no space after the last one
             kept.append(one)
             room -= cost
         if room <= 0:
             break
-    if not kept:  # the best sentence alone is too long
+    if not kept:  # even the best sentence is too long
         return best[0].quote[:n]
     kept.sort(key=lambda one: one.position)
     return ("\n" if in_lines else " ").join(one.quote for one in kept)
 
 
 def _weights(found: list[Sentence]) -> dict[int, float]:
-    """Return how much each sentence says: the terms it shares with others, and where it stands."""
+    """Return each sentence's weight, from the terms it shares with others and its position."""
     terms = [set(query_terms(one.text)) for one in found]
     shared = Counter(term for some in terms for term in some)
     weights: dict[int, float] = {}
@@ -238,7 +238,6 @@ class View:
         return self.shown >= self.of
 
     def in_words(self) -> str:
-        """Return how much of how much is shown."""
         told = {"shown": f"{self.shown:,}", "of": f"{self.of:,}"}
         if self.unit == LINES:
             return (
@@ -259,7 +258,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Parameters that were checked."""
+    """Checked parameters."""
 
     n: int
     q: str
@@ -268,7 +267,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """One transform: what it is for, whether it takes `n` and `q`, and what `n` is if not given."""
+    """One transform: its purpose, whether it takes `n` and `q`, and the default of `n`."""
 
     name: str
     about: str | Promise
@@ -282,10 +281,7 @@ class Transform:
 def transform(
     text: str, name: str = "full", *, n: Any = None, q: Any = "", unit: Any = CHARACTERS
 ) -> View:
-    """Return the view of `text` that the transform gives.
-
-    Raises InvalidValue, with what to do, for a name, a parameter or a unit that is not known.
-    """
+    """Apply a transform to `text`.  Raises InvalidValue for an unknown name, parameter or unit."""
     chosen = TRANSFORMS.get(name) if isinstance(name, str) else None
     if chosen is None:
         told = {"name": shorten(clean(str(name))[0], 40), "known": ", ".join(TRANSFORMS)}
@@ -305,18 +301,18 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> Asked:
         _refuse("unit", _("There is no unit “%(unit)s”. Choose one of: %(known)s.") % told)
     named = {"name": chosen.name}
     if n is not None and not chosen.takes_n:
-        _refuse("n", _("“%(name)s” shows everything and takes no n: leave it out.") % named)
+        _refuse("n", _("“%(name)s” shows everything and takes no n. Leave it out.") % named)
     if not isinstance(q, str):
-        _refuse("q", _("“q” is a text: the words to look for."))
+        _refuse("q", _("“q” must be a text: the words to search for."))
     q = clean(q)[0].strip()
     if q and not chosen.takes_q:
         words = _("“%(name)s” takes no q. Leave it out, or use “filtered” or “excerpt”.")
         _refuse("q", words % named)
     if chosen.needs_q and not q:
-        _refuse("q", _("“%(name)s” needs q: the words that are looked for.") % named)
+        _refuse("q", _("“%(name)s” needs q, the words to search for.") % named)
     if len(q) > LONGEST_QUERY:
         told = {"most": f"{LONGEST_QUERY:,}", "have": f"{len(q):,}"}
-        _refuse("q", _("“q” has at most %(most)s characters; this has %(have)s.") % told)
+        _refuse("q", _("“q” can have at most %(most)s characters. This one has %(have)s.") % told)
     usual = chosen.usual[UNITS.index(unit)]
     return Asked(usual if n is None else whole_number("n", n, MOST_BYTES), q, unit)
 
@@ -326,7 +322,7 @@ def _refuse(field: str, problem: str) -> NoReturn:
 
 
 def _lines_in(text: str) -> int:
-    """Count lines; a text that ends in a line break has none after it."""
+    """Count lines; a line break at the end starts no further line."""
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
@@ -344,7 +340,7 @@ def _first(text: str, asked: Asked) -> str:
 
 
 def _head(text: str, lines: int) -> str:
-    """Return the first lines, each with its own end: only a line feed ends one."""
+    """Return the first lines with their line feeds; no other character ends a line."""
     end = -1
     for _number in range(lines):
         end = text.find("\n", end + 1)
@@ -365,7 +361,7 @@ def _last(text: str, asked: Asked) -> str:
 
 
 def _excerpt(text: str, asked: Asked) -> str:
-    """Return what stands round the words, or at the beginning where none are named."""
+    """Return the text around the words, or the beginning without any."""
     place = place_of(text, asked.q) if asked.q else 0
     if place < 0:
         return ""
@@ -398,8 +394,7 @@ TRANSFORMS: dict[str, Transform] = {
         Transform(
             "excerpt",
             gettext_lazy(
-                "n characters or lines round the first place where q stands; without q, at the "
-                "beginning."
+                "n characters or lines around the first match of q. Without q, from the beginning."
             ),
             _excerpt,
             takes_q=True,
@@ -407,8 +402,8 @@ TRANSFORMS: dict[str, Transform] = {
         Transform(
             "summary",
             gettext_lazy(
-                "The sentences that say most, in their order and word for word, of at most n "
-                "characters in all; in lines: n sentences, one a line."
+                "The most informative sentences, unchanged and in order, at most n characters in "
+                "total. In lines: n sentences, one per line."
             ),
             _summary,
             usual=(1_000, 8),
@@ -418,9 +413,9 @@ TRANSFORMS: dict[str, Transform] = {
         Transform(
             "filtered",
             gettext_lazy(
-                "The lines that hold all words of q, in any case (or words that begin so; “words in "
-                "quotes” next to each other; of a very long line what stands round them), of at "
-                "most n characters or lines in all. Needs q."
+                "The lines that contain all words of q, or words that begin with them, ignoring "
+                "case. “Words in quotes” match as a phrase. Of a very long line only the text "
+                "around the match is shown. At most n characters or lines in total. Needs q."
             ),
             _filtered,
             takes_q=True,

@@ -37,7 +37,7 @@ from memory.texts.token_count import Size, counted
 
 
 def place_lines(owner: User, now: datetime) -> list[str]:
-    """Return the lines of the layer of the environment (R217)."""
+    """Return the lines of the environment layer (R217)."""
     zone = ZoneInfo(named(owner.time_zone or "") or "UTC")
     local = now.astimezone(zone)
     offset = f"{local:%z}"
@@ -56,7 +56,7 @@ def place_lines(owner: User, now: datetime) -> list[str]:
 
 @cache
 def system_in_words() -> str:
-    """Return the operating system and the kind of processor, such as Linux (Debian 12), x86_64."""
+    """Return the operating system and processor type, such as Linux (Debian 12), x86_64."""
     return ", ".join(part for part in (_system(), platform.machine()) if part) or _("unknown")
 
 
@@ -74,7 +74,7 @@ def _system() -> str:
 # --- the layers --------------------------------------------------------------------------------
 
 MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
-MOST_CHARACTERS = 60_000  # of all layers together, about 15,000 tokens
+MOST_CHARACTERS = 60_000  # for all layers together, about 15,000 tokens
 CHARACTERS, TOKENS = "characters", "tokens"  # what a budget counts
 LONGEST_IDENTITY = 12_000  # characters of the agent, soul or user note
 LONGEST_NOTE = 2_000  # characters of a rule or a summary
@@ -84,7 +84,7 @@ NAMES = ("agent", "soul", "environment", "user", "rules", "summaries")  # R216: 
 
 @dataclass(frozen=True, slots=True)
 class ContextLine:
-    """One entry of a layer: its text as the model reads it, why it is in, and the record, if any."""
+    """One entry of a layer: its text for the model, why it is included, and its record, if any."""
 
     text: str
     why: str
@@ -93,7 +93,7 @@ class ContextLine:
 
 @dataclass(slots=True)
 class Layer:
-    """One of the six layers; `text` is what the prompt holds of it, empty where it has nothing."""
+    """One of the six layers; `text` is its part of the prompt, "" if the layer is empty."""
 
     name: str
     title: str
@@ -102,7 +102,7 @@ class Layer:
 
     @property
     def text(self) -> str:
-        """Return the layer as the model reads it: what came from outside last, between marks."""
+        """Return the layer for the model, with external text last, between marks."""
         own = [line.text for line in self.lines if not _is_outside(line)]
         outside = [line.text for line in self.lines if _is_outside(line)]
         told = {"lines": own, "outside": outside}
@@ -110,7 +110,7 @@ class Layer:
 
     @property
     def size(self) -> Size:
-        """Return how much of the prompt the layer takes."""
+        """Return the layer's size in the prompt."""
         return counted(self.text)
 
 
@@ -121,16 +121,16 @@ class Context:
     layers: list[Layer]
     system: str
     index: str
-    files: Sequence[MemoryFile] = ()  # which the index lists, and those that it leaves out
+    files: Sequence[MemoryFile] = ()  # files that the index lists, and those that it leaves out
 
     @property
     def text(self) -> str:
-        """Return all of it: the system prompt, then the list of memory files."""
+        """Return the system prompt followed by the list of memory files."""
         return f"{self.system}\n\n{self.index}"
 
     @property
     def records(self) -> list[Any]:
-        """Return the records that are in it, in order."""
+        """Return the records that it includes, in order."""
         return [line.record for layer in self.layers for line in layer.lines if line.record]
 
     def layer(self, name: str) -> Layer:
@@ -149,12 +149,12 @@ def build_context(
     most: int = MOST_CHARACTERS,
     unit: str = CHARACTERS,
 ) -> Context:
-    """Return what the owner's agent is given for `message`, read anew at each call.
+    """Return the agent's context for `message`, read from the database at each call.
 
-    Rules and summaries are those nearest to the message, filled with the newest; without a message
-    the newest (R219, R220).  With a `topic` other topics' stay out.  At most `most` characters (or
-    tokens, if `unit` says so) are given, and what was cut is said.  `place` names where it enters:
-    each record is noted as a use there.
+    Rules and summaries are those nearest to the message, filled up with the newest (R219, R220).
+    With a `topic`, those of other topics are left out.  The context has at most `most` characters (or
+    tokens, by `unit`) and names what was cut.  `place` says where it is used, and each record gets
+    a use there.
     """
     now = now or timezone.now()
     chosen = chosen_notes(
@@ -182,12 +182,12 @@ def build_context(
 
 
 def place_lines_of(owner: User, now: datetime) -> list[ContextLine]:
-    """Return what is said of the machine; always there (R217)."""
+    """Return the layer of the machine, which is never left out (R217)."""
     return [ContextLine(text, _("always")) for text in place_lines(owner, now)]
 
 
 def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datetime) -> Layer:
-    """Return the layer of the agent, soul or user note that stands."""
+    """Return the layer of the current agent, soul or user note."""
     layer = Layer(str(kind), title)
     note = standing.get(str(kind))
     if note is None:
@@ -201,7 +201,7 @@ def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datet
 
 
 def why_never(note: Note, now: datetime) -> str:
-    """Return why a note may not enter any context; empty where it may."""
+    """Return why a note is kept out of every context, or ""."""
     if note.sensitivity == "sensitive":
         return _("marked sensitive: it enters no context")
     if note.trust == Trust.QUARANTINED:
@@ -220,7 +220,7 @@ def _notes_layer(name: str, title: str, chosen: Chosen) -> Layer:
 
 
 def _cut(note: Note, most: int, layer: Layer) -> str:
-    """Return the note's text, cut where it is too long; the model and the page are told so."""
+    """Return the note's text; if it is too long it is cut, with a notice to the model and the page."""
     text = for_prompt(note.content.strip())
     if len(text) <= most:
         return text
@@ -235,7 +235,7 @@ def _is_outside(line: ContextLine) -> bool:
 
 
 def _fit(layers: list[Layer], most: int, unit: str) -> None:
-    """Leave out summaries, then rules, the last ones first, until all layers fit into `most`."""
+    """Drop summaries, then rules, the last ones first, until all layers fit into `most`."""
     if unit == TOKENS:
         words = _("no room: all layers together have at most %(most)s tokens")
     else:

@@ -1,8 +1,8 @@
-"""Editing a memory file by hand: what the editor begins with, its bytes, two edits put together.
+"""Editing a memory file by hand: the editor's text, its size, and merging two edits.
 
-Data flow: the file that stands, or a draft -> form -> `memory.files.services.save_file` on the
-version that was seen -> stored, or a `FileConflict` -> the merge screen, whose form is on the newer
-version -> saved, or another conflict.
+Data flow: the current file, or a draft -> form -> `memory.files.services.save_file` with the version
+that was seen -> stored, or a `FileConflict` -> the merge screen, whose form has the newer version ->
+saved, or another conflict.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_ROWS = 400  # of a diff on a page
 
 
 def standing(owner: User, path: str) -> MemoryFile:
-    """Return the file at `path`; one of version 0, which is not stored, where there is none now."""
+    """Return the file at `path`, or an unsaved one of version 0."""
     try:
         file = read_file(owner, path)
     except NoSuchFile:
@@ -47,9 +47,9 @@ def standing(owner: User, path: str) -> MemoryFile:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """How many bytes a text would take, and what else is under the same budget.
+    """The size of a text, and the other sizes in the same budget.
 
-    `added` of its bytes are a save's own: a summary line, or what others wrote meanwhile.
+    `added` bytes come from the save itself: a summary line, or what others wrote since.
     """
 
     size: int
@@ -70,7 +70,7 @@ class Meter:
 
 
 def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> Meter:
-    """Return the bytes of `text` in `file`'s place; of a refused save those that it would have had."""
+    """Return the size of `text` in `file`'s place; for a refused save, the size it would have had."""
     typed, others = size_of(cleaned(text).text), 0
     if is_fact(file.path):
         rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
@@ -82,7 +82,7 @@ def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A text as its page would show it, what is amiss with it, and what it changes."""
+    """A preview of a text, with its problems and its diff."""
 
     sections: list[SafeString]
     problems: tuple[str, ...]
@@ -91,7 +91,7 @@ class Preview:
 
 
 def preview_of(file: MemoryFile, text: str) -> Preview:
-    """Return what a page shows of a text before it is saved."""
+    """Return the preview of a text before it is saved."""
     text = cleaned(text).text
     problems = () if is_fact(file.path) else (p for one in entries_of(text) for p in one.problems)
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
@@ -127,7 +127,7 @@ def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> Clash:
 def composed(
     file: MemoryFile, mine: str, *, seen: int, based: int, choices: Mapping[str, Any]
 ) -> Clash:
-    """Return the merge screen anew, with the sides that were chosen for each place."""
+    """Return the merge screen with the sides chosen so far."""
     mine = cleaned(mine).text
     base, theirs = (content_at(file, version) or "" for version in (seen, based))
     merge = put_together(base, mine, theirs)
@@ -136,7 +136,7 @@ def composed(
 
 
 def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
-    """Return the section in the trash that an address names, if it is one of this file."""
+    """Return the section in the trash that a URL names, if it belongs to this file."""
     try:
         pk = UUID(key)
     except ValueError:
@@ -148,7 +148,7 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
 
 
 def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
-    """Return the merge screen of a section that comes back from the trash: both stand at first."""
+    """Return the merge screen of a section restored from the trash; it begins with both texts."""
     back = section_restore.returning(entry, file)
     merge = put_together(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
@@ -159,14 +159,14 @@ def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
 def hunks_of(
     merge: text_merge.Merge, chosen: Mapping[int, str]
 ) -> list[tuple[int, text_merge.Part, str]]:
-    """Return each place that both changed, with its number and the side that is chosen."""
+    """Return each place that both changed, with its number and the chosen side."""
     return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
 
 
 def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> Saved:
-    """Append an entry to its month's file, in seed 003's format; once, where its form is sent twice.
+    """Append an entry to its month's file in seed 003's format, once if its form is sent twice.
 
-    Raises what `append_to` does.
+    Raises what `append_to` raises.
     """
     day: date = fields["date"]
     lines = [f"## {one_line(fields['title'])}", f"- Summary: {one_line(fields['summary'])}"]

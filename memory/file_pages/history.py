@@ -25,25 +25,25 @@ from memory.texts import diff as text_diff
 # --- history -----------------------------------------------------------------------------------
 
 PAGE = 25
-MOST_ROWS = 2_000  # of a diff on a page
+MOST_ROWS = 2_000  # rows of a diff per page
 _TEXT = {
     "content",
     "summary",
     "summary_by",
     "size",
     "blame",
-}  # what a save works out; the size says the rest
+}  # derived by a save; the size covers them
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One revision as people read it: who, by way of what, why, and how many bytes it cost."""
+    """One revision for people: who, through what, why, and the change in bytes."""
 
     revision: Revision
     who: str
     via: origins.Origin | None
     said: list[str] = field(default_factory=list)
-    bytes: int | None = None  # None: the text stayed as it was
+    bytes: int | None = None  # None if the text didn't change
     is_now: bool = False
 
     @property
@@ -58,7 +58,7 @@ class Change:
 
     @property
     def why(self) -> str:
-        """Return the reason that was given, unless what it did says the same."""
+        """Return the reason, unless it repeats the description of the change."""
         return "" if self.revision.reason in self.said else self.revision.reason
 
     @property
@@ -69,28 +69,28 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """A part of a history, the latest first, and the cursor of the next part."""
+    """A page of a history, the latest first, and the cursor of the next page."""
 
     changes: list[Change]
     next_cursor: str | None
 
 
 class _WithoutText(Func):
-    """What a revision holds of a file's fields, but for its text, which may be 256 KiB."""
+    """A revision's fields without the text, which can be 256 KiB."""
 
     template = "(%(expressions)s - 'content' - 'blame')"
     output_field = JSONField()
 
 
 def history_of(file: MemoryFile, *, cursor: str = "", size: int = PAGE) -> ChangePage:
-    """Return the changes of `file`, the latest first: two queries, and those for the places."""
+    """Return the changes of `file`, the latest first: two queries, and those for the sources."""
     known = record_history.revisions_of(file).only("id", "created")
     page = page_of(known, by="created", falling=True, cursor=cursor, size=size)
     return ChangePage(changes_of(file, [one.pk for one in page.rows]), page.next_cursor)
 
 
 def changes_of(file: MemoryFile, ids: Sequence[int]) -> list[Change]:
-    """Return these changes of `file` in words, in the order of `ids`."""
+    """Return these changes of `file`, in the order of `ids`."""
     told = Revision.objects.of(file.owner).filter(pk__in=ids).defer("before", "after")
     found = {
         one.pk: one
@@ -105,12 +105,12 @@ def changes_of(file: MemoryFile, ids: Sequence[int]) -> list[Change]:
 
 
 def named_of(file: MemoryFile, revisions: Iterable[Revision]) -> dict[str, origins.Origin]:
-    """Return what the actors and sources of revisions mean."""
+    """Return labels for the actors and sources of revisions."""
     return origins.of(file.owner, {text for one in revisions for text in (one.actor, one.source)})
 
 
 def via_of(revision: Revision, named: Mapping[str, origins.Origin]) -> origins.Origin | None:
-    """Return by way of what a change was made, where that is another than who made it."""
+    """Return what a change was made through, if that isn't its actor."""
     return named.get(revision.source) if revision.source != revision.actor else None
 
 
@@ -134,12 +134,12 @@ def _change(file: MemoryFile, revision: Any, named: Mapping[str, origins.Origin]
     )
 
 
-# --- two versions against each other ------------------------------------------------------------------
+# --- comparing two versions ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a comparison's address asks for; what it cannot mean is as if it did not stand there."""
+    """The parameters of a comparison's URL; invalid ones are ignored."""
 
     older: int = 0
     newer: int = 0
@@ -149,7 +149,7 @@ class Asked:
 
     @classmethod
     def of(cls, query: Any, newest: int) -> Asked:
-        """Read it from an address's query; without two versions it is the last change."""
+        """Parse a URL's query; without two versions it is the last change."""
         ends = [query.get(name, "") for name in ("from", "to")]
         numbers = [int(one) for one in ends if one.isascii() and one.isdigit() and len(one) < 9]
         older, newer = (min(numbers), max(numbers)) if len(numbers) == 2 else (0, 0)
@@ -175,7 +175,7 @@ class Asked:
 
     @property
     def view(self) -> str:
-        """Return the view's name in the address."""
+        """Return the view's name in the URL."""
         return "side" if self.is_side_by_side else "words" if self.is_by_words else "lines"
 
 
@@ -184,7 +184,7 @@ Columns = list[tuple[text_diff.Row | None, text_diff.Row | None]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two versions of a file's text: the rows of the diff, and who made the newer one, and why."""
+    """Two versions of a file's text: the rows of the diff, and the author and reason of the newer one."""
 
     asked: Asked
     rows: list[text_diff.Row]
@@ -201,7 +201,7 @@ class Comparison:
 
 
 def compare(file: MemoryFile, asked: Asked) -> Comparison:
-    """Hold two versions against each other; unchanged runs are gaps unless all is asked for."""
+    """Compare two versions; unchanged lines are folded unless all are requested."""
     before, after = (content_at(file, one) or "" for one in (asked.older, asked.newer))
     rows = text_diff.diff(before, after)
     lines = sum(row.kind != "same" for row in rows)
@@ -221,15 +221,15 @@ def _maker(file: MemoryFile, version: int) -> Change | None:
 
 # --- blame -------------------------------------------------------------------------------------
 
-BLAME_LINES = 1_000  # lines of a page
+BLAME_LINES = 1_000  # lines per page
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Lines that stand together and are from one version, with the change that made them.
+    """Consecutive lines from one version, with the change that wrote them.
 
-    `revision` is None where the change is not known any more.  `is_generated` marks the summary
-    line that Beacon generated during a save, whoever saved.
+    `revision` is None if the change is no longer stored.  `is_generated` marks the summary line
+    that Beacon generated during a save.
     """
 
     version: int
@@ -254,7 +254,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class BlamePage:
-    """A part of a file's lines in groups; `version` is that which is looked at."""
+    """A page of a file's lines in groups; `version` is the version shown."""
 
     version: int
     groups: list[Group]
@@ -264,18 +264,18 @@ class BlamePage:
 
     @property
     def earlier(self) -> int:
-        """Return a line of the part before, 0 if there is none."""
+        """Return a line of the previous page, 0 if there is none."""
         return max(1, self.first - BLAME_LINES) if self.first > 1 else 0
 
     @property
     def later(self) -> int:
-        """Return a line of the next part, 0 if there is none."""
+        """Return a line of the next page, 0 if there is none."""
         return self.last + 1 if self.last < self.count else 0
 
 
 @dataclass(slots=True)
 class _Version:
-    """An older version of a file's text with the blame that was kept with it."""
+    """An older version of a file's text with its blame."""
 
     content: str
     blame: Runs
@@ -283,7 +283,7 @@ class _Version:
 
 
 def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> BlamePage:
-    """Return the part of the file that holds `line`, in `version` (0 or none such: the newest)."""
+    """Return the page that contains `line`, in `version` (default: the newest)."""
     looked_at = _older(file, version) if 0 < version < file.version else None
     lines = lines_blamed(looked_at or file)
     first = (min(max(line, 1), max(1, len(lines))) - 1) // BLAME_LINES * BLAME_LINES
@@ -294,7 +294,7 @@ def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> BlamePage:
 
 
 def _older(file: MemoryFile, version: int) -> _Version | None:
-    """Return the file's text as it was, from the last change of the text up to `version`."""
+    """Return the file's text at `version`, from the last change of the text up to it."""
     told = record_history.revisions_of(file).filter(
         version__lte=version, after__has_keys=["content", "blame"]
     )
@@ -331,12 +331,12 @@ def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Gr
 
 # --- timeline ----------------------------------------------------------------------------------
 
-TIMELINE_ENTRIES = 50  # entries of a page
+TIMELINE_ENTRIES = 50  # entries per page
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One entry: `anchor` is where it stands on its file's page."""
+    """One entry; `anchor` is its place on its file's page."""
 
     entry: Entry
     anchor: str
@@ -344,7 +344,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The entries of one day, the last written first; None are those without a date."""
+    """The entries of one day, the last written first; without a date, the day is None."""
 
     day: datetime.date | None
     cards: list[Card]
@@ -352,7 +352,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A part of the timeline; `later` is the place of the next part, 0 if there is none."""
+    """A page of the timeline; `later` is the start of the next page, 0 if there is none."""
 
     days: list[Day]
     count: int
@@ -362,7 +362,7 @@ class Timeline:
 
 
 def timeline_of(file: MemoryFile, *, begin: int = 0) -> Timeline:
-    """Return the entries by day, the newest first, those without a date at the end."""
+    """Return the entries by day, the newest first, and those without a date last."""
     anchors = {one.first_line: anchor_of(one.heading) for one in sections_of(file.content)}
     found = sorted(entries_of(file.content), key=_place, reverse=True)
     begin = begin if begin < len(found) else 0

@@ -17,19 +17,19 @@ from memory.file_texts.summaries import summary_span
 from memory.models import FileEntry, MemoryFile, Revision
 from memory.models.history import Change
 
-MOST = 50  # of one change; beyond it what went is kept as one
+MOST = 50  # sections of one change; if more were removed, they are kept as one
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a change took away: the path of headings, and the text with all sections inside it."""
+    """A removed section: its heading path, and its text with all subsections."""
 
     heading: Heading
     text: str
 
 
 def removed_from(before: str, after: str) -> list[Removed]:
-    """Return what stood in `before` as sections and is gone from `after`, in order."""
+    """Return the sections of `before` that are missing in `after`, in order."""
     before, after = _without_summary(before), _without_summary(after)
     if not (gone := _gone(before, after)):
         return []
@@ -49,17 +49,19 @@ def removed_from(before: str, after: str) -> list[Removed]:
 
 
 def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
-    """Whether a section stands in the first one, right after the last."""
+    """Whether a section is inside the first one, directly after the last."""
     is_next = one.first_line == last.last_line + 1
     return is_next and first.level > 0 and one.last_line <= first.until
 
 
 def _gone(before: str, after: str) -> set[SectionText]:
-    """Return the sections whose words are gone, neither kept under their heading nor moved."""
+    """Return the sections whose text is gone, neither kept under their heading nor moved."""
     told = Counter((one.heading, one.text.strip()) for one in telling(after))
     headed = Counter(one.heading for one in telling(after))
     left = []
-    for one in telling(before):  # the same words first, else of two of one name the wrong one goes
+    for one in telling(
+        before
+    ):  # equal text first, or the wrong one of two with the same name would go
         if told[(one.heading, one.text.strip())]:
             told[(one.heading, one.text.strip())] -= 1
             headed[one.heading] -= 1
@@ -79,7 +81,7 @@ def _gone(before: str, after: str) -> set[SectionText]:
 
 
 def _moved(one: SectionText, fresh: Counter[str]) -> bool:
-    """Whether at least half of the section's lines are new elsewhere; those are used up then."""
+    """Whether at least half of the section's lines are new elsewhere; each counts once."""
     lines = Counter(_said(one.text.split("\n")[bool(one.heading) :]))
     there = lines & fresh
     if there.total() * 2 < lines.total():
@@ -101,16 +103,16 @@ def _without_summary(text: str) -> str:
     return text if end < 0 else text[:begin] + text[end + 1 :]
 
 
-# --- put back, and taken out again ------------------------------------------------------------------
+# --- restored, and removed again ----------------------------------------------------------------------
 
 
 def stands_in(text: str, words: str) -> bool:
-    """Whether these lines stand in the text, one below the other."""
+    """Whether the text contains these consecutive lines."""
     return _place_of(text, words) is not None
 
 
 def taken_out(text: str, words: str) -> str | None:
-    """Return the text without these lines; None where they do not stand in it."""
+    """Return the text without these lines, or None if it doesn't contain them."""
     begin = _place_of(text, words)
     if begin is None:
         return None
@@ -125,7 +127,7 @@ def _place_of(text: str, words: str) -> int | None:
 
 
 def put_in(text: str, one: Removed, before: str) -> str:
-    """Return the text with what was removed at its place: after what it stood after in `before`."""
+    """Return the text with the section restored, after what preceded it in `before`."""
     lines = lines_of(text)
     at = _line_for(text, one, before)
     above, below = lines[:at], lines[at:]
@@ -138,7 +140,7 @@ def put_in(text: str, one: Removed, before: str) -> str:
 
 
 def _line_for(text: str, one: Removed, before: str) -> int:
-    """Return after which line of the text it belongs."""
+    """Return the line after which it belongs."""
     was = sections_of(_without_summary(before))
     found = (n for n, s in enumerate(was) if s.heading == one.heading and _begins(one, s))
     index = next(found, None)
@@ -159,9 +161,9 @@ def _begins(one: Removed, section: SectionText) -> bool:
 
 
 def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -> None:
-    """Let the trash hold the sections that are gone since `before`, and none that stand again.
+    """Move sections removed since `before` to the trash, and take out those that are in the file again.
 
-    Called in the transaction that saved the file, whose row is held.
+    Called in the transaction that saved the file, with its row locked.
     """
     after = str(file.content)
     for entry in FileEntry.objects.filter(file=file).in_trash():

@@ -1,6 +1,7 @@
 """Create, save, patch, append to and rename memory files.
 
-The caller gets the file as it was saved, or a refusal (`errors`) that says why nothing was changed.
+Each function returns the saved file, or raises an error from `errors` that says why nothing was
+changed.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ _MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """The text as it can be stored, and what the writer is told of that."""
+    """A text that can be stored, and warnings about what was changed in it."""
 
     text: str
     warnings: tuple[str, ...] = ()
 
 
 def cleaned(text: str) -> Cleaned:
-    """Return the text mended; line ends alone are no news to anybody."""
+    """Return the text without what can't be stored.  Changed line ends give no warning."""
     warnings = []
     if text.startswith(_MARK):
         text = text.removeprefix(_MARK)
@@ -68,14 +69,14 @@ def cleaned(text: str) -> Cleaned:
 # --- writing rows ------------------------------------------------------------------------------
 
 BEACON, PERSON, AGENT = MemoryFile.SummaryBy
-MOST_WARNINGS = 10  # told of one save
-_AGENTS = ("agent", "reflector", "research")  # whose words nobody has vouched for yet
-_TRUST = list(Trust.values)  # from the most to the least
+MOST_WARNINGS = 10  # per save
+_AGENTS = ("agent", "reflector", "research")  # their text has not been confirmed by a person
+_TRUST = list(Trust.values)  # from most to least trusted
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What came of a save: the file as it is stored, and what its writer should know."""
+    """The result of a save: the stored file, and warnings for its writer."""
 
     file: MemoryFile
     merged: bool = False
@@ -84,7 +85,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who writes, why, and in which way; `kept` is the older version that a restore puts back.
+    """Who writes, why, and how; `kept` is the older version that a restore writes.
 
     `summary_by` is the author of the summary line, if that is not the writer.
     """
@@ -95,10 +96,10 @@ class Act:
     trust: str = ""
     summary: str | None = None
     summary_by: str = ""
-    is_exact: bool = False  # an older version put back, with its summary line
+    is_exact: bool = False  # an older version is restored, with its summary line
     appends: bool = False
     kept: Kept | None = None
-    tells_trash: bool = True  # whether sections that go with the write are told to the trash
+    tells_trash: bool = True  # whether sections that the write removes go to the trash
 
 
 def paths_of(owner: User) -> list[str]:
@@ -108,7 +109,7 @@ def paths_of(owner: User) -> list[str]:
 
 
 def held(write: Callable[[], Saved]) -> Saved:
-    """Carry a write out in a transaction; once more where another one made the month's file first."""
+    """Run a write in a transaction; run it again if another one created the month's file first."""
     try:
         with transaction.atomic():
             return write()
@@ -118,9 +119,9 @@ def held(write: Callable[[], Saved]) -> Saved:
 
 
 def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
-    """Return the rows that a write of `path` must hold, by path: of a fact file both.
+    """Lock and return the rows that a write of `path` needs, by path: for a fact file, both.
 
-    Two writers must not pass the budget together, so whoever writes one holds the other, too.
+    Both fact files share one budget, so that two writers can't exceed it together.
     """
     paths = FACTS if is_fact(path) else (path,)
     rows = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by("path")
@@ -130,11 +131,12 @@ def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
 def save(
     owner: User, path: str, fresh: Cleaned, act: Act, *, seen: int | None, join: bool
 ) -> Saved:
-    """Store a text that is mended, in a transaction that goes on to hold the rows.
+    """Store a cleaned text.  The surrounding transaction keeps the rows locked.
 
-    `seen` and `join` are as `save_file` has them.  Raises what that raises.
+    `seen` and `join` are those of `save_file`, and so are the errors.
     """
-    limits.check_lines(fresh.text)  # before a summary line is put in: as the writer counts them
+    # Before a summary line is added, so that line numbers match the writer's.
+    limits.check_lines(fresh.text)
     rows = rows_held(owner, path)
     file = rows.get(path)
     if file is None and seen:
@@ -196,13 +198,13 @@ def _change(
 
 
 def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
-    """Return the blame of the new text: what is put back is from whoever wrote it first."""
+    """Return the blame of the new text; restored lines keep their first author."""
     was = act.kept or Kept(file.content, file.blame)
     return carried(was.blame, was.content, text, file.version + 1)
 
 
 def _made(owner: User, path: str, text: str, act: Act, summary_by: str) -> MemoryFile:
-    """Make a file that was not there, with its first revision."""
+    """Create a file and its first revision."""
     now = timezone.now()
     file = MemoryFile(
         owner=owner,
@@ -227,7 +229,7 @@ def _made(owner: User, path: str, text: str, act: Act, summary_by: str) -> Memor
 
 
 def _trust(act: Act, stands: str) -> str:
-    """Return how far the file is to be believed: as the least of what it holds."""
+    """Return the trust of the file: the lowest of what it contains."""
     given = act.trust or (Trust.AGENT if act.by.kind in _AGENTS else Trust.OWNER)
     return max(stands, given, key=_TRUST.index)
 
@@ -236,7 +238,7 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
     """Return the text with its summary line, and who wrote the line.
 
     A person's line is kept until a person writes another or empties it.  Any other is generated
-    with each save, unless the writer brings a new one.
+    on each save, unless the writer provides a new one.
     """
     stored, author = (file.summary, file.summary_by) if file else (None, BEACON)
     written, writer = summary_of(text), _writer(act)
@@ -258,7 +260,7 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
 
 
 def _writer(act: Act) -> str:
-    """Return whose a summary line is that comes with the write; an edit on disk is a person's."""
+    """Return the author of a summary line in the write; an edit on disk counts as a person's."""
     if act.summary_by:
         return act.summary_by
     return PERSON if act.by.is_person or act.by.kind == "disk" else AGENT
@@ -272,9 +274,9 @@ def _line_in(text: str) -> str:
 def _section_locks(
     file: MemoryFile, text: str, by: Actor
 ) -> tuple[list[list[str]], tuple[str, ...]]:
-    """Return the section locks that stand on, and what is said of those that do not.
+    """Return the section locks that remain, and a warning for each that doesn't.
 
-    Raises Locked if anybody but a person changes or drops the text of a locked section.
+    Raises Locked if anyone except a person changes or removes the text of a locked section.
     """
     kept, gone = [], []
     for path in file.section_locks:
@@ -283,20 +285,20 @@ def _section_locks(
         if not by.is_person and now != locked_text(file.content, path):
             raise Locked(
                 _(
-                    "The section “%(section)s” of %(path)s is locked: only a person may change it. "
-                    "Nothing was saved; leave its lines as they are."
+                    "The section “%(section)s” of %(path)s is locked. Only a person can change it. "
+                    "Nothing was saved. Leave its lines unchanged."
                 )
                 % told
             )
         if now is None:
-            gone.append(_("The lock of “%(section)s” went with the section.") % told)
+            gone.append(_("The section “%(section)s” was removed, and its lock with it.") % told)
         else:
             kept.append(path)
     return kept, tuple(gone)
 
 
 def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
-    """Return what the writer should know of the new text and could not know of the old one."""
+    """Return warnings about the new text that did not apply to the old one."""
     told = []
     if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):
         most = {"most": LONGEST_SUMMARY}
@@ -309,7 +311,7 @@ def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
 
 
 def check_rough_size(owner: User, path: str, text: str) -> None:
-    """Refuse what is too large for any file before anything is worked out over it."""
+    """Refuse a text that is too large for any file, before it is parsed."""
     if (size := limits.size_of(text)) > limits.MOST_EPISODES:
         facts = MemoryFile.objects.of(owner).live().filter(path__in=FACTS).exclude(path=path)
         limits.check_size(path, size, sum(facts.values_list("size", flat=True)))
@@ -322,20 +324,20 @@ _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
 
 
 def new_file(path: str) -> str:
-    """Return the text that a file begins with: its title, and a summary line yet to be made."""
+    """Return the text of a new file: its title and an empty summary line."""
     title = _TITLES.get(path) or f"{month_of(path)} Episodes"
     return f"# {title}\n\n{line_of('')}\n"
 
 
 def first_text(path: str, day: str) -> str:
-    """Return what a fact file of a new account says, in seed 003's format."""
+    """Return the text of a new account's fact file, in seed 003's format."""
     return f"{new_file(path)}\n- Updated: {day}\n"
 
 
 def with_entry(path: str, text: str, entry: str, zone: str) -> str:
-    """Return the text with the entry at its end, one blank line before it (R156).
+    """Return the text with the entry at its end, after a blank line (R156).
 
-    The `- Updated:` line with which a fact file ends stays its last line, with today's date.
+    The `- Updated:` line of a fact file stays the last line and gets today's date.
     """
     entry = entry.strip("\n")
     lines = lines_of(text.rstrip("\n"))
@@ -355,7 +357,7 @@ Pair = tuple[str, str]
 
 
 class PatchRefused(InvalidValue):
-    """A pair does not fit the text; `number` counts the pairs from 1, 0 where there are none."""
+    """A pair does not match the text; `number` counts from 1, and is 0 if there are no pairs."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message, errors={"patches": [message]})
@@ -365,12 +367,12 @@ class PatchRefused(InvalidValue):
 def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
     """Return the text with each old text replaced by its new one, which is taken literally.
 
-    All old texts are looked for in the text as it stands, none in what another pair puts in.  The
-    file's summary line repeats what stands below it, so it counts only where nothing else does.
-    Raises PatchRefused for one that is empty, absent, stands more than once or overlaps another.
+    Old texts are searched in the original text, never in what another pair inserts.  The file's
+    summary line repeats text from below it, so a match there counts only if it is the only one.
+    Raises PatchRefused for an old text that is empty, missing, ambiguous or overlaps another.
     """
     if not patches:
-        raise PatchRefused(_("There is nothing to patch: give pairs of old and new text."), 0)
+        raise PatchRefused(_("There is nothing to patch. Give pairs of old and new text."), 0)
     spots = [
         (*_spot(path, text, old, number), new, number)
         for number, (old, new) in enumerate(patches, start=1)
@@ -382,7 +384,7 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
             raise PatchRefused(
                 _(
                     "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing "
-                    "was changed: join them into one pair."
+                    "was changed. Combine them into one pair."
                 )
                 % {"first": min(last, number), "second": max(last, number), "path": path},
                 number,
@@ -393,17 +395,17 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
 
 
 def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
-    """Return where the old text begins and ends."""
+    """Return where the old text begins and ends.  Raises PatchRefused unless it is found once."""
     told = {"number": number, "old": shorten(old, 80), "path": path}
     if not old:
-        raise PatchRefused(_("Pair %(number)d has no old text to look for.") % told, number)
+        raise PatchRefused(_("Pair %(number)d has no old text to search for.") % told, number)
     spots = _found(text, old)
     if not spots:
         raise PatchRefused(
             _(
-                "The old text of pair %(number)d (“%(old)s”) stands nowhere in %(path)s. Nothing "
-                "was changed: read the file and give the text exactly as it stands, spaces and "
-                "line breaks included."
+                "The old text of pair %(number)d (“%(old)s”) isn’t in %(path)s. Nothing was "
+                "changed. Read the file and give its exact text, including spaces and line "
+                "breaks."
             )
             % told,
             number,
@@ -411,8 +413,8 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
     if len(spots) > 1:
         raise PatchRefused(
             _(
-                "The old text of pair %(number)d (“%(old)s”) stands more than once in %(path)s. "
-                "Nothing was changed: give more of the text around it, so that it stands once."
+                "The old text of pair %(number)d (“%(old)s”) occurs more than once in %(path)s. "
+                "Nothing was changed. Include more of the surrounding text to make it unique."
             )
             % told,
             number,
@@ -421,7 +423,7 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
 
 
 def _found(text: str, old: str) -> list[int]:
-    """Return where the old text begins, no more than two places, the summary line's the last."""
+    """Return up to two places where the old text begins; one in the summary line comes last."""
     begin, end = summary_span(text)
     outside: list[int] = []
     inside: list[int] = []
@@ -449,16 +451,16 @@ def save_file(
     join: bool = True,
     trust: str = "",
 ) -> Saved:
-    """Replace a file's whole text; a month's file that is not there is made.
+    """Replace a file's whole text; a month's file is created if it is missing.
 
-    `seen` is the version that the text is based on: None writes over what stands, 0 says that
-    there must be none yet.  What others wrote since is joined where the changes lie apart (`join`).
-    `summary` wins over any summary line in the text, but nobody except a person replaces a
+    `seen` is the version that the text is based on: None overwrites the current one, 0 requires
+    that there is none yet.  With `join`, changes by others since then are merged if they don't
+    overlap.  `summary` wins over any summary line in the text, but only a person replaces a
     person's line.  `summary_by` names the author of the line if that is not `by`.  `trust` is that
-    of what the text derives from, where it is less than the writer's own.
+    of the text's origin, if it is lower than the writer's own.
 
     Raises InvalidValue (path), FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile
-    (`seen` names a version of a file that is gone).  Nothing is stored in any of these cases.
+    (`seen` is a version of a file that no longer exists).  Nothing is stored in any of these cases.
     """
     path, fresh = checked_path(path), cleaned(content)
     check_rough_size(owner, path, fresh.text)
@@ -477,10 +479,10 @@ def patch_file(
     source: str = "",
     trust: str = "",
 ) -> tuple[Saved, int]:
-    """Replace stretches of a file, all or none; return what came of it and how many there were.
+    """Replace parts of a file, all or none; return the result and the number of pairs.
 
-    Each old text must stand exactly once in the version that was seen (default: the one that
-    stands).  Raises PatchRefused where one does not, NoSuchFile, and what `save_file` raises.
+    Each old text must occur exactly once in the version `seen` (default: the current one).
+    Raises PatchRefused otherwise, NoSuchFile, and what `save_file` raises.
     """
     path = checked_path(path)
     pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
@@ -510,18 +512,18 @@ def append_to(
     trust: str = "",
     once: bool = False,
 ) -> Saved:
-    """Add an entry at a file's end, a blank line before it; a month's file is made by its first.
+    """Add an entry at a file's end, after a blank line; the first one of a month creates its file.
 
-    `summary` and `summary_by` are as in `save_file`.  With `once` an entry that stands at the end
-    already is not added again: a form that is sent twice says it once.  Raises what `save_file`
-    raises, and InvalidValue for an entry without words.
+    `summary` and `summary_by` are as in `save_file`.  With `once` an entry that is already at the
+    end isn't added again, as when a form is sent twice.  Raises what `save_file` raises, and
+    InvalidValue for an empty entry.
     """
     path, fresh = checked_path(path), cleaned(entry)
     if not fresh.text.strip():
-        problem = _("There is nothing to append: the entry has no words.")
+        problem = _("There is nothing to append. The entry is empty.")
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(owner, path, fresh.text)
-    check_lines(fresh.text)  # the entry's own: it does not know those of the file
+    check_lines(fresh.text)  # the entry alone, so that line numbers match it
     act = Act(by, why, source, trust, summary, summary_by, appends=True)
 
     def write() -> Saved:
@@ -538,10 +540,10 @@ def append_to(
 def restore_version(
     owner: User, path: str, version: int, *, by: Actor, seen: int | None = None
 ) -> Saved:
-    """Write a file's text as it was at `version`, letter by letter, as a new version.
+    """Write a file's exact text of `version` as a new version.
 
-    Raises InvalidValue where it never had that version, FileConflict where somebody wrote since
-    `seen`, and what `save_file` raises.
+    Raises InvalidValue if there was no such version, FileConflict if the file changed since `seen`,
+    and what `save_file` raises.
     """
     path = checked_path(path)
 
@@ -553,7 +555,7 @@ def restore_version(
         if kept is None:
             told = {"path": path, "version": version, "last": file.version}
             raise InvalidValue(
-                _("%(path)s has no version %(version)d; the newest is %(last)d.") % told
+                _("%(path)s has no version %(version)d. The newest is %(last)d.") % told
             )
         why = _("restored version %(n)d") % {"n": version}
         summary_by = file.summary_by_at(version)
@@ -564,14 +566,14 @@ def restore_version(
 
 
 def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
-    """Set what a revision held, by the rules of a save (`memory.records.undoing`): size and blame follow.
+    """Restore the fields of a revision, for `memory.records.undoing`; size and blame follow as in a save.
 
-    Raises InvalidValue for a file in the trash: another one may stand at its path.
+    Raises InvalidValue for a file in the trash, since another file may have its path.
     """
     if file.trashed_at is not None:
         told = {"path": file.path}
         raise InvalidValue(
-            _("%(path)s lies in the trash; nothing was changed. Restore it first.") % told
+            _("%(path)s is in the trash. Nothing was changed. Restore it first.") % told
         )
 
     def write() -> Saved:
@@ -594,9 +596,9 @@ def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -
 def lock_section(
     file: MemoryFile, heading: Sequence[str], *, by: Actor, locked: bool
 ) -> MemoryFile:
-    """Lock a section for all but people, or unlock it; `heading` is its path of headings.
+    """Lock a section against everyone except people, or unlock it; `heading` is its heading path.
 
-    Raises Locked if `by` is no person, InvalidValue where there is no such section to lock.
+    Raises Locked if `by` isn't a person, InvalidValue if there is no such section.
     """
     path = list(heading)
     with transaction.atomic():
@@ -614,4 +616,4 @@ def lock_section(
 def _no_section(file: MemoryFile, path: Sequence[str]) -> str:
     there = " · ".join(" › ".join(one.heading) for one in sections_of(file.content) if one.heading)
     told = {"section": " › ".join(path), "path": file.path, "there": there or "—"}
-    return _("%(path)s has no section “%(section)s”. There are: %(there)s.") % told
+    return _("%(path)s has no section “%(section)s”. Its sections: %(there)s.") % told

@@ -36,7 +36,7 @@ class RecordForm(forms.Form):
     is_pinned = False
 
     content = _Typed(
-        label=_("What is to be remembered"),
+        label=_("Text to remember"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=_("Markdown, at most 64 KiB. Recall finds it by these words."),
@@ -107,7 +107,7 @@ class NoteForm(RecordForm):
         ),
     )
     ttl_days = _Typed(
-        label=_("Days to live"),
+        label=_("Expires after (days)"),
         required=False,
         widget=forms.NumberInput(attrs={"min": "1", "inputmode": "numeric"}),
         help_text=_("Required for a volatile note, optional for a stable one."),

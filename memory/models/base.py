@@ -84,7 +84,7 @@ class RememberedQuerySet(models.QuerySet[Any]):
         return self.exclude(trashed_at=None)
 
     def for_agents(self) -> Self:
-        """Keep what agents are shown: nothing sensitive or quarantined, by itself or by its topic."""
+        """Keep what agents may see: nothing that is sensitive or quarantined, or whose topic is."""
         rows = self.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
         columns = {column.name for column in self.model._meta.concrete_fields}
         topic = getattr(self.model, "TOPIC_PATH", "topic" if "topic" in columns else "")
@@ -137,7 +137,7 @@ class Remembered(models.Model):
 
     @property
     def is_for_agents(self) -> bool:
-        """Whether agents are shown it: neither it nor its topic is sensitive or quarantined."""
+        """Whether agents may see it: neither it nor its topic is sensitive or quarantined."""
         topic = getattr(getattr(self, "run", None) or self, "topic", None)
         return not any(
             one.sensitivity == Sensitivity.SENSITIVE or one.trust == Trust.QUARANTINED
@@ -305,7 +305,7 @@ class Remembered(models.Model):
         row = type(self).objects.filter(pk=self.pk).select_for_update()
         found = list(row.values_list("trashed_at", flat=True))
         if not found:  # another tab was quicker; its name may hang on what is gone too
-            raise InvalidValue(_("It is deleted for good already."))
+            raise InvalidValue(_("It has already been permanently deleted."))
         if found == [None]:
             raise InvalidValue(
                 _("“%(label)s” is no longer in the trash, so it was not deleted.")

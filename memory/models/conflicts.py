@@ -70,7 +70,7 @@ class ConflictQuerySet(OwnedQuerySet):
 
         `left` is what stood, `right` what came; `source` names what found it (`run:12`), `reason`
         says why in a sentence.  The same pair again adds nothing: it gives the open one, or the
-        one that was settled as long as neither side says anything else since.  None where a side
+        a resolved one only while neither side has changed since.  None where a side
         no longer stands, or so many near-duplicates wait that another helps nobody.
         Raises InvalidValue for what cannot be in conflict: one record with itself, somebody
         else's, a soul, agent or user note.

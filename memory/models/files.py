@@ -123,7 +123,7 @@ class MemoryFile(Remembered):
     def change(self, *, by: Actor, **kwargs: Any) -> Self:
         """Change the file as Remembered.change does; its sections follow, then the mirror.
 
-        Its text is changed by `memory.files.services` alone, which knows the limits.  Raises Locked
+        Only `memory.files.services` changes its text, since it checks the limits.  Raises Locked
         if anybody but a person would lock or unlock it.
         """
         if not by.is_person and kwargs.keys() & {"lock", "section_locks"}:

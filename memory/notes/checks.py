@@ -118,7 +118,7 @@ class NoteChecks:
         return number
 
     def ttl(self, value: Any) -> int | None:
-        """Check that the days to live, if any, are a whole number of at least one."""
+        """Check that the days until expiry, if any, are a whole number of at least one."""
         if value is None or value == "":
             return None
         try:
@@ -127,7 +127,9 @@ class NoteChecks:
             days = 0
         if not 1 <= days <= MOST_TTL_DAYS:
             told = {"value": shorten(clean(str(value))[0], 40), "most": f"{MOST_TTL_DAYS:,}"}
-            message = _("Days to live are a whole number from 1 to %(most)s; this is “%(value)s”.")
+            message = _(
+                "“Expires after” must be a whole number of days from 1 to %(most)s, not “%(value)s”."
+            )
             self.refuse("ttl_days", message % told)
             return None
         return days

@@ -294,7 +294,7 @@ def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
         if at == note.pk:
             problem = _("“%(note)s” stands in for what stood in for it then: take that back first.")
         elif later is not None and later.trashed_at is not None:
-            problem = _("What stood in for “%(note)s” then lies in the trash: restore that first.")
+            problem = _("The note that replaced “%(note)s” then is in the trash. Restore it first.")
         at = later.superseded_by_id if later is not None else None
     if problem:
         problem %= {"note": str(note)}

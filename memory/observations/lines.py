@@ -1,4 +1,4 @@
-"""What is to be remembered as observations, checked: the same for every store and every writer."""
+"""Checks observations before they are stored, the same way for every store and writer."""
 
 from __future__ import annotations
 

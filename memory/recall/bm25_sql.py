@@ -1,14 +1,14 @@
 """Exact BM25 over the search index in one composed SELECT, with MaxScore pruning.
 
-Each term has an upper bound on what it adds to a score: the index keeps how many documents hold each
-level of a term (`terms.LEVELS`), how often, and the length of the shortest. The documents of the
-rarest terms are scored first. The score of the best `limit` of them says which other terms a better
-document must hold together, and how often; only documents that can still be among the best are
-scored then (MaxScore pruning). Such a condition is a tsquery, which the index answers without
-reading documents.
+Each term has an upper bound on what it adds to a score. For each level of a term (`terms.LEVELS`)
+the index stores how many documents contain it, how often, and the length of the shortest. The
+documents with the rarest terms are scored first. From the lowest score among the best `limit` of
+them follows which other terms a better document must contain together, and how often. Only documents
+that can still be among the best are scored after that (MaxScore pruning). Such a condition is a
+tsquery, which the index answers without reading documents.
 
-The frequency of a term in a document comes from `ts_rank()`: with equal weights it is
-(1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which only rises, so `width_bucket()` over the mid-points
+The frequency of a term in a document comes from `ts_rank()`. With equal weights it is
+(1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which rises with tf, so `width_bucket()` over the mid-points
 gives tf exactly, without unpacking the vector.
 """
 
@@ -31,12 +31,12 @@ from memory.texts.terms import LABEL, LEVELS, MOST_TIMES, level_of, stemmed_as, 
 
 _ZETA = 1.64493406685
 
-Row = tuple[uuid.UUID, float, list[bool]]  # a record, its score, which of the terms it holds
+Row = tuple[uuid.UUID, float, list[bool]]  # record, score, which of the terms it contains
 
 
 @dataclass(frozen=True, slots=True)
 class TermFigures:
-    """In how many documents a term stands, how often at most, and the shortest of them."""
+    """How many documents contain a term, how often at most, and the length of the shortest."""
 
     documents: int
     most: int
@@ -45,9 +45,9 @@ class TermFigures:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The documents in which a term stands some times at least, and what it adds at most there.
+    """The documents that contain a term at least so often, and the most that it adds to a score.
 
-    That is: to those of them that are not of the next level.
+    The bound applies to those of them that don't reach the next level.
     """
 
     query: str
@@ -57,7 +57,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term that is asked for: `weight` is its times in the query x idf; the levels rise."""
+    """A term of the query: `weight` is its count in the query x idf; the levels ascend."""
 
     lexeme: str
     weight: float
@@ -66,12 +66,11 @@ class Term:
 
     @property
     def bound(self) -> float:
-        """Return what it adds to a score at most."""
+        """Return the most that the term adds to a score."""
         return self.levels[-1].bound
 
     @property
     def query(self) -> str:
-        """Return the tsquery of the documents that hold it."""
         return tsquery_of([self.lexeme])
 
 
@@ -81,18 +80,18 @@ class Among:
 
     where: tuple[str, ...] = ()
     params: tuple[Any, ...] = ()
-    required: tuple[str, ...] = ()  # tsqueries, as of a phrase
+    required: tuple[str, ...] = ()  # tsqueries, such as phrases
     stands: bool | None = None
 
     @property
     def is_narrow(self) -> bool:
-        """Whether entries may be left out that the figures count."""
+        """Whether the figures may count entries that are left out."""
         return bool(self.where or self.required)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The best `limit` of the entries among those looked at; `place` is given back with them."""
+    """A request for the best `limit` entries; `place` identifies it in the result."""
 
     place: int
     among: Among
@@ -103,8 +102,8 @@ class Wanted:
 class Scored:
     """The documents of one space that `query` finds, scored by the terms.
 
-    A document's length takes from a score by `norm[0] + norm[1] * length`.  Several lists may be
-    wanted of them: those that stand and those that do not, with the same phrases.
+    Length lowers a score by `norm[0] + norm[1] * length`.  Several lists can be requested from
+    them, current and superseded records, with the same phrases.
     """
 
     space: int
@@ -115,7 +114,7 @@ class Scored:
 
 
 def rows_of(looks: Sequence[Scored]) -> dict[int, list[Row]]:
-    """Carry out the looks as one statement; return the rows by place, best first in each."""
+    """Run all looks in one statement; return the rows by place, best first."""
     parts = [_select(look) for look in looks]
     rows: dict[int, list[Row]] = defaultdict(list)
     with connection.cursor() as cursor:
@@ -131,8 +130,8 @@ def rows_of(looks: Sequence[Scored]) -> dict[int, list[Row]]:
 def _select(look: Scored) -> tuple[str, list[Any]]:
     """Return the SELECT of the best entries of each list, and its parameters.
 
-    What several lists want is looked up and scored once, for all of them: the index is read by
-    hundreds of thousands of places where words are frequent.
+    Entries are looked up and scored once for all lists: for frequent words the index reads
+    hundreds of thousands of positions.
     """
     adds, values = _added(look.terms)
     among, among_params = _among(look.wanted)
@@ -172,9 +171,10 @@ def _standing(table: str, among: Among) -> str:
 
 
 def _added(terms: Sequence[Term]) -> tuple[str, list[Any]]:
-    """Return the SQL of what the terms add up to, and its parameters.
+    """Return the SQL of the score, and its parameters.
 
-    All in double precision: as `numeric`, which a plain figure is, it takes thrice the time.
+    All in double precision: with `numeric`, the type of a plain literal, it takes three times as
+    long.
     """
     parts: list[str] = []
     params: list[Any] = []
@@ -193,21 +193,21 @@ def _added(terms: Sequence[Term]) -> tuple[str, list[Any]]:
 
 @lru_cache(maxsize=MOST_TIMES)
 def _steps(most: int) -> list[float]:
-    """Return the mid-points between the ranks of a term that stands once, twice ... `most` times."""
+    """Return the mid-points between the ranks of a term that occurs once, twice ... `most` times."""
     sums = list(accumulate(1 / (tf * tf) for tf in range(1, most + 1)))
     return [(sum_ - 0.5 / (tf * tf)) / _ZETA for tf, sum_ in enumerate(sums, 1)]
 
 
 # --- MaxScore pruning --------------------------------------------------------------------------
 
-TOGETHER = (4, 3, 2)  # terms of which it is worked out that they must stand together
-LONG = 600  # characters beyond which a condition costs the index more than it spares
+TOGETHER = (4, 3, 2)  # how many terms a condition may require together
+LONG = 600  # characters; a longer condition costs the index more than it saves
 
 
 def levels_of(
     word: str, weight: float, known: Mapping[str, TermFigures], norm_of: Callable[[int], float]
 ) -> tuple[Level, ...]:
-    """Return the levels of a term that the space knows; `norm_of` tells what a length takes."""
+    """Return the levels of a term in the space; `norm_of` gives the length norm."""
     most = min(MOST_TIMES, known[word].most)
     steps = [(1, word), *((times, level_of(word, times)) for times in LEVELS)]
     levels: list[Level] = []
@@ -223,10 +223,10 @@ def levels_of(
 
 
 def likely(terms: Sequence[Term], documents: int, wanted: int, room: int) -> str:
-    """Return the condition on documents that are likely the best; "" if none is worth a look.
+    """Return a condition on the documents that are probably the best, or "".
 
-    The terms stand together in them, and more than once where still more than `room` of the
-    documents would do; `wanted` is how many there ought to be, as if words met by chance.
+    It requires terms together, and more than once while more than `room` documents would match.
+    `wanted` is the least number of matches to expect, as if words were independent.
     """
     left = sorted(terms, key=lambda term: (term.levels[0].documents, term.lexeme))
     at = {left[0].lexeme: 0}
@@ -247,10 +247,10 @@ def likely(terms: Sequence[Term], documents: int, wanted: int, room: int) -> str
 
 
 def holding(terms: Sequence[Term], documents: int, need: float) -> str:
-    """Return the tsquery of documents that may score `need`: it lets all of them through.
+    """Return a tsquery that matches every document that can score `need`.
 
-    Of several that do, the one that lets the fewest through.  The index evaluates all of it at each
-    place that it visits, so a long one is not taken where there is a shorter.
+    Of several such conditions it is the most selective.  The index evaluates all of it at each
+    position that it visits, so a long one is used only if there is no shorter one.
     """
     found = []
     for together in TOGETHER:
@@ -266,11 +266,11 @@ def holding(terms: Sequence[Term], documents: int, need: float) -> str:
 
 
 class _TooLongError(Exception):
-    """The condition takes more characters than it may."""
+    """The condition exceeds its character limit."""
 
 
 class _Condition:
-    """One condition in the making: which terms must stand together for a score, and how often."""
+    """Builds a condition: which terms a document needs together to reach a score, and how often."""
 
     def __init__(
         self, terms: Sequence[Term], documents: int, with_levels: bool, longest: int
@@ -282,28 +282,28 @@ class _Condition:
             else (Level(term.query, term.levels[0].documents, term.bound),)
             for term in by_bound
         ]
-        # What the terms from each place on add at most, all together.
+        # The most that the terms from each position on add together.
         self.rest = [*accumulate((term.bound for term in reversed(by_bound)), initial=0.0)][::-1]
         self.documents = max(1, documents)
         self.room = longest
 
     def made(self, need: float, together: int) -> tuple[str, float]:
-        """Return the condition, and the share of the documents that it lets through by chance."""
+        """Return the condition, and the share of documents expected to match it."""
         return self._holds(0, need * (1 - 1e-9), together)
 
     def _holds(self, at: int, missing: float, together: int) -> tuple[str, float]:
-        """Return the condition on the terms from `at` on, which can add up to what is missing."""
+        """Return the condition on the terms from `at` on that can add up to `missing`."""
         behind = range(at + 1, len(self.levels))
         end = next((n for n in behind if self.rest[n] < missing), len(self.levels))
         parts: list[tuple[str, float]] = []
         for n in range(at, end):
             parts += self._first(n, missing, together)
-        if not parts:  # what is left is less by a last digit
+        if not parts:  # the rest is too small only by a rounding error
             parts = [self._part(levels[0]) for levels in self.levels[at:end]]
         return " | ".join(text for text, _share in parts), min(1.0, sum(s for _text, s in parts))
 
     def _first(self, n: int, missing: float, together: int) -> list[tuple[str, float]]:
-        """Return the conditions on documents that hold none of the terms before this one."""
+        """Return the conditions on documents that contain none of the terms before this one."""
         parts: list[tuple[str, float]] = []
         before = ""
         for level in self.levels[n]:
@@ -312,7 +312,7 @@ class _Condition:
                 continue
             text, share = self._part(level)
             if left <= 0 or together == 1:
-                return [*parts, (text, share)]  # the levels above are among these
+                return [*parts, (text, share)]  # this includes the higher levels
             inner, of_them = self._holds(n + 1, left, together - 1)
             if inner != before:
                 parts.append((f"{text} & ({inner})", share * of_them))
@@ -328,24 +328,24 @@ class _Condition:
 
 # --- ranking -----------------------------------------------------------------------------------
 
-MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
+MOST_TERMS = 32  # per query, rarest first; more of them don't change the order
 LABEL_WEIGHT = 0.5
-FEW = 100  # documents that are looked at first, as far as the rarest terms have so many
-MANY = 4_000  # those of one term that are not all looked at before others told what for
-ENOUGH = 4  # times the documents wanted, of which a first look can make something
-SEVERAL = 4  # times that, which are still looked at rather than fewer
+FEW = 100  # documents to score first, if the rarest terms have so many
+MANY = 4_000  # documents of one term; with more, only the likely best are scored first
+ENOUGH = 4  # times the documents wanted: the least that a first look should find
+SEVERAL = 4  # times that: the most that a narrowed first look may find
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """BM25's constants; `b` None means by the space's average length (lexical)."""
+    """BM25's constants; without `b` it depends on the space's average length (lexical)."""
 
     b: float | None = 0.75
     k1: float = 1.2
-    labels: bool = False  # whether who said it, tags and topic count too
+    labels: bool = False  # whether speaker, tags and topic count too
 
     def b_of(self, average: float) -> float:
-        """Return b: short turns want no length normalisation, long messages want all of it."""
+        """Return b: short turns need no length normalization, long messages need all of it."""
         if self.b is not None:
             return self.b
         return min(1.0, max(0.0, math.log(average / 18) / math.log(200 / 18)))
@@ -357,7 +357,7 @@ LEXICAL = Formula(b=None, labels=True)
 
 @dataclass(slots=True)
 class Space:
-    """The figures of the records that are ranked among each other, and of the terms asked for."""
+    """The figures of records that are ranked together, and of the query's terms."""
 
     id: int
     record_type: str
@@ -369,13 +369,12 @@ class Space:
 
     @property
     def average(self) -> float:
-        """Return the average length of a document, in terms."""
         return self.length / self.documents if self.documents else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One entry found: its raw score, and which of the query's terms it holds."""
+    """One entry found: its raw score, and which of the query's terms it contains."""
 
     record_id: uuid.UUID
     score: float
@@ -387,7 +386,7 @@ def spaces_of(
 ) -> list[Space]:
     """Return the owner's spaces of these types, with the figures of the terms; one query.
 
-    Those of the terms' levels, which `ranked` needs, are among them unless `with_levels` is False.
+    `ranked` also needs the figures of the terms' levels (`with_levels`).
     """
     asked = list(dict.fromkeys(lexemes))
     if with_levels:
@@ -411,17 +410,17 @@ def spaces_of(
 
 
 def language_of(owner: Any) -> str:
-    """Return the language as which the owner's texts are stemmed."""
+    """Return the language by which the owner's texts are stemmed."""
     return stemmed_as(getattr(owner, "language", "") or "")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One ranking: of the entries of a space, by terms of its language, the best `limit`.
+    """One ranking: the best `limit` entries of a space, by terms of its language.
 
-    A word that stands twice in `words` weighs twice; `space.terms` must hold their figures.
-    `beside` is the place of an earlier job of the same terms: then what scores less than the last
-    that one finds is left out.
+    A word that occurs twice in `words` counts twice; `space.terms` must contain their figures.
+    `beside` is the place of an earlier job with the same terms: entries that score less than its
+    last one are left out.
     """
 
     space: Space
@@ -434,7 +433,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Documents to look at.  All others hold `rest` terms alone, and if `is_last` do not matter."""
+    """Documents to score.  All others contain only `rest` terms; after `is_last` none of them matter."""
 
     query: str
     rest: tuple[Term, ...] = ()  # the rarest first
@@ -443,7 +442,7 @@ class _Look:
 
 
 def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
-    """Return for each job the entries that fit best, best first: one query or two, seldom more."""
+    """Return the best entries of each job, best first; this takes one or two queries, rarely more."""
     found: list[list[Ranked]] = [[] for _job in jobs]
     terms = {
         place: known
@@ -468,7 +467,7 @@ def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
 
 
 def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Look) -> Scored:
-    """Return the look for a job and those beside it."""
+    """Return the look for a job and the jobs beside it."""
     space, formula = jobs[place].space, jobs[place].formula
     b = formula.b_of(space.average)
     norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
@@ -481,14 +480,14 @@ def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Look)
 
 
 def _first_look(job: Job, terms: list[Term]) -> _Look:
-    """Return the documents of the rarest terms; where all are frequent those that hold several."""
+    """Return the documents of the rarest terms or, if all are frequent, those that contain several."""
     rest = sorted(terms, key=lambda term: (term.figures.documents, term.lexeme))
     room = max(FEW, ENOUGH * job.limit) * (4 if job.among.is_narrow else 1)
     return _look(rest, room, ENOUGH * job.limit, job.space.documents)
 
 
 def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
-    """Return what else may be among the best; None if nothing can."""
+    """Return the look for what else can be among the best; None if nothing can."""
     if look.is_last or not look.rest:
         return None
     if len(best) < job.limit:
@@ -500,9 +499,9 @@ def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
 
 
 def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look:
-    """Return the documents of the first terms as far as there is room, but of one at least.
+    """Return the documents of the first terms that fit into `room`, but of at least one term.
 
-    Of a term of many those that are likely the best do, if `documents` (of the space) is told.
+    Of a frequent term only the likely best are taken, if `documents` (of the space) is given.
     """
     totals = [*accumulate(term.figures.documents for term in rest)]
     taken = sum(total <= room for total in totals)
@@ -523,7 +522,7 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
 def _read(
     rows: Iterable[Row], terms: Sequence[Term], known: Iterable[Ranked], limit: int
 ) -> list[Ranked]:
-    """Return the best of what was found before and now, each once."""
+    """Merge the rows into the entries known so far; return the best."""
     best = {one.record_id: one for one in known}
     for key, score, held in rows:
         matched = tuple(t.lexeme for t, has in zip(terms, held, strict=True) if has)
@@ -545,7 +544,7 @@ def _idf(space: Space, documents: int) -> float:
 
 
 def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
-    """Return the terms that the space knows, what adds most first."""
+    """Return the query's terms that the space contains, the highest bound first."""
     if not space.documents or not space.length:
         return []
     times = Counter(words)

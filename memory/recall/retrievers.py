@@ -1,6 +1,6 @@
-"""The retrievers of recall: by words (BM25) and by meaning (vectors), and the candidates that they find.
+"""The retrievers of recall, by words (BM25) and by meaning (vectors), and their candidates.
 
-Several questions of the same words share each query of an index.
+Several questions with the same words share each index query.
 """
 
 from __future__ import annotations
@@ -18,38 +18,39 @@ from memory.texts.terms import LABEL, label_terms, query_terms
 
 # --- candidates --------------------------------------------------------------------------------
 
-WORDS, MEANING = "words", "meaning"  # the lanes
+WORDS, MEANING = "words", "meaning"  # the retrievers
 
 Key = tuple[str, uuid.UUID]
 
 
 @dataclass(slots=True)
 class Candidate:
-    """One record that a lane found: what each says of it, and what it stands in for."""
+    """One record found, with each retriever's score; it can replace a superseded one."""
 
     key: Key
-    raw: float = 0.0  # of the words
+    raw: float = 0.0  # by words
     distance: float | None = None
     score: float = 0.0
     matched: tuple[str, ...] = ()
     replaces: list[uuid.UUID] = field(default_factory=list)
-    stands_in_for: set[str] = field(default_factory=set)  # the lanes that found what it replaced
+    # The retrievers that found a record that it replaced.
+    stands_in_for: set[str] = field(default_factory=set)
     ranks: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Found:
-    """All that the lanes found, by type and id, with the figures of the spaces asked."""
+    """All candidates by type and id, and the spaces that were searched."""
 
     candidates: dict[Key, Candidate] = field(default_factory=dict)
     spaces: dict[str, Space] = field(default_factory=dict)
 
     def of(self, key: Key) -> Candidate:
-        """Return the candidate of a record, a new one if no lane found it before."""
+        """Return the candidate of a record, a new one if it wasn't found before."""
         return self.candidates.setdefault(key, Candidate(key))
 
     def rank(self, lane: str) -> None:
-        """Number what a lane found, the best first."""
+        """Number a retriever's results, the best first."""
         figures = [
             ((-relevance(one.raw) if lane == WORDS else one.distance or 0.0), one.key)
             for one in self.candidates.values()
@@ -62,7 +63,7 @@ class Found:
 def successors_of(
     asked: Narrowing, kind: RecallKind, ids: Sequence[uuid.UUID]
 ) -> dict[uuid.UUID, uuid.UUID | None]:
-    """Return for those that are superseded what stands in; None where that is not asked for."""
+    """Return the replacements of superseded records; None if the filters exclude the replacement."""
     found = kind.successors(ids) if kind.successors is not None and ids else {}
     if not found:
         return {}
@@ -73,12 +74,12 @@ def successors_of(
 
 # --- retrievers --------------------------------------------------------------------------------
 
-SUPERSEDED_LOOKED_AT = 50  # of the superseded records, the best, for which others stand in
+SUPERSEDED_LOOKED_AT = 50  # the best superseded records, for which their replacements are returned
 
 
 @dataclass(slots=True)
 class Answer:
-    """One question with what narrows it, and what the lanes found for it (`near`: by meaning)."""
+    """One question with its filters and its candidates (`near`: by meaning)."""
 
     asked: Narrowing
     notices: list[str]
@@ -90,11 +91,11 @@ class Answer:
 
 
 def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int) -> None:
-    """Find what holds the words, scored by them."""
+    """Find and score the records that contain the words."""
     formula = bm25_sql.EXACT if mode == "exact" else bm25_sql.LEXICAL
     spaces = _spaces([one.asked for one in answers], words)
     jobs: list[Job] = []
-    of: list[Answer] = []  # whose each of the jobs is
+    of: list[Answer] = []  # the question of each job
     for one in answers:
         depth = limit if one.near is None else max(limit, fusion.DEPTH)
         jobs += _jobs(one.asked, spaces, words, formula, depth, before=len(jobs))
@@ -124,9 +125,9 @@ def _jobs(
     *,
     before: int,
 ) -> list[Job]:
-    """Return the rankings of all types asked for; those of superseded records last.
+    """Return the rankings of all requested types, those of superseded records last.
 
-    They come after `before` others, which their places in the list count.
+    Their places count from `before`, the number of rankings before them.
     """
     language = bm25_sql.language_of(asked.owner)
     wanted = {kind.type for kind in asked.kinds}
@@ -148,7 +149,7 @@ def _jobs(
 
 
 def _spaces(narrowed: Sequence[Narrowing], words: list[str]) -> list[Space]:
-    """Return the spaces with the terms' figures; ones in another language are asked again."""
+    """Return the spaces with the terms' figures, in a second query for other languages."""
     owner, text = narrowed[0].owner, narrowed[0].question.words
     types = list(dict.fromkeys(kind.type for asked in narrowed for kind in asked.kinds))
     spaces = bm25_sql.spaces_of(owner, types, [*words, *(LABEL + word for word in words)])
@@ -168,7 +169,7 @@ def _terms_of(asked: Narrowing, space: Space) -> list[str]:
 
 
 def _stand_in(asked: Narrowing, kind: RecallKind, ranked: list[Ranked], found: Found) -> None:
-    """Give what superseded the ranked records their place, where it is the better one."""
+    """Give the ranked records' replacements their rank, if it is better than their own."""
     successors = successors_of(asked, kind, [one.record_id for one in ranked])
     for one in ranked:
         successor = successors.get(one.record_id)
@@ -185,7 +186,7 @@ def _stand_in(asked: Narrowing, kind: RecallKind, ranked: list[Ranked], found: F
 
 
 def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
-    """Look up what lies near the questions; a notice, and None, where there is no such lane."""
+    """Find the nearest vectors; None and a notice if there is no vector search."""
     asked = answers[0].asked
     looks = [_look(one.asked) for one in answers]
     depth = max(limit, fusion.DEPTH)
@@ -199,10 +200,10 @@ def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
 
 
 def _look(asked: Narrowing) -> vectors.Look:
-    """Return which records are compared with the question."""
+    """Return the records that are compared with the question."""
     allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
     if asked.question.phrases or asked.question.without:
-        # What a superseded record says word for word, the lane of words looks at.
+        # Exact phrases in superseded records are handled by the words retriever.
         return vectors.Look(tuple(allowed), allowed)
     replaced = {
         kind.type: kind.superseded(asked.owner)
@@ -213,7 +214,7 @@ def _look(asked: Narrowing) -> vectors.Look:
 
 
 def with_meaning(answer: Answer, words: list[str]) -> None:
-    """Add what lies near the question, or stands in for that, and score all by both lanes."""
+    """Add the nearest records or their replacements, and score all by words and meaning."""
     asked, near, found = answer.asked, answer.near, answer.found
     if near is None:
         return

@@ -42,178 +42,178 @@ from memory.texts.text import in_brief
 
 # --- rows --------------------------------------------------------------------------------------
 
-SHOWN, UNFOLDED = 280, 4_000  # characters of a record in its row, and unfolded there
+SHOWN, UNFOLDED = 280, 4_000  # characters of a record in its row, folded and unfolded
 
 
 @dataclass
 class Row:
-    """One record in the list, the words that were asked for marked.
+    """One record in the list, with the matching words marked.
 
-    A page has fifty of them, so what is asked for more than once is kept.
+    A page has fifty of them, so values that are used more than once are cached.
     """
 
     record: Any
     wanted: ListQuery
-    language: str = ENGLISH  # as which the words are stemmed
-    origin: str = ""  # its source in words, such as Run #3 of “Batteries”
-    writer: str = ""  # the agent that wrote it, where its source does not say so
+    language: str = ENGLISH  # by which the words are stemmed
+    origin: str = ""  # readable source, such as Run #3 of “Batteries”
+    writer: str = ""  # the agent that wrote it, unless its source names it
 
     @cached_property
     def beginning(self) -> str:
-        """Return the record's text as far as a row can unfold it, and one character."""
+        """Return the text that an unfolded row shows, and one character more."""
         text = getattr(self.record, "beginning", None)
         return str(self.record.content if text is None else text)[: UNFOLDED + 1]
 
     @cached_property
     def label(self) -> SafeString:
-        """Return what names the record among others, for those who hear its buttons."""
+        """Return a short name of the record for the labels of its buttons."""
         return escape(in_brief(self.beginning, 60))
 
     @property
     def short(self) -> SafeString:
-        """Return what the row shows: the whole text, or the passage that fits the words best."""
+        """Return what the row shows: the whole text, or the passage that matches best."""
         words = self.wanted.question.words
         short = passage(self.beginning, words, SHOWN, self.language)
         return marked(short, words, self.language)
 
     @property
     def is_long(self) -> bool:
-        """Whether there is more of it than the row shows."""
+        """Whether the text is longer than the row shows."""
         return len(self.beginning) > SHOWN
 
     @property
     def whole(self) -> SafeString:
-        """Return the whole text, as far as a row unfolds it."""
+        """Return the text of the unfolded row."""
         return marked(self.beginning[:UNFOLDED], self.wanted.question.words, self.language)
 
     @property
     def is_cut(self) -> bool:
-        """Whether even the unfolded row does not show all."""
+        """Whether the text is longer than the unfolded row shows."""
         return len(self.beginning) > UNFOLDED
 
     @property
     def when(self) -> Any:
-        """Return the moment that the list is about: written, or changed where that is the order."""
+        """Return the time by which the list is sorted: created or changed."""
         return self.record.updated if self.wanted.sort == CHANGED else self.record.created
 
     @property
     def has_expired(self) -> bool:
-        """Whether it is not recalled any more because its time is over."""
+        """Whether it has expired, so that recall no longer returns it."""
         expires = getattr(self.record, "expires_at", None)
         return expires is not None and expires <= timezone.now()
 
     @property
     def purged_at(self) -> Any:
-        """Return when a record in the trash goes for good."""
+        """Return when a record in the trash is permanently deleted."""
         return self.record.trashed_at and self.record.trashed_at + timedelta(days=TRASH_DAYS)
 
     @property
     def may_be_trashed(self) -> bool:
-        """Whether the row offers the trash: the soul, agent and user note that stand do not."""
+        """Whether the row can be moved to the trash: not the current soul, agent and user note."""
         return self.wanted.listed is not NOTES or not self.record.is_standing_identity
 
     @cached_property
     def url(self) -> str:
-        """Return the address of the record's page."""
+        """Return the URL of the record's page."""
         return self._page_of(self.record.pk)
 
     @property
     def edit_url(self) -> str:
-        """Return the address of the page on which all fields are edited."""
+        """Return the URL of the page that edits all fields."""
         return address(f"memory:{self.wanted.listed.type}-edit", self.record.pk)
 
     @property
     def inline_url(self) -> str:
-        """Return the address of the row as a form."""
+        """Return the URL of the row as a form."""
         return address("memory:record-inline", self.record.pk, self.wanted.listed.type)
 
     @property
     def act_url(self) -> str:
-        """Return the address of the one act that every row offers: trash, in the trash restore."""
+        """Return the URL of the row's main action: move to the trash, or restore."""
         act = "record-restore" if self.record.trashed_at else "record-trash"
         return address(f"memory:{act}", self.record.pk, self.wanted.listed.type)
 
     @property
     def successor_url(self) -> str:
-        """Return the address of the note that replaced this one."""
+        """Return the URL of the note that replaced this one."""
         return self._page_of(self.record.superseded_by_id)
 
     @property
     def older_url(self) -> str:
-        """Return the address of the observation that says almost the same."""
+        """Return the URL of the near-duplicate observation."""
         return self._page_of(self.record.near_duplicate_of_id)
 
     @property
     def kind(self) -> str:
-        """Return in words which kind of note, or category of observation, it is."""
+        """Return the label of the note's kind or the observation's category."""
         field = "kind" if self.wanted.listed is NOTES else "category"
         return _word(self.record._meta.label, field, getattr(self.record, field), get_language())
 
     @property
     def stability(self) -> str:
-        """Return in words how long a note is meant to hold."""
+        """Return the label of a note's stability."""
         return _word(self.record._meta.label, "stability", self.record.stability, get_language())
 
     @property
     def tags(self) -> list[tuple[str, str]]:
-        """Return the tags as they are shown, each with the query that asks for it."""
+        """Return the tags, each with the query that filters by it."""
         return [(_clipped(tag, 40), _asking("tag", tag)) for tag in self.record.tags]
 
     @property
     def topic(self) -> str:
-        """Return the topic's title, cut to what a row has room for."""
+        """Return the topic's title, shortened to fit a row."""
         return _clipped(self.record.topic.title, 40)
 
     @property
     def source(self) -> str:
-        """Return the source in words, since `run:4` says little: cut to what a row has room for."""
+        """Return the readable source instead of `run:4`, shortened to fit a row."""
         return _clipped(self.origin or self.record.source, 24)
 
     @property
     def topic_query(self) -> str:
-        """Return the query that asks for what is of the same topic."""
+        """Return the query that filters by the same topic."""
         return _asking("topic", self.record.topic.slug)
 
     @property
     def source_query(self) -> str:
-        """Return the query that asks for what came from the same source."""
+        """Return the query that filters by the same source."""
         return _asking("source", self.record.source)
 
     def _page_of(self, key: Any) -> str:
         return address(f"memory:{self.wanted.listed.type}", key)
 
 
-# A page has a hundred of these, of few different ones; made anew each, they took much of its time.
+# A page has a hundred of these but few different ones, and building them takes much of its time.
 @lru_cache(maxsize=1_000)
 def _asking(field: str, value: str) -> str:
-    """Return the query string that asks for all with this value."""
+    """Return the query string that filters by this value."""
     return query_of(with_values("", field, [value]))
 
 
 def _clipped(text: str, most: int) -> str:
-    """Return what `truncatechars` does; that is slow, so short texts are spared it."""
+    """Truncate the text; `truncatechars` is slow, so short texts skip it."""
     return text if len(text) <= most else Truncator(text).chars(most)
 
 
 @cache
 def _word(model: str, field: str, value: str, _language: str | None) -> str:
-    """Return what a choice is called in the language of the page."""
+    """Return a choice's label in the language of the page."""
     choices = apps.get_model(model)._meta.get_field(field).flatchoices
     return str(dict(choices).get(value, value))
 
 
 # --- lists -------------------------------------------------------------------------------------
 
-MOST_COUNTED = 1_000  # beyond it a list says "more than": counting a million takes a second
-MOST_RANKED = 200  # records that are put in the order of best match
-SPARE = 25  # ranked records beyond the page that are loaded in case some are narrowed away
+MOST_COUNTED = 1_000  # a longer list says "more than", since counting a million takes a second
+MOST_RANKED = 200  # records that are sorted by best match
+SPARE = 25  # extra ranked records to load, in case filters remove some
 
 
 def records_wanted(user: User, wanted: ListQuery) -> QuerySet[Any]:
-    """Return the records that the address asks for, in no order.
+    """Return the records that match the URL, unsorted.
 
-    Those in the trash, superseded and expired ones are left out unless `is:` names them; in the
-    trash they all lie side by side.  The order by expiry is of what expires at all.
+    Trashed, superseded and expired records are left out unless `is:` names them; the trash shows
+    all of them together.  Sorting by expiry leaves out records that never expire.
     """
     records: Any = wanted.listed.model.objects.of(user)
     now = timezone.now()
@@ -239,7 +239,7 @@ def _standing(notes: Any, states: Collection[str]) -> Any:
 
 
 def _in_trash_saying(records: QuerySet[Any], wanted: ListQuery) -> QuerySet[Any]:
-    """Keep what holds the words as they are written: the trash is in no search index."""
+    """Filter by the literal words, since the search index doesn't contain the trash."""
     question = wanted.question
     for word in question.words.split()[:20]:
         records = records.filter(content__icontains=word)
@@ -250,12 +250,12 @@ def _in_trash_saying(records: QuerySet[Any], wanted: ListQuery) -> QuerySet[Any]
 
 
 def counted(records: QuerySet[Any]) -> int:
-    """Return how many records there are, or one more than is counted."""
+    """Return the number of records, at most one more than the limit."""
     return records.order_by()[: MOST_COUNTED + 1].count()
 
 
 def page_wanted(user: User, wanted: ListQuery, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
-    """Return one page of rows: one query, two where they are ranked, two for where they are from."""
+    """Return one page of rows: one query, two if ranked, and two more for the sources."""
     records = _shown(records_wanted(user, wanted), wanted.listed)
     if wanted.sort == BEST:
         page = _best_page(user, records, wanted, cursor, size)
@@ -269,12 +269,12 @@ def page_wanted(user: User, wanted: ListQuery, *, cursor: str = "", size: int = 
 
 
 def _told_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:
-    """Return in words where the records are from, and who wrote them first."""
+    """Return the readable sources of the records, and who wrote them first."""
     return origins.of(user, {text for one in records for text in (one.source, one.writer or "")})
 
 
 def _row(record: Any, wanted: ListQuery, language: str, told: Mapping[str, origins.Origin]) -> Row:
-    # An agent may name any source: then the row says which agent it was, too.
+    # An agent can name any source, so the row also names the agent.
     is_agent = (record.writer or "").startswith("agent:") and record.writer != record.source
     writer = told[record.writer].words if is_agent else ""
     return Row(record, wanted, language, _words_of(told, record), writer)
@@ -292,7 +292,7 @@ def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
 
 
 def _shown(records: Any, listed: Listed) -> Any:
-    """Load what a row shows, and of a long text no more than it can unfold."""
+    """Load only the columns of a row, and a long text only as far as it can unfold."""
     records = records.select_related("topic").defer("content", "topic__summary")
     first = Revision.objects.filter(
         record_type=listed.type, record_id=OuterRef("pk"), version=1
@@ -312,13 +312,13 @@ def _best_page(
 ) -> Page:
     """Return a page of the best matches, as recall ranks them by words.
 
-    Ranked are MOST_RANKED of all that hold any of the words; where that many were found, those
-    that hold them all and are not among them follow newest first.
+    At most MOST_RANKED records with any of the words are ranked.  If there are more, the others
+    that contain all the words follow, newest first.
     """
     start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
-    until = start + size + 1  # one more than the page shows: it says that there is more
+    until = start + size + 1  # one more than the page shows, to see whether there are more
     ranked = _ranked(user, wanted)
-    # Words alone narrow few of the ranked away, so that a page seldom needs more rows than these.
+    # Filters rarely remove many ranked records, so a page seldom needs more rows than these.
     found = [] if wanted.question.filters else _in_order(records, ranked[: until + SPARE])
     is_full = len(ranked) == MOST_RANKED
     if len(found) < until and (wanted.question.filters or is_full or until + SPARE < len(ranked)):
@@ -328,9 +328,9 @@ def _best_page(
 
 
 def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -> list[Any]:
-    """Return those of the records that have one of the keys, in the order of these.
+    """Return the records that have one of the keys, in the order of the keys.
 
-    `others` is how many of the newest without one follow them at most: in the same query.
+    At most `others` of the newest records without a key follow, in the same query.
     """
     rows = records.filter(pk__in=keys).order_by()
     if others:
@@ -345,7 +345,7 @@ def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -
 
 
 def _ranked(user: User, wanted: ListQuery) -> list[Any]:
-    """Return the ids of those that fit the words best, best first: two queries."""
+    """Return the ids of the records that match the words best, best first, in two queries."""
     terms = query_terms(wanted.question.words, bm25_sql.language_of(user))
     if not terms:
         return []

@@ -1,4 +1,4 @@
-"""Reflection on finished work: what of it is kept in the memory files (seed 003, 7).
+"""Reflection on finished work, which saves what matters of it in the memory files (seed 003, 7).
 
 A run or a conversation that is over -> persona, both fact files, the list of months' files and the
 work as a prompt -> the model calls memory's tools, under the same review as any agent -> one
@@ -51,16 +51,16 @@ from memory.usage.meter import BudgetReached, Meter
 # --- the prompt --------------------------------------------------------------------------------
 
 ROUNDS = 5  # R178
-NEAR = 0.8  # of the budget, from which it is said that the facts are to be condensed first
-RESULT_SHARE = 0.15  # of the window that the result may take, beside the history
-MOST_ANSWER = 4_096  # tokens of one answer: a whole fact file fits
+NEAR = 0.8  # of the budget; above it the prompt asks to condense the facts first
+RESULT_SHARE = 0.15  # of the window for the result, beside the history
+MOST_ANSWER = 4_096  # tokens of one answer, enough for a whole fact file
 FOR_CALLS = 10  # a tenth of the window is kept free for calls and their results
-_RESERVE = 400  # tokens for what stands round the texts
+_RESERVE = 400  # tokens for the prompt around the texts
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The messages to begin with, the files that stand in them in full, and how long answers are."""
+    """The first messages, the files included in them in full, and the maximum length of an answer."""
 
     messages: list[Message]
     files: list[MemoryFile]
@@ -76,9 +76,9 @@ def build(
     window: int,
     tools: Sequence[Tool],
 ) -> Prompt:
-    """Return the reflector's prompt for a model whose window has so many tokens.
+    """Return the reflector's prompt for a model with a window of so many tokens.
 
-    There is room left for an answer, and for what calls of the tools bring.
+    It leaves room for an answer and for the results of tool calls.
     """
     files = [file for file in reading.files_of(owner) if not _is_sensitive(file)]
     facts = [MemoryFile.objects.get(pk=file.pk) for file in files if is_fact(file.path)]
@@ -116,7 +116,7 @@ def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile
         "budget": budget,
         "is_near": budget.used >= NEAR * budget.most,
         "facts": facts,
-        # Nobody who wrote a file could know it, so no text in one ends its marks.
+        # Random, so that no text in a file can close its marks.
         "mark": secrets.token_hex(4),
         "episodes": [_index_line(file) for file in files if not is_fact(file.path)],
     }
@@ -128,9 +128,9 @@ def _index_line(file: MemoryFile) -> str:
 
 
 def persona_of(owner: User) -> dict[str, str]:
-    """Return name, personality, style and values: the agent note's and the soul's (R175).
+    """Return name, personality, style and values from the agent note and the soul (R175).
 
-    A note that is marked sensitive goes to no provider: the first persona stands in for it.
+    A sensitive note is never sent to a provider; the default persona replaces it.
     """
     agent, soul = (_shown(owner, kind) for kind in (Note.Kind.AGENT, Note.Kind.SOUL))
     persona = identity.Persona.of_text(agent) if agent else identity.first_persona()
@@ -150,7 +150,7 @@ def _shown(owner: User, kind: str) -> str:
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """Return a history as text: who said what, each call with its result below it."""
+    """Return a history as text, with each call's result below it."""
     names = {"user": _("Person"), "assistant": _("Agent"), "tool": _("Result")}
     told = []
     for message in messages:
@@ -163,7 +163,7 @@ def transcript(messages: Sequence[Message]) -> str:
 
 
 def _begun(text: str, tokens: int) -> str:
-    """Return the text as far as it fits so many tokens."""
+    """Return as much of the text as fits into so many tokens."""
     content = clean(text)[0].strip().encode()
     most = max(tokens, 50) * BYTES_PER_TOKEN
     if len(content) <= most:
@@ -178,12 +178,12 @@ logger = structlog.get_logger(__name__)
 TOOLS = ("memory_read", "memory_write", "memory_patch", "memory_append")  # R177, R178: no list
 MODEL, RULES = "model", "rules"
 MOST_ASSESSMENT = 4_000
-MOST_REASON = 600  # of it, that a proposal tells
+MOST_REASON = 600  # characters of it in a proposal
 _ENDED = (Reflection.State.DONE, Reflection.State.SKIPPED, Reflection.State.FAILED)
 
 
 def skip(owner: User, *, source: str, why: str, topic: Topic | None = None) -> Reflection:
-    """Note that a piece of work is not reflected on, and why."""
+    """Record that work is not reflected on, and why."""
     reflection = _row(owner, source, topic)
     if reflection.state not in _ENDED:
         _end(reflection, Reflection.State.SKIPPED, why)
@@ -204,19 +204,18 @@ def reflect(
     told: Told | None = None,
     last_try: bool = True,
 ) -> Reflection:
-    """Reflect on finished work, once for each source however often it is asked for.
+    """Reflect on finished work, once per source however often it is called.
 
-    `trust` is the lowest of what the work derives from: of web text it is `external`, and what is
-    made of it waits for a person.  `messages` are the owner's own words in it.  `told` says what
-    the entry without a model holds (default: the first sentences of the result).
-    What goes wrong stands in the row.  Only a model that is not there now is raised, as
-    ProviderUnavailable, where it is not the `last_try` and nothing was written yet.
+    `trust` is the lowest trust of the work's origins: `external` for web text, and then every write
+    waits for a person.  `messages` are the owner's own words in it.  `told` is the text of the entry
+    without a model (default: the first sentences of the result).  Errors are stored in the row.
+    Raises only ProviderUnavailable, if nothing was written yet and it isn't the `last_try`.
     """
     reflection = _row(owner, source, topic)
     if reflection.state in _ENDED:
         return reflection
     if changes_of(owner, source):
-        # A worker was lost after its first write: what it wrote stands, and is not done twice.
+        # A worker was lost after its first write, which is kept and not repeated.
         why = _("It was interrupted after it had written; what it wrote stands.")
         return _end(reflection, Reflection.State.DONE, why)
     context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)
@@ -240,7 +239,7 @@ def reflect(
 
 
 def changes_of(owner: User, source: str) -> list[dict[str, Any]]:
-    """Return what the reflector has changed for this source so far, by the rows themselves."""
+    """Return what the reflector has changed for this source so far, from the revisions."""
     mine = {"source": source, "actor": str(REFLECTOR)}
     written = Revision.objects.of(owner).filter(record_type="memoryfile", **mine)
     held = Proposal.objects.of(owner).filter(record_type="memoryfile", **mine)
@@ -267,7 +266,7 @@ def _by_model(
     history: Sequence[Message],
     meter: Meter | None,
 ) -> LoopResult | None:
-    """Let the model look back; None without one."""
+    """Let the model reflect; None without a model."""
     model = connections.model_for(context.topic)
     if model is None:
         return None
@@ -280,7 +279,7 @@ def _by_model(
         window=model.profile.context_tokens,
         tools=tools.tools_for(TOOLS),
     )
-    # What it writes is based on the versions that it was shown, and derives from them too.
+    # Its writes are based on the versions that it saw, and derive from them too.
     context.read(prompt.files)
     context.seen.update({file.path: file.version for file in prompt.files})
     reflection.calls = []
@@ -320,7 +319,7 @@ def _failed(reflection: Reflection, exc: ProviderError) -> Reflection:
 def _by_rules(
     reflection: Reflection, context: ToolContext, told: Told, *, warning: str = ""
 ) -> Reflection:
-    """Add one entry to this month's file by rules, through the tool that a model would call."""
+    """Add a rule-based entry to this month's file, with the same tool that a model would call."""
     reflection.by = RULES
     entry = entry_of(told)
     if not entry:
@@ -351,7 +350,7 @@ def _row(owner: User, source: str, topic: Topic | None) -> Reflection:
 
 
 def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflection:
-    """Keep how it ended, with all that came of it; Activity has a line where something did."""
+    """Store the outcome; Activity gets a line if anything was written."""
     reflection.state, reflection.why = state, clean(why)[0]
     reflection.changes = changes_of(reflection.owner, reflection.source)
     reflection.finished_at = timezone.now()
@@ -374,7 +373,7 @@ def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflectio
 
 
 def _tell_reviewer(reflection: Reflection) -> None:
-    """Let what waits in Review say what was thought of it: whoever decides wants to know."""
+    """Add the model's reasoning to the proposals in Review, for the person who decides."""
     if reflection.assessment:
         mine = Proposal.objects.of(reflection.owner).filter(
             source=reflection.source, actor=str(REFLECTOR), state=Proposal.State.WAITING, reason=""
@@ -383,13 +382,13 @@ def _tell_reviewer(reflection: Reflection) -> None:
 
 
 def _label(reflection: Reflection) -> str:
-    """Return what was looked back on, in words."""
+    """Return the label of the work that was reflected on."""
     source = reflection.source
     return origins.of(reflection.owner, [source])[source].words[:300]
 
 
 def changes_in_words(reflection: Reflection) -> str:
-    """Return in a line what came of a reflection: “1 file changed, 2 writes wait for you”."""
+    """Return the outcome in one line, such as “1 file changed, 2 writes wait for you”."""
     held = sum(one["act"] == "held" for one in reflection.changes)
     files = len({one["path"] for one in reflection.changes if one["act"] == "written"})
     parts = []

@@ -135,7 +135,7 @@ def _quoted(line: str) -> str:
 
 
 def _takes_out(write: Write) -> Risk | None:
-    """Return that the write changes or takes out what a person wrote, or pinned."""
+    """Return the risk of a write that changes or removes what a person wrote or pinned."""
     if isinstance(write.target, MemoryFile):
         lines = persons_lines_gone(write.target, write.after)
         if lines:

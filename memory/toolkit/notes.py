@@ -39,7 +39,7 @@ MOST_MESSAGES = 1_000  # of a transcript
 class RememberArguments(Arguments):
     """A note to be written."""
 
-    content: str = Field(description="What is to be remembered, in a sentence or two.")
+    content: str = Field(description="The text to remember. One or two sentences.")
     kind: Literal["log", "summary", "rule"] = Field(
         "log", description="log: what happened; summary: what came of work; rule: what to follow."
     )

@@ -103,7 +103,7 @@ def reviewed_lines(
     sensitivity: str = "normal",
     leaves_topic: bool = True,
 ) -> ToolResult | None:
-    """Hold a batch of observations whole if one of them is to be held.
+    """Hold a whole batch of observations for review if one of them must be held.
 
     Orders are looked for in every text that agents are shown of them: tags, steps and source, too.
     """
@@ -126,7 +126,7 @@ def reviewed_lines(
 
 
 def named_source(context: ToolContext, named: str | None) -> str:
-    """Return the source of what is written: the one that the caller named, else the caller.
+    """Return the source of a write: the one that the caller named, or the caller.
 
     Raises InvalidValue where an agent would pass for a person, a run or a session, Refused for a
     source that the owner refuses.

@@ -4,13 +4,13 @@ Data flow: the record is about to be deleted -> `prepare` collects its id, probe
 its earlier versions) and the rare words it brought -> the row is deleted -> `forget` finds the copies
 and deletes or redacts them, in the same transaction.
 
-Looking for every word in every log would take minutes, so a copy is known by one of these: the
-record's id, five words in a row (eight characters in scripts without spaces) of some of its lines, or a
-rare word (one that nothing else the owner remembers has).  Where the record was read (`Use`), each
-text is compared with all of its lines: any five words in a row, a whole line of three, a number or a
-code.
+Searching every log for every word would take minutes, so a copy is recognized by one of these: the
+record's id, five consecutive words (eight characters in scripts without spaces) of some of its lines,
+or a rare word (one that no other record of the owner has).  Texts written where the record was read
+(`Use`) are compared with all of its lines: any five consecutive words, a whole line of three, a number
+or a code.
 What people wrote themselves stays: their messages, other records, reports.  `what_stays` lists it,
-and the page that asks for the deletion links to it.
+and the confirmation page links to it.
 """
 
 from __future__ import annotations
@@ -66,11 +66,13 @@ from memory.texts.text import one_line, plain, shorten
 
 MOST_PROBES, PROBE_WORDS, SHORTEST_PROBE = 24, 5, 8
 MOST_RARE, SHORTEST_RARE = 12, 4
-MOST_READ = 100_000  # characters of texts in which rare words are looked for
-MOST_RUNS = 200_000  # words in a row that are compared with what was written where it was read
-SHORTEST_RUN = 3  # words of a line that is compared whole
-PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same for scripts without spaces, in characters
-AT_ONCE = 20  # records of a longer act, whose copies are looked for together
+MOST_READ = 100_000  # characters of texts that are searched for rare words
+MOST_RUNS = (
+    200_000  # consecutive words that are compared with texts written where the record was read
+)
+SHORTEST_RUN = 3  # words; a line of at least so many is compared whole
+PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same in characters, for scripts without spaces
+AT_ONCE = 20  # records of a longer act whose copies are searched for together
 MOST_LISTED = 10  # of each kind of what stays
 # Fields that say where a record is from or where it belongs, not what it says.
 _NOT_WORDS = frozenset(
@@ -88,7 +90,7 @@ _WORD = re.compile(rf"\w{{{SHORTEST_RARE},}}")
 
 @dataclass(slots=True)
 class Traces:
-    """By what the copies of deleted records are known."""
+    """What identifies the copies of deleted records."""
 
     owner_id: Any
     since: datetime
@@ -96,7 +98,7 @@ class Traces:
     probes: list[str] = field(default_factory=list)
     rare: list[str] = field(default_factory=list)
     places: set[str] = field(default_factory=set)  # prompts that a record entered
-    runs: set[tuple[str, ...]] = field(default_factory=set)  # its words in a row
+    runs: set[tuple[str, ...]] = field(default_factory=set)  # its consecutive words
     codes: set[str] = field(default_factory=set)  # all its rare words that are numbers or codes
 
     def find(self, *columns: str, ids: bool = True, rare: bool = True) -> Q:
@@ -152,27 +154,27 @@ class Traces:
 
 
 Forget = Callable[[Traces], object]
-# What other apps keep copies in; each is called once the records are deleted.
+# Functions of other apps that delete copies, called after the records are deleted.
 PLACES: list[Forget] = []
-# What other apps hold that stays: labels and addresses of at most MOST_LISTED.
+# What stays in other apps: labels and URLs of at most MOST_LISTED.
 STAYING: list[Callable[[Traces], Iterable[tuple[str, str]]]] = []
 
 
 def redacted() -> str:
-    """Return the word that stands for what was deleted."""
+    """Return the replacement for deleted text."""
     return f"[{_('deleted')}]"
 
 
 def as_text(column: str) -> Cast:
-    """Return a JSON or array column as text, to be looked through."""
+    """Return a JSON or array column as text, for searching."""
     return Cast(column, TextField())
 
 
-# --- what they are known by -----------------------------------------------------------------------
+# --- identifying copies ---------------------------------------------------------------------------
 
 
 def prepare(records: Sequence[Remembered], by: Actor) -> Callable[[], None]:
-    """Return what takes away the copies of these records, to be called once they are deleted."""
+    """Return a function that deletes the copies of these records, to call after they are deleted."""
     if not records:
         return lambda: None
     gone = _Gone(
@@ -191,12 +193,12 @@ def prepare(records: Sequence[Remembered], by: Actor) -> Callable[[], None]:
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """What is needed to forget records that one act deleted."""
+    """What is needed to remove the copies of records that one act deleted."""
 
     traces: Traces
     texts: list[str]
     drafts: Callable[[], None]
-    is_asked: bool  # by a person: what grew old in the trash leaves exports their week
+    is_asked: bool  # by a person; after expiry in the trash, exports keep their week
 
 
 _waiting: ContextVar[list[_Gone] | None] = ContextVar("purged_together", default=None)
@@ -204,7 +206,7 @@ _waiting: ContextVar[list[_Gone] | None] = ContextVar("purged_together", default
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Delete the records purged inside in one transaction, and look for their copies once."""
+    """Delete the records purged in the block in one transaction, and search for their copies once."""
     with transaction.atomic():
         gone: list[_Gone] = []
         before = _waiting.set(gone)
@@ -220,7 +222,7 @@ def together() -> Iterator[None]:
 
 
 def _forget_all(gone: Sequence[_Gone]) -> None:
-    """Take away the copies of one owner's records that are deleted."""
+    """Delete the copies of one owner's deleted records."""
     owner_id = gone[0].traces.owner_id
     traces = Traces(owner_id, since=min(one.traces.since for one in gone))
     _forget_terms(owner_id)
@@ -241,7 +243,7 @@ def _forget_all(gone: Sequence[_Gone]) -> None:
 
 
 def traces_of(records: Sequence[Remembered]) -> Traces:
-    """Return by what copies of the records are known, the rare words aside."""
+    """Return what identifies the copies of the records, except rare words."""
     keys = [record.pk for record in records]
     files = [record.pk for record in records if isinstance(record, MemoryFile)]
     sections = Section.objects.filter(file__in=files).values_list("pk", flat=True)
@@ -257,14 +259,14 @@ def traces_of(records: Sequence[Remembered]) -> Traces:
 
 
 def _first_written(record: Remembered) -> datetime:
-    """Return since when there can be copies: a section is as old as its file."""
+    """Return the earliest time of a copy; a section is as old as its file."""
     return min(
         record.created, record.file.created if isinstance(record, FileEntry) else record.created
     )
 
 
 def _texts(records: Iterable[Remembered]) -> Iterator[str]:
-    """Return what the records say and said: their fields, then their earlier versions."""
+    """Return the records' texts: their fields, then their earlier versions."""
     for record in records:
         for column in record._meta.concrete_fields:
             if _says(column):
@@ -293,7 +295,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _probes(texts: Iterable[str]) -> list[str]:
-    """Return pieces of a few words that a quotation of the texts would hold, evenly chosen."""
+    """Return evenly chosen pieces of a few words that a quotation of the texts would contain."""
     found: dict[str, None] = {}
     for text in texts:
         for line in text.splitlines():
@@ -316,7 +318,7 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def _in_a_row(words: Sequence[str]) -> tuple[int, int]:
-    """Return how many of a line's words make a piece, and how many it has at least as a whole.
+    """Return the number of words in a piece of a line, and the minimum for a whole line.
 
     In scripts without spaces, each character counts as a word.
     """
@@ -326,7 +328,7 @@ def _in_a_row(words: Sequence[str]) -> tuple[int, int]:
 
 
 def _runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
-    """Return each piece of the texts' lines, wherever it begins, and whole lines that are shorter."""
+    """Return every piece of the texts' lines, and shorter lines as a whole."""
     found: set[tuple[str, ...]] = set()
     for text in texts:
         for line in text.splitlines():
@@ -350,9 +352,9 @@ def _is_code(word: str) -> bool:
 
 
 def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
-    """Return words of the texts that nothing else has which the owner remembers.
+    """Return words of the texts that no other record of the owner has.
 
-    Those with a digit come first, then the longest: numbers and names are what nobody wants kept.
+    Those with a digit come first, then the longest, since numbers and names are the most sensitive.
     """
     words: dict[str, str] = {}
     read = 0
@@ -373,7 +375,7 @@ def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
 
 
 def _forget_terms(owner_id: Any) -> None:
-    """Delete the words of the search index that no record has any longer."""
+    """Delete the search index's words that no record has any longer."""
     SearchTerm.objects.filter(space__owner_id=owner_id, documents__lte=0).delete()
 
 
@@ -402,7 +404,7 @@ def _forget_here(traces: Traces) -> None:
 
 
 def _proposals_with(traces: Traces) -> list[Any]:
-    """Return the proposals that hold a trace; those by who read the record are compared in full."""
+    """Return the proposals that contain a trace; those by readers of the record are compared in full."""
     columns = ("before", "after", "edited", "reason")
     rows = Proposal.objects.filter(owner_id=traces.owner_id)
     told = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
@@ -423,9 +425,9 @@ def _blank(model: Any, rows: models.QuerySet[Any], **fields: Any) -> None:
 def redact(
     rows: models.QuerySet[Any], traces: Traces, *columns: str, read: Q | None = None
 ) -> None:
-    """Redact these text or JSON columns of the rows that hold a trace, each row by itself.
+    """Redact these text or JSON columns of each row that contains a trace.
 
-    `read` says which rows were written where the record was read: they are compared in full.
+    `read` selects rows written where the record was read, which are compared in full.
     """
     told = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
     found = traces.find(*(f"said_{name}" for name in columns))
@@ -438,12 +440,12 @@ def redact(
 
 
 def _forget_snapshot_copies(traces: Traces) -> None:
-    """Delete the copies that snapshots have of the items, and count those snapshots again."""
+    """Delete the items' copies in snapshots, and recount those snapshots."""
     copies = SnapshotItem.objects.filter(snapshot__owner_id=traces.owner_id, item_id__in=traces.ids)
     touched = list(copies.values_list("snapshot_id", flat=True).distinct())
     if not touched:
         return
-    # Held in their order, as whoever restores one holds it.
+    # Locked in order, as a restore locks them.
     list(Snapshot.objects.filter(pk__in=touched).order_by("pk").select_for_update())
     copies.delete()
     for snapshot in Snapshot.objects.filter(pk__in=touched):
@@ -462,7 +464,7 @@ def _forget_snapshot_copies(traces: Traces) -> None:
 
 
 def _forget_why_held(traces: Traces) -> None:
-    """Redact why other proposals are held where that quotes what was deleted; the codes stay."""
+    """Redact the reasons of other proposals that quote deleted text; the codes stay."""
     rows = Proposal.objects.filter(owner_id=traces.owner_id).annotate(said=as_text("risks"))
     for proposal in rows.filter(traces.find("held_because", "said")):
         proposal.held_because = traces.without(proposal.held_because)
@@ -471,7 +473,7 @@ def _forget_why_held(traces: Traces) -> None:
 
 
 def _forget_reasons(traces: Traces) -> None:
-    """Blank the reasons of other records' changes that quote what was deleted."""
+    """Clear the reasons of other records' changes that quote deleted text."""
     rows = Revision.objects.filter(owner_id=traces.owner_id, created__gte=traces.since)
     keys = list(rows.filter(traces.find("reason", ids=False)).values_list("pk", flat=True))
     with pgtrigger.ignore(APPEND_ONLY):
@@ -479,7 +481,7 @@ def _forget_reasons(traces: Traces) -> None:
 
 
 def _forget_in_talk(traces: Traces) -> None:
-    """Redact what agents said and read in conversations; a person's own messages stay."""
+    """Redact what agents wrote and read in conversations; a person's own messages stay."""
     rows = Message.objects.filter(session__owner_id=traces.owner_id, created__gte=traces.since)
     told = rows.annotate(calls=as_text("tool_calls"), cited=as_text("cites"))
     sessions = [name for name in traces.read_in("session") if _is_id(name)]
@@ -512,7 +514,7 @@ def _is_persons(message: Message) -> bool:
 
 
 def _call_without(call: Any, traces: Traces) -> Any:
-    """Return a tool call without its words, if it holds a trace: what a model read or wrote there."""
+    """Return a tool call without its arguments and result, if they contain a trace."""
     if not isinstance(call, dict) or not traces.is_in(json.dumps(call, ensure_ascii=False)):
         return call
     fresh = {**call, "records": [], "result": redacted()}
@@ -535,7 +537,7 @@ def _forget_drafts(records: Iterable[Remembered]) -> None:
 
 
 def _forget_exports(traces: Traces) -> None:
-    """Delete exports that can hold the records: those made since; a new one takes a minute."""
+    """Delete exports that can contain the records: those created since."""
     rows = Archive.objects.filter(
         owner=traces.owner_id, way=Archive.Way.EXPORT, created__gte=traces.since
     )
@@ -548,9 +550,9 @@ def _forget_exports(traces: Traces) -> None:
 
 
 def what_stays(record: Remembered) -> list[tuple[str, str]]:
-    """Return what repeats the record's words and stays when it is deleted: labels and addresses.
+    """Return labels and URLs of what repeats the record's words and stays when it is deleted.
 
-    These are a person's own messages, and other records that say the same.
+    These are a person's own messages, and other records with the same content.
     """
     traces = traces_of([record])
     traces.rare = _rare(_texts([record]), record.owner_id)[:MOST_RARE]
@@ -581,7 +583,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
 
 
 def _only_in_topic(topic: Topic) -> list[str]:
-    """Return words of the topic's title that only its own records have, which go with it."""
+    """Return words of the topic's title that only its own records have."""
     others = SearchEntry.objects.filter(space__owner_id=topic.owner_id).exclude(topic_id=topic.pk)
     found = []
     for word in _WORD.findall(topic.title)[:MOST_RARE]:

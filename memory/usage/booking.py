@@ -1,8 +1,8 @@
-"""Reserve what a model call may cost before it is made, and book what it cost after it.
+"""Reserve the maximum cost of a model call before it, and book the actual cost after it.
 
 `reserve` holds the owner's lock while it checks the budget and adds a row that other checks count, so
-calls that begin at the same time can't all pass a limit with room for one. When the call is stored
-with its cost, the row goes. `kept_booked` stores the calls again if their transaction is rolled back,
+calls that begin at the same time can't all pass a limit with room for one. The row is
+deleted when the call is stored with its cost. `kept_booked` stores the calls again if their transaction is rolled back,
 since the money is spent anyway.
 """
 
@@ -30,10 +30,10 @@ logger = structlog.get_logger(__name__)
 def reserve(
     call: ModelCall, most: Usage, money: Decimal | None, check: Callable[[], object]
 ) -> CallReservation:
-    """Reserve `most` for a call that is about to be made, if `check` lets it.
+    """Reserve `most` for the next call, if `check` allows it.
 
-    Raises what `check` raises; nothing is reserved then.  One after the other for each owner: the
-    lock isn't the transaction's, which can stay open for as long as the model takes to answer.
+    Raises what `check` raises; nothing is reserved then.  Reservations of an owner are serialized by
+    a session lock: the transaction can stay open for as long as the model takes to answer.
     """
     with advisory_lock(LockId.SPENDING, str(call.owner_id), wait=True), transaction.atomic():
         check()
@@ -47,19 +47,19 @@ def reserve(
 
 
 def settle(row: CallReservation | None) -> None:
-    """Take a reservation back: its call stands among the calls now."""
+    """Delete a reservation, since its call is stored now."""
     if row is None:
         return
     try:
         with transaction.atomic():
             CallReservation.objects.filter(pk=row.pk).delete()
     except DatabaseError:
-        # It runs out by itself; what the call itself met is the error to tell of.
+        # The reservation expires by itself, and the call's own error matters more.
         logger.exception("reservation not settled", source=row.source)
 
 
 def held_by(user: User, topic: Topic | None = None) -> QuerySet[Any]:
-    """Return what the user's calls, or those of one topic, hold of budgets."""
+    """Return what is reserved for the user's calls, or for those of one topic."""
     rows: QuerySet[Any] = CallReservation.objects.of(user).held()
     return rows if topic is None else rows.filter(topic=topic)
 
@@ -71,7 +71,7 @@ _noted: ContextVar[list[ModelCall] | None] = ContextVar("calls_made", default=No
 
 @contextmanager
 def kept_booked() -> Iterator[None]:
-    """Keep the calls that are made inside, whatever is raised; to be put round a transaction."""
+    """Keep the model calls of the block even if its transaction is rolled back.  Use it around the transaction."""
     made: list[ModelCall] = []
     before = _noted.set(made)
     try:
@@ -85,19 +85,21 @@ def kept_booked() -> Iterator[None]:
 
 
 def note(call: ModelCall) -> None:
-    """Take note of a call that was stored just now."""
+    """Remember a call that was just stored."""
     made = _noted.get()
     if made is not None:
         made.append(call)
 
 
 def _book(made: list[ModelCall]) -> None:
-    """Store the calls that are not there; what they were made for fails with its own reason."""
+    """Store the calls that were rolled back, without hiding the error that caused it."""
     try:
         topics = {call.topic_id for call in made if call.topic_id is not None}
         there = set(Topic.objects.filter(pk__in=topics).values_list("pk", flat=True))
         for call in made:
-            if call.topic_id not in there:  # it may have been made in the same transaction
+            if (
+                call.topic_id not in there
+            ):  # the topic may have been created in the same transaction
                 call.topic = None
         ModelCall.objects.bulk_create(made, ignore_conflicts=True)
     except (DatabaseError, InterfaceError):

@@ -131,7 +131,7 @@ def _on(request: BeaconRequest) -> str:
 @require_POST
 @login_required
 def conflicts_undo(request: BeaconRequest) -> HttpResponse:
-    """Take back what was settled in one act: both sides stand as they were, and the pair waits."""
+    """Undo conflicts resolved in one act: both sides are restored, and each conflict is open again."""
     at = moment_of(request.GET.get("at", ""))
     done = conflict_undo.TakenBack()
     if at is not None and at.tzinfo:

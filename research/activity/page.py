@@ -35,15 +35,15 @@ from research.models import Run
 
 # --- groups of similar changes -----------------------------------------------------------------
 
-LEAST = 3  # two lines are read as quickly as one that has to be unfolded
-APART = timedelta(hours=1)  # what lies further apart are two sittings
+LEAST = 3  # two lines are as quick to read as one that must be unfolded
+APART = timedelta(hours=1)  # lines further apart are separate groups
 _LISTS = {"note": "memory:notes", "observation": "memory:observations"}
 _Alike = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Lines of one actor, source, type of record and act; `goes_on` on the next page."""
+    """Lines with the same actor, source, record type and action; `goes_on` if the next page has more."""
 
     lines: Sequence[Line]
     record_type: str
@@ -58,18 +58,18 @@ class Group:
 
     @property
     def since(self) -> datetime | None:
-        """Return when the oldest was, if that reads otherwise than the newest."""
+        """Return the time of the oldest line, if it reads differently from the newest."""
         oldest = self.lines[-1].at
         return oldest if (self.first.at - oldest).total_seconds() >= 60 else None
 
     @property
     def records(self) -> str:
-        """Return how many records it is about: "14 observations"."""
+        """Return the number of records, such as "14 observations"."""
         return counted(self.record_type, len(self.lines))
 
     @property
     def why(self) -> str:
-        """Return the reason, where it is one."""
+        """Return the reason, if all lines share one."""
         reasons = {line.why for line in self.lines}
         return reasons.pop() if len(reasons) == 1 else ""
 
@@ -80,7 +80,7 @@ class Group:
 
     @property
     def list_url(self) -> str:
-        """Return the list of all from that source, where there is one."""
+        """Return the URL of the list of this source's records, if there is one."""
         if self.record_type not in _LISTS or not self.source:
             return ""
         asked = urlencode({"q": f"source:{self.source}"})
@@ -89,7 +89,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """Rows that follow each other and are alike; `alike` is None for what stands by itself."""
+    """Consecutive similar rows; `alike` is None for a single row."""
 
     alike: _Alike | None
     rows: list[Happened]
@@ -99,7 +99,7 @@ class Gathering:
         return len(self.rows)
 
     def takes(self, one: Happened, alike: _Alike | None) -> bool:
-        """Whether a row goes with these: each record once, or the count would be wrong."""
+        """Whether a row fits into the group; each record counts once."""
         if alike is None or alike != self.alike or one.row.record_id in self.records:
             return False
         return self.rows[-1].place.at - one.place.at <= APART
@@ -114,7 +114,7 @@ class Gathering:
 
 
 def gathered(found: Sequence[Happened]) -> list[Gathering]:
-    """Return the rows in their order, those alike that follow each other together."""
+    """Return the rows in order, with consecutive similar ones grouped."""
     gatherings: list[Gathering] = []
     for one in found:
         alike = _alike(one)
@@ -127,7 +127,7 @@ def gathered(found: Sequence[Happened]) -> list[Gathering]:
 
 
 def _alike(one: Happened) -> _Alike | None:
-    """Return what changes of one line have in common; None for what is no change."""
+    """Return the key by which changes are grouped, or None if the line isn't a change."""
     if one.name != "change":
         return None
     row = one.row
@@ -136,8 +136,8 @@ def _alike(one: Happened) -> _Alike | None:
 
 # --- the page ----------------------------------------------------------------------------------
 
-PAGE = 30  # entries; a group is one. Most of the time goes into the lines of the page
-_READ = 150  # rows, of which a run may make many alike
+PAGE = 30  # entries; a group counts as one. Most of the time is spent on the lines of the page
+_READ = 150  # rows; a run can write many similar ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class ActivityPage:
 
 
 def page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "") -> ActivityPage:
-    """Return one page of what happened; a cursor that cannot be read gives the first."""
+    """Return one page; an invalid cursor gives the first."""
     found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
     gatherings = gathered(found[:_READ])[:PAGE]
     shown = sum(len(one) for one in gatherings)
@@ -184,14 +184,14 @@ def happened(
 
 
 def _order(one: Happened) -> tuple[float, int, int]:
-    # Microseconds as a whole number: a float of seconds could tie what is apart.
+    # Microseconds as an integer: as float seconds, different times could be equal.
     place = one.place
     moment = int(place.at.timestamp()) * 1_000_000 + place.at.microsecond
     return (-moment, place.rank, -place.key)
 
 
 def everything(user: User, wanted: Wanted, *, zone: tzinfo, size: int = 500) -> Iterator[Line]:
-    """Yield every line that is asked for, reading a page at a time."""
+    """Yield all matching lines, loading a page at a time."""
     after: Place | None = None
     while True:
         found = happened(user, wanted, zone=zone, after=after, most=size)
@@ -207,7 +207,7 @@ def _cursor(place: Place) -> str:
 
 
 def read_cursor(cursor: str) -> Place | None:
-    """Return the place that a cursor names; None for one that names none."""
+    """Return the place of a cursor, or None if it is invalid."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         at, rank, key = json.loads(text)
@@ -222,7 +222,7 @@ def read_cursor(cursor: str) -> Place | None:
 
 
 def in_words(user: User, found: Sequence[Happened]) -> list[Line]:
-    """Return what happened as lines: two queries, for the runs and for the records they name."""
+    """Return the rows as lines, with two queries for the runs and records that they name."""
     runs = _runs(user, found)
     versions = _versions(user, (one.row for one in found if one.name == "change"))
     make = {"change": _change, "log": _log, "call": _call, "run": _run}
@@ -256,16 +256,16 @@ def _run_id(one: Happened) -> int | None:
 
 
 def _runs(user: User, found: Iterable[Happened]) -> dict[Any, Run]:
-    """Return the runs that the lines name, as far as their pages can be opened."""
+    """Return the runs that the lines name and whose pages can be opened."""
     ids = {number for one in found if (number := _run_id(one)) is not None}
     mine = Run.objects.of(user).filter(topic__trashed_at=None).select_related("topic")
     return dict(mine.defer("manifest", "settings").in_bulk(ids))
 
 
 def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
-    """Return the present version of each record that the revisions name: one query for all types.
+    """Return the current version of each record in the revisions, in one query for all types.
 
-    What was deleted for good is not among them.
+    Permanently deleted records are missing.
     """
     ids: dict[str, set[UUID]] = {}
     for revision in revisions:

@@ -1,4 +1,4 @@
-"""What a run and a month may spend, and the warning when a month's limit is nearly used up."""
+"""The budgets of runs and months, and the warning when a month's limit is nearly used up."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ NEAR = "budget-near"  # the kind of the activity log's line
 
 
 def tell_if_near(run: Run, topics: MonthLimits) -> None:
-    """Warn on the run, and in the log, of each limit of which four fifths or more are used."""
+    """Warn on the run, and in the activity log, about each limit that is 80 % used or more."""
     for name, words in _near(run, topics):
         owner = run.topic.owner
-        with suppress(
-            RunLost
-        ):  # a follow-up's: its run has ended, and the log says it all the same
+        with suppress(RunLost):  # of a follow-up: its run has ended, but the log gets the warning
             run.warn(words)
         lines = Activity.objects.filter(owner=owner, kind=NEAR, detail__limit=name)
         if not lines.filter(created__gte=spending.month_began(owner)).exists():
@@ -61,7 +59,7 @@ def _near(run: Run, topics: MonthLimits) -> Iterator[tuple[str, str]]:
 
 
 def _in_words(limit: Limit, *, is_topics: bool) -> str:
-    """Return how much of a limit is used; the fifth that it passed, so that it is said once."""
+    """Return a warning that a limit is 80 % used; the key makes it appear once."""
     values = {"label": limit.label.lower(), "most": limit.most}
     if is_topics:
         return _("80 %% or more of this topic's month of %(most)s (%(label)s) are used") % values
@@ -73,9 +71,9 @@ def _in_words(limit: Limit, *, is_topics: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one run; `money` None means no limit of its own.
+    """The limits of one run; without `money` it has no limit of its own.
 
-    `month` is what all runs of its topic may spend together in a month.
+    `month` is the monthly limit of all runs of its topic together.
     """
 
     tokens: int
@@ -95,7 +93,7 @@ DEFAULTS = {
 
 
 def budget_of(run: Run, settings: TopicSettings) -> Budget:
-    """Return the run's limits: the topic's own, else those of its depth and of its reading."""
+    """Return the run's limits: the topic's own, else those of its depth and reading."""
     return budget_for(settings, run.depth)
 
 
@@ -113,7 +111,7 @@ def budget_for(settings: TopicSettings, depth: str) -> Budget:
 
 
 class RunMeter:
-    """Counts what a run's model calls spend, on the run and on the step that makes them."""
+    """Counts the tokens and cost of a run's model calls, on the run and on the calling step."""
 
     def __init__(self, run: Run, budget: Budget) -> None:
         self.run = run
@@ -121,9 +119,9 @@ class RunMeter:
         self.step: Step | None = None
 
     def count_follow_ups(self) -> None:
-        """Count what the run's follow-ups have spent: it stands on their steps, not on the run.
+        """Count what the run's follow-ups have spent, from their steps.
 
-        The run's own row is its own once it has ended.
+        The run's own row no longer changes after it has ended.
         """
         spent = self.run.steps.filter(is_follow_up=True).aggregate(
             prompt=Sum("prompt_tokens"), completion=Sum("completion_tokens"), money=Sum("money")
@@ -133,7 +131,7 @@ class RunMeter:
         self.run.money += spent["money"] or 0
 
     def check(self) -> None:
-        """Raise BudgetReached if the run, or its owner's month, may pay for no further call."""
+        """Raise BudgetReached if the run's or its owner's monthly budget is used up."""
         run, budget = self.run, self.budget
         if run.tokens >= budget.tokens:
             raise BudgetReached(
@@ -149,14 +147,14 @@ class RunMeter:
         check_month(run.topic.owner)
 
     def check_time(self) -> None:
-        """Raise BudgetReached if the run has worked for as long as it may."""
+        """Raise BudgetReached if the run's time is used up."""
         run, budget = self.run, self.budget
         worked = run.worked_seconds + time.monotonic() - run.claimed
         if worked / 60 >= budget.minutes:
             raise BudgetReached(_("the run's %(most)d minutes are over") % {"most": budget.minutes})
 
     def count(self, usage: Usage, money: Decimal | None) -> None:
-        """Add what one call spent to the run and its step; `money` None is an unknown price."""
+        """Add one call to the run and its step; `money` is None if the price is unknown."""
         unpriced = int(money is None)
         spent = {
             "prompt_tokens": F("prompt_tokens") + usage.prompt_tokens,
@@ -179,7 +177,7 @@ class RunMeter:
         tell_if_near(self.run, self.budget.month)
 
     def _warn_of_unknown_price(self) -> None:
-        """Say once that a limit of money cannot be kept; the limit of tokens goes on."""
+        """Warn once that a cost limit can't be enforced; the token limit still applies."""
         limits = (self.budget.money, self.budget.month.money, self.run.topic.owner.monthly_money)
         if all(limit is None for limit in limits):
             return
@@ -187,9 +185,9 @@ class RunMeter:
         for model in unpriced.order_by("-id").values_list("model", flat=True)[:1]:
             self.run.warn(
                 _(
-                    "The limit of money cannot be kept: the price of %(model)s is not set. The "
-                    "run goes on under its limit of %(most)d tokens. Staff can enter the price "
-                    "in Settings, Connections."
+                    "The cost limit can’t be enforced because the price of %(model)s isn’t set. The "
+                    "run’s limit of %(most)d tokens still applies. An admin can enter the price in "
+                    "Settings → Connections."
                 )
                 % {"model": model, "most": self.budget.tokens}
             )

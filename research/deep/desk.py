@@ -39,7 +39,7 @@ from research.working.context import RunContext
 
 
 def answer(context: ToolContext, hit: Hit) -> ToolResult:
-    """Return the text of a page that was read, or why there is none."""
+    """Return the text of a page, or why there is none."""
     told = {"n": hit.place, "why": hit.reason}
     if hit.reading == Hit.Reading.FAILED:
         words = _("p%(n)d could not be read: %(why)s Open another one.")
@@ -67,11 +67,11 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
 
 
 def set_aside_if_repeated(work: RunContext, hit: Hit) -> None:
-    """Mark a page that carries the text of one read before, so that it counts as one source."""
+    """Mark a page with the same text as an earlier one, so that both count as one source."""
     if hit.reading != Hit.Reading.READ:
         return
     rows = work.run.hits.filter(reading=Hit.Reading.READ).select_related("content_item")
-    # By order of reading, not by date: what was cited already stays a source.
+    # By reading order, not by date, so that a page that was cited stays the source.
     read = [*rows.exclude(pk=hit.pk).order_by("place"), hit]
     repeated = near_duplicates([_page(one, n) for n, one in enumerate(read)])
     original = repeated.get(len(read) - 1)
@@ -88,8 +88,8 @@ def _page(hit: Hit, number: int) -> Reading:
 
 # --- the tools ---------------------------------------------------------------------------------
 
-MOST_SEARCHES = 30  # of one run's tracks together
-SLOW_TWICE = 2  # a service with a limit of its own is asked so many times that in a deep run
+MOST_SEARCHES = 30  # of all tracks of a run together
+SLOW_TWICE = 2  # a deep run can send a service so many times its own limit
 LONGEST_SNIPPET = 300
 _NUMBER = re.compile(r"\[?p?(\d{1,6})\]?")
 
@@ -114,10 +114,10 @@ class OpenArguments(Arguments):
 
 
 class Desk:
-    """What the tracks of one run search and open, one after the other."""
+    """The tools shared by the tracks of one run, which run one after another."""
 
     def __init__(self, work: RunContext, asked: Sequence[dict[str, Any]] = ()) -> None:
-        """`asked` is what tracks of this run asked before, so that nothing is asked twice."""
+        """`asked` holds earlier queries of this run's tracks, which aren't repeated."""
         self._work = work
         self._network = Network()
         self._gates: dict[str, Gate] = {}
@@ -172,7 +172,7 @@ class Desk:
             self._work.run.warn(complaint)
 
     def _may_ask(self, service: str) -> bool:
-        """Whether a service that bounds the queries of a run may be asked one more."""
+        """Whether a service with a query limit per run can take one more."""
         bound = BY_NAME[service].queries_a_run if service in BY_NAME else None
         count = sum(entry["service"] == service for entry in self.asked)
         return bound is None or count < bound * SLOW_TWICE
@@ -183,7 +183,7 @@ class Desk:
         return partial(searching.ask, service.provider, query, options, gate=gate)
 
     def _keep(self, answers: Sequence[Asked]) -> None:
-        """Store the hits, tell new from known ones, and count them on the run."""
+        """Store the hits, separate new from known ones, and count them on the run."""
         work, rows = self._work, self._work.run.hits
         before = set(rows.values_list("url", flat=True))
         queries = [*work.output("plan")["queries"], *dict.fromkeys(e["query"] for e in self.asked)]
@@ -257,14 +257,14 @@ class Desk:
     def _fetch(self, hit: Hit) -> None:
         work = self._work
         got = _outcome(lambda: work.wait_for(reading.fetching(work, [hit])[0]))
-        with transaction.atomic():  # the page is kept only while the run is held
+        with transaction.atomic():  # stored only while this worker holds the run
             reading.keep(work, hit, got)
             work.run.put(read_count=work.run.hits.filter(reading=Hit.Reading.READ).count())
         set_aside_if_repeated(work, hit)
 
 
 def _outcome(call: Callable[[], WebPage]) -> Callable[[], WebPage]:
-    """Carry the call out now; what is returned gives what it gave, or raises what it raised."""
+    """Run the call now; return a function that returns its result or raises its error."""
     try:
         page = call()
     except ProviderError as exc:
@@ -282,13 +282,13 @@ def _same(one: str, other: str) -> bool:
 
 
 def _rank(hit: Hit, query: str) -> int | None:
-    """Return the best rank of a hit among the answers to this query; None if it was in none."""
+    """Return the best rank of a hit in the answers to this query, or None."""
     ranks = [vote["rank"] for vote in hit.queries if _same(vote["query"], query)]
     return min(ranks, default=None)
 
 
 def lines_of(found: Sequence[Hit]) -> str:
-    """Return hits as a model reads them; a snippet that gives orders is left out."""
+    """Return hits for a model, without snippets that contain instructions."""
     lines = []
     for hit in found:
         about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))

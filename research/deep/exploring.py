@@ -1,9 +1,9 @@
 """The tracks of a deep run, one after another, between the first searches and the reading.
 
 The hits of the planned queries -> up to three tracks, each a row that a resumed run doesn't repeat.
-A track is a loop of a model with tools, within its limits: it searches, opens pages and stores what it
-may need again -> the pages that it opened, which are the report's sources, and its notes. If no model
-can call tools, the run says so and continues as `quick`.
+A track is a loop of a model with tools, within limits: it searches, opens pages and stores what it may
+need again -> the pages that it opened, which are the report's sources, and its notes. If no model can
+call tools, the run gets a warning and continues as `quick`.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from research.working.context import RunContext, StepResult, TaskOver
 
 # --- limits of a track -------------------------------------------------------------------------
 
-ROUNDS = 8  # of tool calls in one track; then it is asked for its notes
+ROUNDS = 8  # of tool calls in one track; then the model is asked for its notes
 ANSWER_TOKENS = 1_500  # of one answer of the model
-# No round of a track begins after so many seconds; a track that would have fewer before the task
-# ends (12 minutes) waits for the next one: cut off each time it would begin anew for ever.
+# No round of a track starts after so many seconds. If the task (12 minutes) has less time left, the
+# track waits for the next task; interrupted each time, it would start over forever.
 MOST_SECONDS, LEAST_SECONDS = 360.0, 180.0
-FOR_LAST_ROUND = 60.0  # beside the model's own time limit: the pages that it opens
+FOR_LAST_ROUND = 60.0  # in addition to the model's time limit, for the pages that it opens
 
 
 class ShareUsed(BudgetReached):
-    """A track has spent its share of the run's tokens; the others, and the report, have theirs."""
+    """A track has used up its share of the run's tokens; the others and the report keep theirs."""
 
 
 class TrackMeter:
-    """Counts what a track spends on the run, and stops it at its share."""
+    """Counts a track's tokens on the run, and stops the track at its share."""
 
     def __init__(self, meter: RunMeter, share: int) -> None:
         self._meter = meter
@@ -67,21 +67,21 @@ class TrackMeter:
             raise ShareUsed(words % {"share": f"{self._share:,}"})
 
     def count(self, usage: Usage, money: Decimal | None) -> None:
-        """Add what a call spent to the run and to the track's row."""
+        """Add a call's tokens and cost to the run and to the track's row."""
         self._meter.count(usage, money)
 
 
 def share_of(work: RunContext, tracks_left: int) -> int:
-    """Return the tokens that the next of so many tracks may spend; the report's are kept back."""
+    """Return the token share of the next of so many tracks; the report's share is reserved."""
     most = work.budget.tokens
     for_report = min(depth_of(work.settings).tokens, most // 2)
     return max(0, most - for_report - work.run.tokens) // max(1, tracks_left)
 
 
 def seconds_for(work: RunContext, timeout: float) -> float:
-    """Return for how long a track may begin rounds now; `timeout` is that of one model call.
+    """Return for how many seconds a track may start rounds; `timeout` is that of one model call.
 
-    Raises TaskOver where this task has too little time left.
+    Raises TaskOver if this task has too little time left.
     """
     seconds = work.seconds_left - timeout - FOR_LAST_ROUND
     if seconds < LEAST_SECONDS:
@@ -98,20 +98,20 @@ TOOLS = (
     "retrieve_from_memory",
     "query_memory",
 )
-MOST_TOLD = 15  # hits of the first searches that a track begins with
-MOST_NOTES = 12  # findings that it is asked for
+MOST_TOLD = 15  # hits of the first searches in a track's prompt
+MOST_NOTES = 12  # findings that it is asked to return
 
 
 class Stopping(Exception):
-    """The run is to end with what is there: the track goes no further."""
+    """The run was asked to stop, so the track ends."""
 
 
 class NoTools(Exception):
-    """The model's endpoint takes no tools, so there is nothing that a track could do."""
+    """The model's endpoint doesn't support tools, so tracks are impossible."""
 
 
 class TrackLoop:
-    """One track while it is gone along."""
+    """One running track."""
 
     def __init__(self, work: RunContext, track: Track, context: ToolContext, at: Desk) -> None:
         self._work, self._track, self._context, self._desk = work, track, context, at
@@ -120,10 +120,10 @@ class TrackLoop:
         self._opened: list[int] = []
 
     def go(self, *, tracks_left: int, timeout: float) -> StepResult:
-        """Go along the track.
+        """Run the track.
 
-        Raises ProviderError if the model fails at once, NoTools, and Interrupted where this task
-        has too little time left for it.
+        Raises ProviderError if the first model call fails, NoTools, and Interrupted if this task has
+        too little time left.
         """
         seconds = seconds_for(self._work, timeout)
         try:
@@ -168,12 +168,12 @@ class TrackLoop:
 
     @property
     def _goal(self) -> str:
-        """Return what the track works towards, for a model that makes results short."""
+        """Return the track's goal, for a model that compacts results."""
         settings = self._work.settings
         parts = (self._work.topic.title, settings.objective, settings.focus, self._track.task)
         return ". ".join(filter(None, parts))
 
-    # --- while it goes on -------------------------------------------------------------------------
+    # --- while it runs ----------------------------------------------------------------------------
 
     def _wait_for(self, call: Callable[[], Answer]) -> Answer:
         return self._work.wait_for(call, meanwhile=self._stop_if_asked)
@@ -184,12 +184,12 @@ class TrackLoop:
             raise Stopping
 
     def _keep(self, call: CallRecord) -> None:
-        """Store a call that has ended, show it, and see whether the run goes on."""
+        """Store and show a finished call, and check whether the run continues."""
         self._calls += 1
         self._made.append(call)
         if call.tool == "open_page" and not call.is_error:
             self._opened.append(int(str(call.data["page"]).removeprefix("p")))
-        with transaction.atomic():  # the call is kept only while the run is held
+        with transaction.atomic():  # stored only while this worker holds the run
             self._work.progress(self._so_far(), output=self._output(""), calls=len(self._made))
             self._store(call)
         self._work.look()
@@ -216,7 +216,7 @@ class TrackLoop:
         pages = ngettext("%(n)d page opened", "%(n)d pages opened", opened) % {"n": opened}
         return f"{calls}, {pages}"
 
-    # --- what it is told --------------------------------------------------------------------------
+    # --- the prompt -------------------------------------------------------------------------------
 
     def _messages(self) -> list[Message]:
         work, settings = self._work, self._work.settings
@@ -244,7 +244,7 @@ class TrackLoop:
     # --- its end ----------------------------------------------------------------------------------
 
     def _over_budget(self, notes: str, exc: BudgetReached) -> StepResult:
-        """End the track; the whole run where it is the run's, or the month's, budget that is reached."""
+        """End the track, or the whole run if the run's or the month's budget is used up."""
         if isinstance(exc, ShareUsed):
             self._warn(str(exc))
         else:
@@ -278,14 +278,14 @@ AGENT = "research"  # the built-in agent, whose settings say what its tracks sha
 
 
 def explore(work: RunContext) -> StepResult:
-    """Go along the run's tracks; with none that can be gone along the run goes on as quick."""
+    """Run the tracks; if none can run, the run continues as quick."""
     model = connections.model_for(work.topic)
     if model is None:
         is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
         why = _("the topic is marked sensitive") if is_secret else _("no model is set up")
         return _as_quick(work, why)
     if model.profile.tools is False:
-        return _as_quick(work, _("the model's endpoint takes no tools"))
+        return _as_quick(work, _("the model’s endpoint doesn’t support tools"))
     tracks = chosen(work)
     desk = Desk(work, _asked_before(work))
     agent = agent_of(work)
@@ -300,8 +300,10 @@ def explore(work: RunContext) -> StepResult:
         except NoTools:
             work.run.steps.filter(name=explored.STEP, part=track.part).delete()
             if not ended:
-                return _as_quick(work, _("the model's endpoint takes no tools"))
-            work.run.warn(_("The model's endpoint takes tools no longer: some tracks are missing."))
+                return _as_quick(work, _("the model’s endpoint doesn’t support tools"))
+            work.run.warn(
+                _("The model’s endpoint no longer supports tools, so some tracks are missing.")
+            )
             break
         _say_if_failed(work, track, ended[-1])
     return _explored(work, ended)
@@ -315,7 +317,7 @@ def agent_of(work: RunContext) -> Agent:
 
 
 def _context(work: RunContext, agent: Agent, track: Track) -> ToolContext:
-    """Return on whose behalf a track calls tools: a sub-agent of the run's own agent."""
+    """Return the actor of a track's tool calls: a sub-agent of the run's agent."""
     return ToolContext(
         work.topic.owner,
         Actor("agent", agent.name),
@@ -327,7 +329,7 @@ def _context(work: RunContext, agent: Agent, track: Track) -> ToolContext:
 
 
 def _asked_before(work: RunContext) -> list[dict[str, Any]]:
-    """Return what tracks asked that ended, or were interrupted."""
+    """Return the queries of tracks that ended or were interrupted."""
     parts = work.run.steps.filter(name=explored.STEP, part__gt=0).order_by("part")
     entries: list[dict[str, Any]] = []
     for output in parts.values_list("output", flat=True):
@@ -361,8 +363,8 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
 
 
 def _as_quick(work: RunContext, why: str) -> StepResult:
-    """Say why there are no tracks; the steps after this one go on as those of a quick run."""
-    warning = _("The run goes on as quick: %(why)s.") % {"why": why}
+    """Record why there are no tracks; the next steps are those of a quick run."""
+    warning = _("The run continues as quick: %(why)s.") % {"why": why}
     work.run.warn(warning)
     return StepResult(
         {"opened": [], "why": why}, detail=_("as quick: %(why)s") % {"why": why}, warning=warning

@@ -1,8 +1,8 @@
-"""The follow-up that reflects on a run: what of it is kept in the memory files (R169 to R185).
+"""The follow-up that reflects on a run and saves what matters in the memory files (R169 to R185).
 
 What the run cost and wrote -> the gate -> the task, the report, and the run as a transcript (queries,
-answers of services, pages, warnings, in order of time) -> `memory.reflection.reflection`. It all came
-from the web, so what is written is `external` and waits for a person.
+answers of services, pages, warnings, in order of time) -> `memory.reflection.reflection`. All of it
+comes from the web, so its writes are `external` and wait for a person.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from research.working.context import RunContext, StepResult
 # --- the transcript ----------------------------------------------------------------------------
 
 MOST_TITLES = 5  # of one query's hits
-_LONGEST_REASON = 200  # characters of why a service or a page gave nothing
+_LONGEST_REASON = 200  # characters of the reason why a service or a page failed
 
 
 def task_of(work: RunContext) -> str:
-    """Return what the run was asked to do."""
+    """Return the run's task."""
     run, settings = work.run, work.settings
     parts = [_("Research the topic “%(topic)s”.") % {"topic": work.topic.title}]
     if settings.objective:
@@ -57,7 +57,7 @@ def history_of(work: RunContext) -> list[Message]:
     if work.run.warnings:
         warned = "\n".join(f"- {shorten(one, 300)}" for one in work.run.warnings)
         told.append(Message("assistant", _("What went wrong:") + f"\n{warned}"))
-    # The report itself is the result, which the reflector is told beside the history.
+    # The report itself is the result, which the reflector gets in addition to the history.
     told.append(Message("assistant", _("I wrote the report.")))
     return told
 
@@ -68,7 +68,7 @@ def _call(key: str, tool: str, arguments: dict[str, Any], result: str) -> list[M
 
 
 def _found(work: RunContext, query: str, hits: list[Hit]) -> str:
-    """Return what the services answered to a query, and the titles of what came."""
+    """Return the services' answers to a query, and the titles of its hits."""
     lines = []
     for entry in work.output("search").get("asked", []):
         if entry["query"] != query:
@@ -90,12 +90,12 @@ def _read(hit: Hit) -> str:
 
 # --- reflecting --------------------------------------------------------------------------------
 
-# What a run writes without leaving its topic: its facts, findings, report and summary note.
+# What a run writes within its topic: facts, findings, report and summary note.
 _OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "contentitem")
 
 
 def reflect(work: RunContext) -> StepResult:
-    """Look back on the run, once; it may be asked for again."""
+    """Reflect on the run, once even if called again."""
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
         return StepResult(detail=why)
@@ -128,13 +128,13 @@ def actions_of(work: RunContext) -> int:
 
 
 def is_read_only(run: Run) -> bool:
-    """Whether the run wrote nothing but its own topic."""
+    """Whether the run wrote only to its own topic."""
     written = Revision.objects.of(run.topic.owner).filter(source=run.source)
     return not written.exclude(record_type__in=_OF_ITS_TOPIC).exists()
 
 
 def _told(work: RunContext, topic: Topic) -> Told:
-    """Return what the entry says where no model looks back: the run's verified facts, word for word."""
+    """Return the entry's text without a model: the run's verified facts, unchanged."""
     facts = [without_citations(fact) for fact in facts_of(work)]
     words = ngettext("%(n)d new fact: %(topic)s", "%(n)d new facts: %(topic)s", len(facts))
     return Told(
@@ -158,5 +158,5 @@ def _result(done: Reflection) -> StepResult:
     detail = f"{reflection.changes_in_words(done)}, {told}"
     warning = ""
     if by_rules and done.why:
-        warning = _("The run was looked back on without the model: %(why)s") % {"why": done.why}
+        warning = _("The reflection was written without the model: %(why)s") % {"why": done.why}
     return StepResult(output, detail, counts, warning)

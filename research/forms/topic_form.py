@@ -54,9 +54,9 @@ LONGEST_INTENT = 10_000
 
 
 class IntentField(CleanTextField):
-    """A wish in the owner's words.
+    """An intent in the owner's words.
 
-    The limit is said and not set on the control: a browser would cut off what is pasted.
+    The control has no maxlength, since a browser would cut off pasted text.
     """
 
     def to_python(self, value: Any) -> Any:
@@ -65,8 +65,8 @@ class IntentField(CleanTextField):
         if len(text) > LONGEST_INTENT:
             raise ValidationError(
                 _(
-                    "An intent has at most %(most)s characters, and this one %(have)s. Your words "
-                    "still stand in the field: shorten them, and save again."
+                    "An intent can have at most %(most)s characters, but this one has %(have)s. Your "
+                    "text is still in the field. Shorten it and save again."
                 )
                 % {"most": f"{LONGEST_INTENT:,}", "have": f"{len(text):,}"}
             )
@@ -74,14 +74,14 @@ class IntentField(CleanTextField):
 
 
 class AlsoField(LinesField):
-    """Sentences of which a person said: tell me such things; one a line."""
+    """Sentences that a person wants to be notified about, one per line."""
 
     def to_python(self, value: Any) -> Any:
-        """Return the sentences.  Raises ValidationError where there are too many."""
+        """Return the sentences.  Raises ValidationError if there are too many."""
         lines = super().to_python(value)
         if len(lines) > MOST_ALSO:
             raise ValidationError(
-                _("At most %(most)d lines; these are %(have)d.")
+                _("Use at most %(most)d lines (currently %(have)d).")
                 % {"most": MOST_ALSO, "have": len(lines)}
             )
         return lines
@@ -90,42 +90,44 @@ class AlsoField(LinesField):
         """Return the sentence.  Raises ValidationError if it is too long."""
         if len(line) > self.longest:
             told = {"most": self.longest, "have": len(line), "line": line[:80]}
-            words = _("“%(line)s…” has %(have)d characters; a line may have %(most)d.")
+            words = _("“%(line)s…” has %(have)d characters. A line can have at most %(most)d.")
             raise ValidationError(words % told)
         return line
 
 
 class IntentFields(forms.Form):
-    """What is told of a run's changes; all of it is remembered in any case."""
+    """Which of a run's changes are announced; all of them are remembered."""
 
     intent = IntentField(
         label=gettext_lazy("Tell me only if"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "For example: only prices, or a new entrant. What you did not ask for is remembered, and "
-            "stands folded in the report with the reason. Empty: everything is told."
+            "For example: only prices, or a new entrant. Other changes are remembered, and folded in "
+            "the report with the reason. Empty: everything is announced."
         ),
     )
     tell_also = AlsoField(
         label=gettext_lazy("Tell me such things too"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy("Sentences that were withheld and that you wanted; one a line."),
+        help_text=gettext_lazy(
+            "Sentences that were withheld although you wanted them, one per line."
+        ),
     )
 
 
 # --- monthly limits and freshness --------------------------------------------------------------
 
-MOST_TOKENS = 2_000_000_000  # what the column holds, in round figures
+MOST_TOKENS = 2_000_000_000  # the column's maximum, rounded
 LONGEST_DAYS = 3650
 
 
 class MonthFields(forms.Form):
-    """Limits of a topic's month, and its staleness."""
+    """A topic's monthly limits, and when its facts are stale."""
 
     month_tokens = forms.IntegerField(
-        label=gettext_lazy("Tokens a month"),
+        label=gettext_lazy("Tokens per month"),
         required=False,
         min_value=0,
         max_value=MOST_TOKENS,
@@ -133,29 +135,29 @@ class MonthFields(forms.Form):
         help_text=gettext_lazy("All runs of this topic together. Empty: no limit."),
     )
     month_money = forms.DecimalField(
-        label=gettext_lazy("Dollars a month"),
+        label=gettext_lazy("USD per month"),
         required=False,
         min_value=0,
         max_digits=10,
         decimal_places=2,
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
-        help_text=gettext_lazy("Cannot be kept for a model whose price is not known."),
+        help_text=gettext_lazy("Can’t be enforced for a model whose price is unknown."),
     )
     over_limit = UsualChoiceField(
-        label=gettext_lazy("A scheduled run that would not fit"),
+        label=gettext_lazy("If a scheduled run would exceed a limit"),
         choices=TopicSettings.OverLimit,
         usual=TopicSettings.OverLimit.SKIP,
         widget=forms.RadioSelect,
     )
     stale_days = forms.IntegerField(
-        label=gettext_lazy("Facts are stale after so many days"),
+        label=gettext_lazy("Facts are stale after (days)"),
         required=False,
         min_value=1,
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Without a check. Empty: 30 days, or three times the gap between two runs if that is "
-            "longer."
+            "Days without a check. Empty: 30 days, or three times the interval between runs if "
+            "that is longer."
         ),
     )
     recheck = forms.BooleanField(
@@ -172,7 +174,7 @@ class MonthFields(forms.Form):
 
     @property
     def freshness_is_set(self) -> bool:
-        """Whether anything of “how fresh facts stay” was chosen, or is wrong."""
+        """Whether a setting of staleness was changed or is invalid."""
         return self._is_set("stale_days", "recheck")
 
 
@@ -188,19 +190,19 @@ def styles() -> Choices:
     """Return the styles of a report."""
     about = {
         TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
-        TopicSettings.Style.EXECUTIVE: _("five lines to decide by, then findings"),
-        TopicSettings.Style.BULLETS: _("bullets alone, in groups"),
+        TopicSettings.Style.EXECUTIVE: _("five lines for a decision, then findings"),
+        TopicSettings.Style.BULLETS: _("only bullets, in groups"),
         TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
     }
     return [(style.value, _explained(str(style.label), about[style])) for style in about]
 
 
 def depths() -> Choices:
-    """Return the depths of a run, with what each may take."""
+    """Return the depths of a run, with the limits of each."""
     about = {
         TopicSettings.Depth.QUICK: _("search, read, write: at most %(minutes)d minutes"),
         TopicSettings.Depth.DEEP: _(
-            "a model searches and reads by itself along up to three tracks first: at most "
+            "a model first searches and reads on its own in up to three tracks: at most "
             "%(minutes)d minutes, and %(tokens)s tokens instead of %(usual)s"
         ),
     }
@@ -219,9 +221,9 @@ def _costs(depth: str, usual: int) -> dict[str, Any]:
 def readings() -> Choices:
     """Return how deeply a run reads."""
     about = {
-        TopicSettings.Reading.SKIM: _("%(pages)d pages a run, the beginning of each"),
-        TopicSettings.Reading.NORMAL: _("%(pages)d pages a run"),
-        TopicSettings.Reading.THOROUGH: _("%(pages)d pages a run, each to its end"),
+        TopicSettings.Reading.SKIM: _("%(pages)d pages per run, the beginning of each"),
+        TopicSettings.Reading.NORMAL: _("%(pages)d pages per run"),
+        TopicSettings.Reading.THOROUGH: _("%(pages)d pages per run, each to its end"),
     }
     return [
         (each.value, _explained(str(each.label), about[each] % {"pages": DEPTHS[each].pages}))
@@ -351,7 +353,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "Deep needs a model whose endpoint takes tools; without one the run goes on as quick."
+            "Deep needs a model whose endpoint supports tools. Without one, the run continues as quick."
         ),
     )
     report_style = UsualChoiceField(

@@ -1,8 +1,8 @@
-"""What is new of a topic since its owner last read it, as lists tell it: counted once, then kept.
+"""What is new in a topic since its owner last read it, for lists: counted once, then stored.
 
-Whatever changes it raises `changes` by a trigger: a report that comes, is read, put back among the
-unread, removed or restored; a delta item; a run's number.  What was counted at an earlier number of
-changes counts no more.  So nothing that writes needs to know of it, and nothing can forget to.
+Triggers increase `changes` when a report is created, read, marked as unread, removed or restored, and
+for a delta item or a run's number.  A count made at an earlier number of changes is stale.  So no code
+that writes has to update it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.db.models import F, Q
 
 from memory.models import Topic
 
-# Rows are taken in their order: two that change several topics at once cannot wait for each other.
+# Rows are locked in order, so that two writers of several topics can't deadlock.
 _RAISED = """
     PERFORM 1 FROM research_topicnews
      WHERE topic_id IN ({topics})
@@ -72,7 +72,7 @@ OF_ITEMS = [
     _trigger("news_retold", pgtrigger.Update, _raised(_ITEMS), old="gone", new="added"),
     _trigger("news_untold", pgtrigger.Delete, _raised(_GONE), old="gone"),
 ]
-# A run is written to many times a minute while it goes on: only what lists tell of it counts.
+# A run in progress is updated many times a minute, so only columns that lists show count.
 OF_RUNS = [
     pgtrigger.Trigger(
         name="news_numbered",
@@ -86,21 +86,19 @@ OF_RUNS = [
 
 
 class TopicNewsQuerySet(models.QuerySet[Any]):
-    """The questions asked of what was counted."""
-
     def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
+        """Keep the rows of `user`: the only owner filter."""
         return self.filter(topic__owner=user)
 
     def stale(self) -> Self:
-        """Keep what is to be counted anew."""
+        """Keep the rows that must be counted again."""
         return self.exclude(Q(counted=F("changes")) & Q(counted__isnull=False))
 
 
 class TopicNews(models.Model):
-    """What lists tell of a topic's unread reports; a topic without reports has none.
+    """The counts of a topic's unread reports for lists; a topic without reports has no row.
 
-    `told` was counted when `changes` stood at `counted` (`research.unread.topic_news`).
+    `told` was counted when `changes` was `counted` (`research.unread.topic_news`).
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="news")
@@ -118,5 +116,5 @@ class TopicNews(models.Model):
 
     @property
     def is_stale(self) -> bool:
-        """Whether something changed since it was counted."""
+        """Whether anything changed since it was counted."""
         return self.counted != self.changes

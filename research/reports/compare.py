@@ -1,8 +1,8 @@
 """Compare two runs of a topic: facts, the words of their reports, or sources and settings.
 
-Address -> Asked -> Pair (of runs with a report) -> the view. Facts: the lives of the facts and the
-delta items of the runs between make chains (a changed fact continues in its successor), each shown as
-one Entry: new, changed, contradicted, gone, come and gone, confirmed, quiet or the same.
+URL -> Asked -> Pair (of runs with a report) -> the view. Facts: the histories of the facts and the
+delta items of the runs between form chains (a changed fact continues in its successor), each shown as
+one Entry: new, changed, contradicted, gone, passing, confirmed, quiet or the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS = {
     "passing": gettext_lazy("Came and went"),
     "confirmed": gettext_lazy("Confirmed"),
     "quiet": gettext_lazy("Not mentioned"),
-    "same": gettext_lazy("Still stands"),
+    "same": gettext_lazy("Unchanged"),
 }
 ALIKE = ("confirmed", "quiet", "same")
 FOLDED = ("passing", *ALIKE)
@@ -53,7 +53,7 @@ FOLDED = ("passing", *ALIKE)
 
 @dataclass(slots=True)
 class Entry:
-    """One fact over the runs between: `before` and `now` are its words then and now."""
+    """One fact across the runs between; `before` and `now` are its old and new text."""
 
     kind: str
     before: str = ""
@@ -64,29 +64,29 @@ class Entry:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Return both wordings as one line, with the words that changed."""
+        """Return both texts as one line, with the changed words marked."""
         return words(self.before, self.now)
 
     @property
     def is_another(self) -> bool:
-        """Whether the two wordings share no word: marking every one of them would say nothing."""
+        """Whether the two texts share no word, so that marking changes is useless."""
         return not any(piece.kind == "same" and piece.text.strip() for piece in self.pieces)
 
     @property
     def link(self) -> Link:
-        """Return where its source leads."""
+        """Return the URL of its source."""
         return link_of(self.fact.url) if self.fact is not None else Link()
 
     @property
     def said(self) -> str:
-        """Return the words of its source; empty where they are its own."""
+        """Return its source's text, or "" if that is the same."""
         quote = self.quote or (self.fact.quote if self.fact is not None else "")
         return "" if match_key(quote) == match_key(self.now or self.before) else in_words(quote)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The entries of one kind."""
+    """The entries of one status."""
 
     kind: str
     label: Any
@@ -94,12 +94,12 @@ class Group:
 
     @property
     def is_folded(self) -> bool:
-        """Whether both runs knew the same of it: its words, or nothing."""
+        """Whether both runs knew the same text, or neither knew it."""
         return self.kind in FOLDED
 
 
 def compare_facts(topic: Topic, runs: Sequence[Saved], first: int, last: int) -> list[Group]:
-    """Return what became of each fact between run `first` and the later run `last`: 3 queries."""
+    """Return what happened to each fact from run `first` to the later run `last`, in 3 queries."""
     lives = lives_of(topic, runs, first=first, last=last)
     items = DeltaItem.objects.filter(
         run__topic=topic, run__number__gt=first, run__number__lte=last
@@ -117,7 +117,7 @@ def compare_facts(topic: Topic, runs: Sequence[Saved], first: int, last: int) ->
 
 
 class _Comparison:
-    """The chains of facts between two runs, and what the runs between said of each."""
+    """The chains of facts between two runs, and what the runs between said about each."""
 
     def __init__(
         self,
@@ -136,14 +136,14 @@ class _Comparison:
         }
         self.items = items
         self.about: dict[Any, list[DeltaItem]] = defaultdict(list)
-        self.after: dict[Any, Any] = {}  # the fact that a fact was changed into
-        self.later: set[Any] = set()  # those facts: each goes on one chain
-        self.against: set[Any] = set()  # facts that were told as contradictions of others
+        self.after: dict[Any, Any] = {}  # the fact that replaced a fact
+        self.later: set[Any] = set()  # those facts, each in one chain
+        self.against: set[Any] = set()  # facts that were listed as contradictions of others
         for item in items:
             self._take(item)
 
     def _take(self, item: DeltaItem) -> None:
-        """Note of which fact an item tells, and which fact came of it."""
+        """Record which fact an item is about, and which fact it created."""
         if item.previous_fact_id is None:
             return
         self.about[item.previous_fact_id].append(item)
@@ -157,11 +157,11 @@ class _Comparison:
             self.against.add(made)
 
     def _made_by(self, item: DeltaItem) -> Any:
-        """Return the key of the fact that the item's run made of its sentence."""
+        """Return the key of the fact that the item's run created from its sentence."""
         return self.born.get((match_key(item.sentence), item.run.number))
 
     def entries(self) -> list[Entry]:
-        """Return an entry for each chain of which there is something to tell."""
+        """Return an entry for each chain with something to report."""
         chains = [self._chain(key) for key in self.lives if key not in self.later]
         entries = [entry for chain in chains if (entry := self._entry(chain)) is not None]
         return entries + self._told_only()
@@ -183,7 +183,7 @@ class _Comparison:
         kind = _kind(before, now, items)
         if not now and (said := self._changed_into(chain, items)):
             kind, now = "changed", said
-        # Of what is gone it goes without saying that nothing spoke of it.
+        # A fact that is gone is not mentioned either, so that isn't repeated.
         spoken = items if now else [i for i in items if i.status != Status.GONE_QUIET]
         entry = Entry(kind, before, now, self._happened(chain, spoken), chain[-1].fact)
         if kind == "contradicted":
@@ -197,11 +197,11 @@ class _Comparison:
         return entry
 
     def _is_a_contradiction(self, chain: Sequence[Life], before: str) -> bool:
-        """Whether a fact is told beside the one that it contradicts, and not for itself."""
+        """Whether a fact is listed with the one that it contradicts rather than by itself."""
         return not before and len(chain) == 1 and chain[0].fact.pk in self.against
 
     def _changed_into(self, chain: Sequence[Life], items: Sequence[DeltaItem]) -> str:
-        """Return what a report said instead of a fact, though it is not among the facts."""
+        """Return a report's contradiction of a fact that isn't itself a fact."""
         last = items[-1] if items else None
         is_left = last is not None and last.previous_fact_id == chain[-1].fact.pk
         if last is None or last.status != Status.CHANGED or not is_left:
@@ -215,7 +215,7 @@ class _Comparison:
         return [turn for turn in life.turns if self.first < turn.place <= self.last]
 
     def _told_only(self) -> list[Entry]:
-        """Return what reports listed as new and no fact was made of: they hold ten at most."""
+        """Return what reports listed as new but didn't become a fact, since a topic has ten at most."""
         keys = {match_key(turn.text) for life in self.lives.values() for turn in life.turns}
         entries: dict[str, Entry] = {}
         for item in self.items:
@@ -224,14 +224,14 @@ class _Comparison:
                 continue
             entry = entries.setdefault(key, Entry("new", now=item.sentence, quote=item.quote))
             entry.happened.append(
-                format_html(_("told in {}; not kept among the facts"), self._run(item.run.number))
+                format_html(_("listed in {}, not kept as a fact"), self._run(item.run.number))
             )
         return list(entries.values())
 
     # --- in words -----------------------------------------------------------------------------------
 
     def _happened(self, chain: Sequence[Life], items: Iterable[DeltaItem]) -> list[SafeString]:
-        """Return what happened to a chain, in order, each with its run."""
+        """Return the events of a chain in order, each with its run."""
         told: list[tuple[float, SafeString]] = []
         for place, life in enumerate(chain):
             goes_on = place + 1 < len(chain)
@@ -251,26 +251,26 @@ class _Comparison:
         return [said for _place, said in sorted(told, key=lambda one: one[0])]
 
     def _not_spoken_of(self, numbers: Sequence[int]) -> SafeString:
-        """Return since when no source spoke of a fact, up to the later run."""
+        """Return since when no source has mentioned a fact, up to the later run."""
         since = self.last
         while since - 1 in numbers:
             since -= 1
         if since == self.last:
-            return format_html(_("not spoken of in {}"), self._run(since))
-        line = _("not spoken of from {} to {}")
+            return format_html(_("not mentioned in {}"), self._run(since))
+        line = _("not mentioned from {} to {}")
         return format_html(line, self._run(since), self._run(self.last))
 
     def _said(
         self, turn: Turn, previous: Turn | None, *, is_later: bool, goes_on: bool
     ) -> SafeString | None:
-        """Return what a turn did, in words; None where another line says it."""
+        """Return the description of a turn, or None if another line covers it."""
         place = self._place(turn)
         if previous is None:
             if turn.by_hand:
                 return format_html(_("written by hand {}"), place)
             return format_html(_("changed in {}") if is_later else _("new in {}"), place)
         if turn.is_known and not previous.is_known:
-            return format_html(_("taken back {}") if turn.by_hand else _("back in {}"), place)
+            return format_html(_("restored by hand {}") if turn.by_hand else _("back in {}"), place)
         if turn.is_known:
             is_edit = turn.text != previous.text
             return format_html(_("edited by hand {}"), place) if is_edit else None
@@ -286,13 +286,13 @@ class _Comparison:
         return said if turn.why == plainly else format_html("{}: {}", said, turn.why)
 
     def _place(self, turn: Turn) -> SafeString:
-        """Return where a turn stands: the run, or the one before a person's act."""
+        """Return the place of a turn: its run, or the run before a person's edit."""
         if not turn.by_hand:
             return self._run(int(turn.place))
         return format_html(_("after {}"), self._run(int(turn.place)))
 
     def _run(self, number: int | None) -> SafeString:
-        """Return a run by name, as a link to what it said had changed."""
+        """Return a run's name as a link to its changes."""
         name = _("Run #%(number)d") % {"number": number or 0}
         run = self.runs.get(number or 0)
         if run is None:
@@ -302,12 +302,12 @@ class _Comparison:
 
 
 def _numbers(items: Iterable[DeltaItem], status: str) -> list[int]:
-    """Return the numbers of the runs that said `status` of a fact, in order."""
+    """Return the numbers of the runs that gave a fact this `status`, in order."""
     return sorted({item.run.number or 0 for item in items if item.status == status})
 
 
 def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
-    """Return what became of a fact: its words then and now, and what the runs between said."""
+    """Return what happened to a fact: its old and new text, and what the runs between said."""
     if not before:
         return "new" if now else "passing"
     if not now:
@@ -316,21 +316,21 @@ def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
         return "changed"
     said = [i.status for i in items if i.status in (Status.CONFIRMED, Status.CONTRADICTED)]
     if not said:
-        # Where the runs between read nothing, no source could have spoken of it.
+        # If the runs between read nothing, no source could have mentioned it.
         return "quiet" if any(i.status == Status.GONE_QUIET for i in items) else "same"
     return "contradicted" if said[-1] == Status.CONTRADICTED else "confirmed"
 
 
 # --- sources and settings ----------------------------------------------------------------------
 
-# Told as they are kept with the run; budgets and schedules do not change what it looks for.
+# As stored with the run; budgets and schedules don't change what it searches for.
 _TOLD = (*TopicSettings.ASKED, *TopicSettings.LIMITS)
 _UNSET = gettext_lazy("not set")
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """One source with the numbers under which the two reports cite it (0: it does not)."""
+    """One source with its citation numbers in the two reports (0: not cited)."""
 
     title: str
     domain: str
@@ -342,7 +342,7 @@ class Cited:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What was set otherwise: its name, and the words of both runs."""
+    """A setting that differs, with its value in both runs."""
 
     label: str
     old: str
@@ -350,7 +350,7 @@ class Setting:
 
 
 def compare_sources(topic: Topic, old: Report, new: Report) -> dict[str, Any]:
-    """Return the sources of one report, of the other, of both; and the settings that differed."""
+    """Return the sources of either report and of both, and the settings that differ."""
     cited = _cited(old, new)
     return {
         "only_old": [one for one in cited if not one.new],
@@ -395,7 +395,7 @@ def _settings(topic: Topic, old: Report, new: Report) -> list[Setting]:
 
 
 def _made_with(topic: Topic, report: Report) -> dict[str, str]:
-    """Return what a run was made with, as labels and words."""
+    """Return the settings of a run, as labels and values."""
     run: Run = report.run
     told = {_("Written by"): _("no model") if report.is_extractive else report.written_by}
     planned_by = run.manifest.get("planned_by")
@@ -415,7 +415,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
 
 
 def _words(asked: TopicSettings, name: str) -> str:
-    """Return one setting in words; empty where it is not set."""
+    """Return one setting's label, or "" if it isn't set."""
     value = getattr(asked, name)
     if name == "services":
         return _listed([label_of(one) for one in value])
@@ -437,8 +437,8 @@ VIEWS = {
     "lines": gettext_lazy("Lines"),
     "sources": gettext_lazy("Sources and settings"),
 }
-MOST_ROWS = 500  # lines of a difference on one page
-# Every report numbers its sources anew, so its marks differ where nothing else does.
+MOST_ROWS = 500  # lines of a diff on one page
+# Every report numbers its own sources, so citation marks can differ where nothing else does.
 _MARKS = re.compile(r"[ \t]*\[\d{1,3}\](?!\()")
 _BULLET = re.compile(r"\s*[-*+]\s")
 _ESCAPED = re.compile(r"\\([^\w\s])")
@@ -446,7 +446,7 @@ _ESCAPED = re.compile(r"\\([^\w\s])")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A run that can be chosen: one that left a report."""
+    """A run that can be chosen: one with a report."""
 
     run: Saved
     is_read: bool
@@ -460,7 +460,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the address asks for, as it was written there."""
+    """The parameters of the URL, as written."""
 
     older: str = ""
     newer: str = ""
@@ -493,7 +493,7 @@ class Pair:
 
     @property
     def two(self) -> tuple[Choice, Choice] | None:
-        """Return both as asked, if they can be compared."""
+        """Return both as requested, if they can be compared."""
         if self.problems or self.older is None or self.newer is None or self.is_same:
             return None
         return self.older, self.newer
@@ -509,7 +509,7 @@ class Pair:
         return self.two is not None and self.two[0].number > self.two[1].number
 
     def stepped(self, by: int) -> tuple[Choice, Choice] | None:
-        """Return the pair as far apart, `by` reports on; None beyond the first or last."""
+        """Return the pair shifted by `by` reports, or None beyond the first or last."""
         places = [self.choices.index(one) + by for one in self.two or ()]
         if not places or min(places) < 0 or max(places) >= len(self.choices):
             return None
@@ -517,7 +517,7 @@ class Pair:
 
 
 def choices_of(topic: Topic) -> list[Choice]:
-    """Return the topic's runs that left a report, by number: one query."""
+    """Return the topic's runs with a report, by number, in one query."""
     reports = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
     rows = reports.order_by("run__number").values_list(
         "run_id", "run__number", "run__finished_at", "created", "read_at", "is_quiet"
@@ -529,10 +529,10 @@ def choices_of(topic: Topic) -> list[Choice]:
 
 
 def chosen(choices: Sequence[Choice], asked: Asked) -> Pair:
-    """Return the pair that is asked for; what is not said is chosen as a reader would.
+    """Return the requested pair, with defaults for what is missing.
 
-    Without anything: the last report that was read against the latest, else the last two.  With
-    one of them: the report before it, or the latest.
+    Without either: the last report that was read and the latest, else the last two.  With one of
+    them: the report before it, or the latest.
     """
     pair = Pair(choices)
     if len(choices) < 2:
@@ -553,7 +553,7 @@ def chosen(choices: Sequence[Choice], asked: Asked) -> Pair:
 
 
 def _named(pair: Pair, text: str) -> Choice | None:
-    """Return the run that the address names; a problem is noted if it names none."""
+    """Return the run that the URL names; add a problem if there is none."""
     if not text:
         return None
     bare = text.removeprefix("#")
@@ -563,10 +563,10 @@ def _named(pair: Pair, text: str) -> Choice | None:
         if bare.isdecimal():
             line = _(
                 "There is no report of Run #%(asked)s. This topic has reports of runs "
-                "#%(first)d to #%(last)d: choose two of them."
+                "#%(first)d to #%(last)d. Choose two of them."
             )
         else:
-            line = _("“%(asked)s” is no run's number. Choose two runs from the lists.")
+            line = _("“%(asked)s” isn’t a run number. Choose two runs from the lists.")
         pair.problems.append(line % {"asked": bare, **spread})
     return found
 
@@ -575,7 +575,7 @@ def _named(pair: Pair, text: str) -> Choice | None:
 
 
 def context(topic: Topic, asked: Asked) -> dict[str, Any]:
-    """Return what the page shows: one query, and one to three more for its view."""
+    """Return the page's context: one query, and one to three more for its view."""
     choices = choices_of(topic)
     pair = chosen(choices, asked)
     shown: dict[str, Any] = {
@@ -606,10 +606,10 @@ def context(topic: Topic, asked: Asked) -> dict[str, Any]:
 
 
 def _texts(old: Report, new: Report, asked: Asked) -> dict[str, Any]:
-    """Return the two reports' texts as rows: without their marks, unchanged lines folded."""
+    """Return the diff of the two reports, without citation marks and with unchanged lines folded."""
     bare = [_as_read(_MARKS.sub("", report.body)) for report in (old, new)]
     rows = text_diff.diff(*(f"{text}\n" if text else "" for text in bare))
-    # Blank lines part paragraphs: where they come and go the paragraphs tell it.
+    # Blank lines only separate paragraphs, so their changes aren't shown.
     rows = [row for row in rows if not row.is_blank]
     changes = sum(row.kind != "same" for row in rows)
     shown = rows if asked.is_whole else text_diff.folded(rows)
@@ -625,7 +625,7 @@ def _texts(old: Report, new: Report, asked: Asked) -> dict[str, Any]:
 
 
 def _as_read(markdown: str) -> str:
-    """Return a report's lines without their markup; a bullet keeps its sign."""
+    """Return a report's lines without markup, except bullets."""
     lines = (line.rstrip().removesuffix("\\") for line in markdown.strip().splitlines())
     shown = (("• " if _BULLET.match(line) else "") + plain(line) for line in lines)
     return _ESCAPED.sub(r"\1", "\n".join(shown))
@@ -639,7 +639,7 @@ def _style_of(report: Report) -> str:
 
 
 def address(topic: Topic, two: tuple[Choice, Choice], asked: Asked, **other: str) -> str:
-    """Return the address of a comparison, in the view asked for unless `other` says otherwise."""
+    """Return the URL of a comparison, in the same view unless `other` changes it."""
     query = {"from": str(two[0].number), "to": str(two[1].number), "view": asked.view}
     if asked.is_side_by_side:
         query["layout"] = "side"
@@ -652,7 +652,7 @@ def address(topic: Topic, two: tuple[Choice, Choice], asked: Asked, **other: str
 def _addresses(
     topic: Topic, asked: Asked, pair: Pair, two: tuple[Choice, Choice]
 ) -> dict[str, Any]:
-    """Return where the page leads: its views, the pairs beside, this one turned round."""
+    """Return the page's links: its views, the neighboring pairs, and this pair swapped."""
     beside = {
         name: {"url": address(topic, other, asked), "pair": other} if other else None
         for name, other in (("before", pair.stepped(-1)), ("after", pair.stepped(1)))

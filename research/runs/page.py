@@ -1,7 +1,7 @@
 """The page of a run that is waiting, in progress, or ended without a report.
 
-Page and polled fragment share one context: the run's row, its steps, what `plan` and `search` stored,
-its hits, the plan that waits for a person, and the tool calls of a deep run.
+The page and its polled fragment share one context: the run, its steps, the output of `plan` and
+`search`, its hits, a plan that waits for review, and the tool calls of a deep run.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from research.working import applied_rules
 # --- tool calls of a deep run ------------------------------------------------------------------
 
 LONGEST_ASKED, LONGEST_TOLD = 160, 220
-# The marks round text from outside, and what a model is told of them, are no news to a person.
+# The marks around external text, and their explanation for the model, are hidden from people.
 _MARKS = re.compile(r"(?:^|\n)[^\n]*\n<<<\n|\n>>>")
-_WHAT = ("query", "page", "path", "id", "title")  # the argument that says most, the first there is
+_WHAT = ("query", "page", "path", "id", "title")  # the most telling argument, by priority
 
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One call: what was asked for, the beginning of what the model was told, and its whole."""
+    """One call: its arguments, and the beginning and the whole of its result."""
 
     number: int
     tool: str
@@ -57,7 +57,7 @@ class CallRow:
 
 
 def by_track(run: Run) -> dict[int, list[CallRow]]:
-    """Return the calls of each track by its number; no query is asked for a quick run."""
+    """Return the calls by track number, without a query for a quick run."""
     rows: defaultdict[int, list[CallRow]] = defaultdict(list)
     if run.depth != TopicSettings.Depth.DEEP:
         return rows
@@ -88,13 +88,13 @@ def _asked(call: ToolCall) -> str:
     return str(told)
 
 
-# --- the plan that waits -----------------------------------------------------------------------
+# --- a plan that waits for review --------------------------------------------------------------
 
 
 def plan_context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
-    """Return the plan that waits, as `form` where a person has been at it, and its grounds.
+    """Return the plan that waits for review, as `form` if a person edited it, and its reasons.
 
-    Empty where the plan is gone: it was made anew since `run` was read, which is read again then.
+    Empty if the plan was replaced since `run` was loaded, which is reloaded then.
     """
     rows = Step.objects.filter(run=run, name__in=("load_memory", "plan"))
     steps = {step.name: step for step in rows}
@@ -121,12 +121,12 @@ def plan_context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
 
 
 def plan_token_of(run: Run) -> str:
-    """Return what tells this waiting plan from an earlier or later one; empty if none waits."""
+    """Return a key that identifies the waiting plan, or ""."""
     return run.waiting_since.isoformat() if run.waiting_since else ""
 
 
 def words_of(run: Run, typed: str) -> str:
-    """Return `typed` if a person wrote any of it; empty for the queries as they were planned."""
+    """Return `typed` unless it is the queries as planned."""
     step = Step.objects.filter(run=run, name="plan", part=0).first()
     plan = step.output if step else {}
     lines = [line.strip() for line in typed.splitlines() if line.strip()]
@@ -134,25 +134,25 @@ def words_of(run: Run, typed: str) -> str:
 
 
 def plan_in_words(run: Run) -> str:
-    """Return what a run waits for whose plan somebody is to look at."""
+    """Return what a run is waiting for if its plan is up for review."""
     goes_on = plan_review.goes_on_at(run)
     if goes_on is None:
-        return _("It waits for you to look at its plan, and goes on when you say so.")
+        return _("It is waiting for you to review its plan.")
     at = date_format(timezone.localtime(goes_on), "j F, H:i")
-    return _("It waits for you to look at its plan; unseen it goes on by itself on %(at)s.") % {
-        "at": at
-    }
+    return _(
+        "It is waiting for you to review its plan. Without a review, it continues on %(at)s."
+    ) % {"at": at}
 
 
 # --- the page ----------------------------------------------------------------------------------
 
-MOST_HITS = 80  # of a run that goes on; the report's page shows all
+MOST_HITS = 80  # of a run in progress; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
 
 
 @dataclass(slots=True)
 class QueryRow:
-    """One query with what each service answered, and what of it was new."""
+    """One query with each service's results, and how many were new."""
 
     query: str
     hits: int = 0
@@ -164,11 +164,11 @@ class QueryRow:
 
 
 def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
-    """Return what `_run_live.html` shows of a run that has no report (yet).
+    """Return the context of `_run_live.html` for a run without a report.
 
-    While its plan waits for a person that is in it too, in `plan_form` as they left it.
+    A plan that waits for review is included, in `plan_form` as the person left it.
     """
-    # First, for it finds out whether the plan waits still.
+    # First, since it checks whether the plan still waits.
     plan = plan_context(run, plan_form) if run.waiting_since else {}
     budget = budget_of(run, run.asked_for)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
@@ -201,7 +201,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
 
 
 def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
-    """Return from which steps an ended run can be retried, and how often runs may start yet."""
+    """Return the steps from which an ended run can be retried, and how many runs may still start."""
     if run.is_unfinished:
         return {}
     labels = presenters.labels(run)
@@ -213,11 +213,11 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
 
 
 def _draft(run: Run, steps: Iterable[Step], stored: dict[str, dict[str, Any]]) -> str:
-    """Return the report as far as it is written, as safe HTML; empty unless it is going on."""
+    """Return the part of the report written so far as safe HTML, or "" if the run isn't writing."""
     step = next((step for step in steps if step.name == "write"), None)
     if step is None or step.state != Step.State.RUNNING or run.status != Run.Status.RUNNING:
         return ""
-    # One of an attempt before is no draft any more: that text is not gone on with.
+    # The text of an earlier attempt is no longer a draft: it isn't continued.
     draft = stored["write"].get("draft", "") if step.attempt == run.attempt else ""
     return by_direction(render(draft)) if draft else ""
 
@@ -245,16 +245,16 @@ def _queries(
 
 
 def _problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
-    """Return why a service did not answer a query; a reason that was `said` is not repeated."""
+    """Return why a service didn't answer a query; a reason in `said` isn't repeated."""
     why = entry["problem"]
     if (entry["service"], why) in said:
-        why = _("failed likewise") if entry["tries"] else _("not asked any more")
+        why = _("failed for the same reason") if entry["tries"] else _("not searched again")
     said.add((entry["service"], entry["problem"]))
     return f"{searching.label_of(entry['service'])}: {why}"
 
 
 def _by_query(hits: Iterable[Hit], state: str) -> Counter[str]:
-    """Count hits of `state` by query, each hit once a query however many services gave it."""
+    """Count the hits of `state` per query, each hit once even if several services returned it."""
     return Counter(
         query
         for hit in hits
@@ -264,7 +264,7 @@ def _by_query(hits: Iterable[Hit], state: str) -> Counter[str]:
 
 
 def waiting_words(run: Run) -> str:
-    """Return what a queued run waits for; empty for any other."""
+    """Return what a queued run is waiting for, or ""."""
     if run.status != Run.Status.QUEUED:
         return ""
     if run.waiting_since is not None:
@@ -272,12 +272,12 @@ def waiting_words(run: Run) -> str:
     if _is_put_off(run):
         at = date_format(timezone.localtime(run.not_before), "H:i")
         told = {"at": at, "n": run.tries + 1, "most": MAX_TRIES, "why": run.error}
-        return _("Put off; tries again at %(at)s (try %(n)d of %(most)d): %(why)s") % told
-    if run.started_at is not None and run.error:  # it was put off, and its time has come
-        return _("It tries again, behind its last finished step, when a worker takes it.")
+        return _("Retrying at %(at)s (attempt %(n)d of %(most)d): %(why)s") % told
+    if run.started_at is not None and run.error:  # it was delayed, and is due now
+        return _("Waiting for a worker. It retries from its last finished step.")
     if run.started_at is not None:
-        return _("Interrupted: it goes on behind its last finished step when a worker takes it.")
-    return _("In the queue: it starts when a worker takes it, most often at once.")
+        return _("Interrupted. It continues after its last finished step when a worker is free.")
+    return _("In the queue. It starts as soon as a worker is free.")
 
 
 def _is_put_off(run: Run) -> bool:
@@ -293,9 +293,9 @@ def _is_silent(run: Run) -> bool:
 
 
 def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> dict[str, str] | None:
-    """Return what happened to a run that ended without a report, why, and what to do about it.
+    """Return what happened to a run that ended without a report, why, and what to do.
 
-    `asked` is what the step `search` kept of each query.
+    `asked` is the output of the step `search` for each query.
     """
     if run.status not in (Run.Status.FAILED, Run.Status.CANCELLED):
         return None
@@ -323,16 +323,18 @@ def _ended_in(steps: Iterable[Step]) -> Step | None:
 
 def _todo(run: Run, step: Step | None, asked: list[dict[str, Any]]) -> str:
     if run.status == Run.Status.CANCELLED:
-        return _("Retry it to go on where it stopped, or run the topic anew.")
+        return _("Retry the run to continue where it stopped, or start a new one.")
     if run.crashes:
-        return _("The worker's log tells what ended it. Retry the run once that is mended.")
+        return _("The worker’s log has the cause. Fix it, then retry the run.")
     if step is not None and step.name == "search" and searching.unreachable(asked):
         return _(
-            "Check this machine's network (or its proxy), then retry; the library and the sample "
-            "need none."
+            "Check this machine’s network or proxy, then retry. The library and the sample topic "
+            "work without a network."
         )
     if step is not None and step.name == "search":
-        return _("Look at the topic's services and at Settings, Connections; then retry the run.")
+        return _(
+            "Check the topic’s search services and Settings → Connections, then retry the run."
+        )
     if step is not None and step.name in ("plan", "write"):
-        return _("Test the model under Settings, Connections; then retry the run.")
-    return _("Retry the run. If it fails again, the worker's log tells more.")
+        return _("Test the model in Settings → Connections, then retry the run.")
+    return _("Retry the run. If it fails again, see the worker’s log.")

@@ -1,7 +1,7 @@
 """Move a run to the trash with everything that only it brought, and restore it.
 
 `what_goes` lists what goes along -> `trash_run` moves report, facts, findings and note to the trash,
-each revision with `source="put-away:<report>"`, makes the facts current again that it retired, and
+each revision with `source="put-away:<report>"`, makes the facts that it retired current again, and
 keeps rows that aren't records (seen URLs, sources, notes on facts) as JSON (`PutAway`) ->
 `restore_run` restores what hasn't changed since then, and keeps rows that later runs have written.
 Run numbers never change: a removed run leaves a gap. Failed and cancelled runs take nothing along.
@@ -51,21 +51,21 @@ from memory.texts.canonical import canonical_url
 from memory.topics import publishing
 from research.models import DeltaItem, Hit, RemovedRun, Report, Run, Step
 
-# --- rows that are no records ------------------------------------------------------------------
+# --- rows that aren't records ------------------------------------------------------------------
 
 logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The seen URLs and sources that one run alone brought."""
+    """The seen URLs and sources that only one run brought."""
 
     seen: QuerySet[Any]
     sources: QuerySet[Any]
 
 
 def only_of(run: Run) -> Rows:
-    """Return what no other saved run of the topic has returned."""
+    """Return the URLs that no other saved run of the topic has found."""
     kept = Run.objects.filter(topic=run.topic_id).saved().kept().order_by().values("pk")
     hits = Hit.objects.filter(Q(run__in=kept) | Q(run=run)).order_by()
     found = [(of, canonical_url(url)) for of, url in hits.values_list("run", "url")]
@@ -79,9 +79,9 @@ def only_of(run: Run) -> Rows:
 
 
 def put_away(report: Report, expires_at: datetime | None) -> None:
-    """Take the run's own rows out of their tables and keep them with its report.
+    """Move the run's own rows from their tables into its report's `PutAway`.
 
-    `expires_at` is when the topic's memory was to expire, to the microsecond.
+    `expires_at` is the exact expiry of the topic's memory.
     """
     run, rows = report.run, only_of(report.run)
     kept = {
@@ -105,13 +105,13 @@ def put_away(report: Report, expires_at: datetime | None) -> None:
 
 
 def put_back(report: Report) -> None:
-    """Put the rows back where they were; what later runs wrote stands."""
+    """Put the rows back, except where later runs have written the same."""
     kept = PutAway.objects.filter(record_id=report.pk, owner=report.owner_id).first()
     if kept is None:
         return
     topic_id = report.run.topic_id
     for name, model in (("seen", SeenUrl), ("sources", Source)):
-        # One by one: an archive made by hand may hold a row that is none.
+        # One by one, since an archive edited by hand can contain an invalid row.
         for row in rows_of(kept, name):
             try:
                 with transaction.atomic():
@@ -135,7 +135,7 @@ def _put_notes_back(kept: PutAway, topic_id: Any) -> None:
     for row in rows_of(kept, "topic"):
         exact = parse_datetime(row.get("expires_at") or "")
         topic = Topic.objects.filter(pk=topic_id).exclude(expires_at=None).first()
-        # The revision by which it came back knows thousandths of a second.
+        # The revision that restored it has only milliseconds.
         if exact and topic and _thousandths(exact) == _thousandths(topic.expires_at):
             Topic.objects.filter(pk=topic_id).update(expires_at=exact)
 
@@ -145,7 +145,7 @@ def _thousandths(moment: datetime) -> int:
 
 
 def rows_of(kept: PutAway, name: str) -> list[dict[str, Any]]:
-    """Return the rows of one name that are rows at all."""
+    """Return the valid rows of one name."""
     found = kept.rows.get(name) if isinstance(kept.rows, dict) else None
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
@@ -156,7 +156,7 @@ def _as_row(row: models.Model) -> dict[str, Any]:
 
 
 def _exact(value: Any) -> Any:
-    """Return a moment to the microsecond: JSON as Django writes it keeps but thousandths."""
+    """Format a time with microseconds: Django's JSON encoder keeps only milliseconds."""
     return value.isoformat() if isinstance(value, date) else value
 
 
@@ -167,7 +167,7 @@ def _make(model: type[Any], topic_id: Any, row: dict[str, Any]) -> None:
     if there is None:
         model.objects.create(topic_id=topic_id, **values)
     elif model is Source:
-        # A later run found the page anew: it was known before after all.
+        # A later run found the page again, so it was known before.
         model.objects.filter(pk=there.pk).update(
             first_run=values["first_run"],
             first_at=values["first_at"],
@@ -180,11 +180,11 @@ def _fact(topic_id: Any, row: dict[str, Any]) -> QuerySet[Any]:
     return TopicFact.objects.filter(topic=topic_id, pk=str(row.get("fact", "")))
 
 
-# --- what it noted on facts that stay -------------------------------------------------------------
+# --- its notes on facts that stay -----------------------------------------------------------------
 
 
 def _unconfirm(run: Run) -> list[dict[str, Any]]:
-    """Let facts be confirmed by the run before that did it; return what stood there."""
+    """Set the facts' last confirmation to the previous run that confirmed them; return the old values."""
     facts = TopicFact.objects.filter(topic=run.topic_id, confirmed_run=run.number).live()
     noted = []
     for fact in facts.exclude(first_run=run.number):
@@ -211,7 +211,7 @@ def _confirmed_before(fact: TopicFact, run: Run) -> Run | None:
 
 
 def _uncontradict(run: Run, report: Report) -> list[dict[str, Any]]:
-    """Take away that this run contradicted facts; return what stood there."""
+    """Remove this run's contradictions from facts; return the old values."""
     facts = TopicFact.objects.filter(topic=run.topic_id, contradicted_at=report.created).live()
     noted = [{"fact": str(fact.pk), "at": _exact(fact.contradicted_at)} for fact in facts]
     facts.update(contradicted_at=None)
@@ -225,7 +225,7 @@ _ALONG: tuple[type[Remembered], ...] = (TopicFact, Observation, Note, Topic)
 
 @dataclass(frozen=True, slots=True)
 class Goes:
-    """What leaves with a run, and what stands again without it."""
+    """What goes with a run, and which facts become current again without it."""
 
     facts: Sequence[TopicFact]
     back: Sequence[TopicFact]
@@ -238,7 +238,7 @@ class Goes:
 
 
 def what_goes(report: Report) -> Goes:
-    """Return what moving the run to the trash would take along: five queries."""
+    """Return what would go to the trash with the run, in five queries."""
     run = report.run
     rows, facts, beside = only_of(run), _brought(run), _beside(run)
     counts = _counted(findings=_findings(run), notes=_notes(run), **asdict(rows))
@@ -247,7 +247,7 @@ def what_goes(report: Report) -> Goes:
 
 
 def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
-    """Return how many rows each of these has, in one query."""
+    """Return the number of rows of each, in one query."""
     parts = [
         found.order_by()
         .annotate(of=Value(name, output_field=CharField()))
@@ -260,7 +260,7 @@ def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
 
 
 def page_of_removed(run: Run) -> dict[str, Any]:
-    """Return what the page of a run in the trash shows: who moved it, why, and until when."""
+    """Return the context of a trashed run's page: who moved it, why, and until when it is kept."""
     record = run.report if hasattr(run, "report") else RemovedRun.objects.get(run=run)
     moved = Revision.objects.filter(record_id=record.pk, after__has_key="trashed_at")
     revision = moved.order_by("-id").first()
@@ -276,27 +276,27 @@ def page_of_removed(run: Run) -> dict[str, Any]:
 
 
 def is_removed(run: Run) -> bool:
-    """Whether the run lies in the trash, by its report or by itself."""
+    """Whether the run is in the trash, with its report or without one."""
     records = (getattr(run, name, None) for name in ("report", "removed"))
     return any(record is not None and record.trashed_at is not None for record in records)
 
 
 def why_not_now(run: Run) -> str:
-    """Return why the run cannot be moved or deleted just now; empty if it can."""
+    """Return why the run can't be moved or deleted now, or ""."""
     going = Q(status__in=Run.UNFINISHED)
     taking = Q(pk=run.pk, steps__is_follow_up=True, steps__state=Step.State.RUNNING)
     found = set(Run.objects.filter(going | taking, topic=run.topic_id).values_list("pk", flat=True))
     if found == {run.pk}:
-        return _("Beacon is still taking findings from this run. Try again in a minute.")
+        return _("Beacon is still extracting findings from this run. Try again in a minute.")
     if found:
         return _(
-            "A run of this topic is going on, and works with what is known now. Wait until it "
-            "is over, or cancel it, then try again."
+            "A run of this topic is in progress and uses what is known now. Wait until it has "
+            "ended or cancel it, then try again."
         )
     return ""
 
 
-# --- what is its own ------------------------------------------------------------------------------
+# --- what only this run brought -------------------------------------------------------------------
 
 
 def _others(run: Run) -> Any:
@@ -310,13 +310,13 @@ class _Beside:
 
 
 def _beside(run: Run) -> _Beside:
-    """Return whether the run is the last of those that are kept, and the only one."""
+    """Return whether the run is the topic's last, and whether it is the only one."""
     numbers = [number or 0 for number in _others(run).values_list("number", flat=True)]
     return _Beside(max(numbers, default=0) < (run.number or 0), not numbers)
 
 
 def _brought(run: Run) -> list[TopicFact]:
-    """Return the facts that this run alone brought and nobody has touched."""
+    """Return the facts that only this run brought and that nobody has edited."""
     facts = TopicFact.objects.filter(topic=run.topic_id, source=run.source, first_run=run.number)
     confirmed = Q(confirmed_run=None) | Q(confirmed_run=run.number)
     found = facts.live().filter(confirmed).exclude(state=TopicFact.State.STRUCK)
@@ -335,7 +335,7 @@ def _notes(run: Run) -> Any:
 
 
 def _to_stand_again(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
-    """Return the facts that the topic's last run retired, as many as there is room for."""
+    """Return as many of the facts retired by the topic's last run as there is room for."""
     current, retired = Q(state=TopicFact.State.CURRENT), Q(state=TopicFact.State.RETIRED)
     wanted = current | retired & Q(retired_run=run.number)
     facts = TopicFact.objects.filter(wanted, topic=run.topic_id).live()
@@ -351,7 +351,7 @@ def _to_stand_again(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
 def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
     """Move a run's report to the trash, with what only this run brought.
 
-    Raises InvalidValue while a run of its topic goes on.
+    Raises InvalidValue while a run of its topic is in progress.
     """
     with transaction.atomic():
         topic, run, report = _held(report)
@@ -365,16 +365,16 @@ def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
 
 
 def _held(report: Report) -> tuple[Topic, Run, Report]:
-    """Return the topic, held, with the run and the report as they are now.
+    """Lock the topic; return it with the run and the report as they are now.
 
-    Raises InvalidValue if another tab deleted the run for good.
+    Raises InvalidValue if the run was permanently deleted in the meantime.
     """
     topic = Topic.objects.filter(runs=report.run_id).select_for_update(of=("self",)).first()
-    # Looked up once the topic is held: until then it may still have gone.
+    # Loaded after the topic is locked: until then it could be deleted.
     run = Run.objects.select_related("topic__owner").filter(pk=report.run_id).first()
     found = Report.objects.select_related("owner").filter(pk=report.pk).first()
     if topic is None or run is None or found is None:
-        raise InvalidValue(_("It is deleted for good already."))
+        raise InvalidValue(_("It has already been permanently deleted."))
     return topic, run, found
 
 
@@ -403,7 +403,7 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     for model, records in along:
         model.change_many([(record, moved) for record in records], **told)
     stand = {"state": TopicFact.State.CURRENT.value, "retired_run": None}
-    again = told | {"why": _("stands again without %(run)s") % {"run": run}}
+    again = told | {"why": _("current again without %(run)s") % {"run": run}}
     TopicFact.change_many([(fact, stand) for fact in back], **again)
     if changed:
         topic.change(**again, **changed)
@@ -412,24 +412,24 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
 
 
 def _topic_without(topic: Topic, run: Run, report: Report, beside: _Beside) -> dict[str, Any]:
-    """Return what of the topic itself changes: its summary, and its memory where no run is left."""
+    """Return the topic's changed fields: its summary, and its memory if no run is left."""
     changed: dict[str, Any] = {}
     if beside.is_last and report.summary and topic.summary == report.summary:
         before = Report.objects.live().filter(run__in=_others(run)).order_by("-run__number")
         changed["summary"] = before.values_list("summary", flat=True).first() or ""
     if topic.expires_at is not None and beside.is_only:
-        changed["expires_at"] = None  # nothing is known: the next run is a baseline
+        changed["expires_at"] = None  # nothing is known, so the next run is a baseline
     return changed
 
 
-# --- and back -------------------------------------------------------------------------------------
+# --- restoring ------------------------------------------------------------------------------------
 
 
 def restore_run(report: Report, *, by: Actor) -> None:
-    """Bring a run back from the trash, with what went along and nobody has changed since.
+    """Restore a run from the trash, with everything that went along and is unchanged since.
 
-    Facts for which there is no place any more come back to the timeline.  Raises InvalidValue
-    while a run of the topic goes on.
+    Facts for which there is no longer room return to the timeline.  Raises InvalidValue while a
+    run of the topic is in progress.
     """
     with transaction.atomic():
         topic, run, report = _held(report)
@@ -448,9 +448,9 @@ def restore_run(report: Report, *, by: Actor) -> None:
 
 
 def _told(report: Report) -> QuerySet[Any]:
-    """Return what was changed as the report went to the trash, the last time that it did.
+    """Return the changes made when the report last went to the trash.
 
-    What an earlier time changed came back then, and is whatever became of it since.
+    Those of earlier times were undone by the restore in between.
     """
     came_back = Revision.objects.filter(record_id=report.pk, after__trashed_at=None)
     since = came_back.order_by("-id").values_list("id", flat=True).first() or 0
@@ -485,7 +485,7 @@ def _values(model: type[Any], stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[Any]:
-    """Let facts come back to the current ones as far as there is room, the rest retired."""
+    """Make facts current as far as there is room, and retire the rest."""
     leaving = {fact.pk for fact, fields in wanted if fields.get("state") == "retired"}
     staying = TopicFact.objects.filter(topic=topic).exclude(pk__in=leaving)
     keys = {fact.key for fact in staying.current()} | {fact.key for fact in staying.struck()}
@@ -504,23 +504,23 @@ def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[A
     return found
 
 
-# --- for good -------------------------------------------------------------------------------------
+# --- permanent deletion ---------------------------------------------------------------------------
 
 
 def check_nothing_goes_on(topic: Topic) -> None:
-    """Raise InvalidValue if a worker is at a run of a topic that is to be deleted for good."""
+    """Raise InvalidValue if a worker runs a topic that is about to be permanently deleted."""
     if Run.objects.filter(topic=topic).unfinished().exists():
         raise InvalidValue(
             _(
-                "A run of “%(topic)s” is going on still: it was asked to end when the topic went to "
-                "the trash, and ends within a minute. Nothing was deleted; try again then."
+                "A run of “%(topic)s” is still in progress. It was asked to stop when the topic was "
+                "moved to the trash, and ends within a minute. Nothing was deleted. Try again then."
             )
             % {"topic": topic}
         )
 
 
 def forget_run(report: Report, by: Actor) -> None:
-    """Delete what lies in the trash with the run, and what was said and read in it."""
+    """Delete what is in the trash with the run, and its conversations and pages."""
     run = report.run
     _check_now(run)
     for record in _lying_with(report):
@@ -541,7 +541,7 @@ def _lying_with(report: Report) -> Iterable[Remembered]:
 
 
 def read_for(run: Run) -> Any:
-    """Return the content items that were kept for this run alone."""
+    """Return the content items that were kept only for this run."""
     its_own = Q(source=run.source) | Q(kept_with=run.source) | Q(scope=run.source)
     elsewhere = Hit.objects.exclude(run=run).exclude(content_item=None).values("content_item")
     found = ContentItem.objects.filter(its_own, owner=run.topic.owner_id)
@@ -549,7 +549,7 @@ def read_for(run: Run) -> Any:
 
 
 def along_with(ids: Sequence[Any]) -> Along:
-    """Return, by report, what lies in the trash with it, in words: two queries."""
+    """Return, by report, labels of what is in the trash with it, in two queries."""
     sources = {PutAway.source_of(key): key for key in ids}
     told = Revision.objects.filter(source__in=sources, after__has_key="trashed_at").order_by()
     rows = told.values("source", "record_type").annotate(n=Count("record_id", distinct=True))
@@ -571,14 +571,14 @@ ENDED = (Run.Status.FAILED, Run.Status.CANCELLED)
 
 
 def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
-    """Move a run without a report to the trash.  Raises InvalidValue for one that goes on again."""
+    """Move a run without a report to the trash.  Raises InvalidValue if it was retried."""
     with transaction.atomic():
         topic = Topic.objects.select_related("owner").get(pk=run.topic_id)
         run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
         run.topic = topic
         if run.status not in ENDED:
             words = _(
-                "Only a run that failed or was cancelled goes by itself; this one is %(how)s."
+                "Only failed and cancelled runs can be removed by themselves. This one is %(how)s."
             )
             raise InvalidValue(words % {"how": run.get_status_display()})
         marks = {name: getattr(topic, name) for name in ("owner", "sensitivity", "trust")}
@@ -603,7 +603,7 @@ def _title(run: Run) -> str:
 
 
 def restore(removed: RemovedRun, *, by: Actor) -> None:
-    """Bring the run back into its topic's list."""
+    """Restore the run to its topic's list."""
     with transaction.atomic():
         was = removed.trashed_at
         removed.restore(by=by)
@@ -614,7 +614,7 @@ def restore(removed: RemovedRun, *, by: Actor) -> None:
 
 
 def forget_removed_run(removed: RemovedRun, by: Actor) -> None:
-    """Delete what was said and read in a run that is about to be deleted for good."""
+    """Delete the conversations and pages of a run that is about to be permanently deleted."""
     run = removed.run
     ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
     items: list[ContentItem] = list(read_for(run))
@@ -625,6 +625,6 @@ def forget_removed_run(removed: RemovedRun, by: Actor) -> None:
 
 
 def forget_history(topic: Topic) -> None:
-    """Delete the history of a topic's reports and removed runs, which go with it for good."""
+    """Delete the history of a topic's reports and removed runs, as part of its permanent deletion."""
     Revision.forget(Report.objects.filter(run__topic=topic).only("pk"))
     Revision.forget(RemovedRun.objects.filter(run__topic=topic).only("pk"))

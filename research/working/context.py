@@ -1,4 +1,4 @@
-"""Execute one step of a run: its row, the heartbeat, and checks for what people asked for.
+"""Execute one step of a run: its row, the heartbeat, and checks for stop and cancel.
 
 `pipeline.carry_out` goes through the steps -> `RunContext.carry_out` creates or resumes the step's row,
 calls its function with this RunContext, and stores the StepResult -> later steps read it by
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """What became of one of several calls: its place among them, and its result or failure."""
+    """The outcome of one of several calls: its index, and its result or error."""
 
     place: int
     get: Callable[[], T]
@@ -50,13 +50,13 @@ class Outcome(Generic[T]):
 def outcomes(
     calls: Sequence[Callable[[], T]], threads: int, look: Callable[[], bool]
 ) -> Iterator[list[Outcome[T]]]:
-    """Carry the calls out in so many threads; yield together what came at the same time.
+    """Run the calls in so many threads; yield outcomes that arrive together as one list.
 
-    `look` is called several times a second, in the caller's thread; where it says False no further
-    outcome is yielded and what has not begun is dropped.  What is under way ends by its own limits.
+    `look` is called several times a second in the caller's thread.  Once it returns False, no further
+    outcome is yielded and calls that haven't started are dropped.  Others end by their own limits.
     """
     pool = ThreadPoolExecutor(max_workers=threads)
-    ids = structlog.contextvars.get_contextvars()  # of the caller, for the lines that are logged
+    ids = structlog.contextvars.get_contextvars()  # the caller's, for log lines
     futures = {pool.submit(_in_thread, call, ids): place for place, call in enumerate(calls)}
     try:
         while futures:
@@ -75,7 +75,7 @@ def outcomes(
 
 
 def _in_thread(call: Callable[[], T], ids: dict[str, Any]) -> T:
-    """Carry out `call` in a pool's thread, which must not leave a database connection behind."""
+    """Run `call` in a pool's thread, and close its database connection."""
     try:
         with structlog.contextvars.bound_contextvars(**ids):
             return call()
@@ -96,7 +96,7 @@ class Cancelled(Exception):
 
 
 class AwaitsPerson(Exception):
-    """A person is to look at the run's plan first: it waits `at_most` so long, for ever with None."""
+    """A person must review the run's plan first; it waits at most `at_most`, or without limit."""
 
     def __init__(self, at_most: timedelta | None) -> None:
         super().__init__()
@@ -104,18 +104,18 @@ class AwaitsPerson(Exception):
 
 
 class Interrupted(Exception):
-    """The worker must let go of the run, which is queued again and goes on after its last step."""
+    """The worker must release the run, which is queued again and continues after its last step."""
 
 
 class TaskOver(Interrupted):
-    """The run has worked as long as one task may; any worker can go on with it at once."""
+    """The run has used up the time of one task; any worker can continue it at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step leaves: its output as JSON, a line for people, counts, and a warning.
+    """The result of a step: its output as JSON, a line for people, counts, and a warning.
 
-    `of_run` are fields of the run that it found, stored together with them.
+    `of_run` holds fields of the run to store together with it.
     """
 
     output: dict[str, Any] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class RunContext:
         self.meter = RunMeter(run, self.budget)
         self.step = Step()
         self.stop_reason = run.stop_reason
-        self.ahead: Ahead | None = None  # what is gone through while the model writes
+        self.ahead: Ahead | None = None  # checks to run while the model writes
         self.heartbeat = Heartbeat(run.beat, name=f"run:{run.pk}")
         self._looked_at = 0.0
         self._began = time.monotonic()
@@ -154,7 +154,7 @@ class RunContext:
     # --- steps ------------------------------------------------------------------------------------
 
     def lay_out(self, kinds: list[StepKind]) -> None:
-        """Make a row for each step that has none yet, so that a viewer sees what is to come."""
+        """Create the missing rows of steps, so that the page shows what comes next."""
         missing = [
             Step(run=self.run, name=kind.name, position=position)
             for position, kind in enumerate(kinds)
@@ -164,14 +164,14 @@ class RunContext:
             Step.objects.bulk_create(missing, ignore_conflicts=True)
             rows = self.run.steps.filter(part=0, is_follow_up=False)
             self._steps = {step.name: step for step in rows}
-        # A retry works by the settings of now, which may have put a step between those there were.
+        # A retry uses the current settings, which may have added a step between the others.
         for position, kind in enumerate(kinds):
             if self._steps[kind.name].position != position:
                 self._steps[kind.name].position = position
                 self._steps[kind.name].save(update_fields=["position"])
 
     def has_begun(self, name: str) -> bool:
-        """Whether the step `name` has kept anything."""
+        """Whether the step `name` has stored any output."""
         return bool(self._steps[name].output)
 
     def has(self, name: str) -> bool:
@@ -179,12 +179,12 @@ class RunContext:
         return name in self._steps
 
     def output(self, name: str) -> dict[str, Any]:
-        """Return what the step `name` of this run stored."""
+        """Return the output of the step `name`."""
         stored: dict[str, Any] = self._steps[name].output
         return stored
 
     def carry_out(self, kind: StepKind) -> None:
-        """Carry out one step, unless it is done."""
+        """Run one step, unless it is done."""
         step = self._steps[kind.name]
         if step.state == Step.State.DONE:
             return
@@ -192,9 +192,9 @@ class RunContext:
         self.check_time()
         self.step = self.meter.step = step
         now_given = self._input_hash(step)
-        # What an interrupted attempt left is of use only if it was made from the same input.
+        # The progress of an interrupted attempt is only valid for the same input.
         output = dict(step.output) if step.input_hash in ("", now_given) else {}
-        output.pop("draft", None)  # of a report: each attempt writes anew
+        output.pop("draft", None)  # of a report, which each attempt starts again
         self._put_step(
             state=Step.State.RUNNING,
             attempt=self.run.attempt,
@@ -211,7 +211,7 @@ class RunContext:
             why, ended = clean(str(exc))[0], timezone.now()
             self._put_step(state=Step.State.FAILED, warning=why, finished_at=ended)
             raise
-        if self.run.status == Run.Status.RUNNING:  # else the step has ended the run, and itself
+        if self.run.status == Run.Status.RUNNING:  # otherwise the step has ended the run and itself
             self._end_step(result)
         logger.info(
             "step done",
@@ -224,9 +224,9 @@ class RunContext:
         )
 
     def carry_out_part(self, number: int, function: Callable[[], StepResult]) -> Step:
-        """Carry out one track of the present step as a row of its own, unless it has ended.
+        """Run one track of the current step as its own row, unless it has ended.
 
-        A provider that fails it is a warning on that row: the other tracks count.
+        A provider error becomes a warning on that row, since the other tracks can succeed.
         """
         whole, kept = self.step, {"position": self.step.position}
         found = Step.objects.get_or_create(
@@ -250,7 +250,7 @@ class RunContext:
         return found
 
     def _input_hash(self, step: Step) -> str:
-        """Return the SHA-256 of what the steps before have left, which is this step's input."""
+        """Return the SHA-256 of the earlier steps' outputs, which are this step's input."""
         before = [s.output for s in self._steps.values() if s.position < step.position]
         text = json.dumps(before, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -267,9 +267,9 @@ class RunContext:
         )
 
     def _warned_of(self, result: StepResult) -> list[str]:
-        """Return the run's warnings that came with this step and that its result does not hold.
+        """Return the run's warnings from this step that aren't in its result.
 
-        So each stands on the step that it came of, and a retry that keeps the step keeps it.
+        Each is stored on its step, so that a retry that keeps the step keeps the warning.
         """
         if not self.run.warnings:
             return []
@@ -278,15 +278,15 @@ class RunContext:
         return [one for one in self.run.warnings if not any(one in text for text in told)]
 
     def progress(self, detail: str, *, output: dict[str, Any] | None = None, **counts: int) -> None:
-        """Show how far the present step is, and keep its `output` so far for a resumed run."""
+        """Show the progress of the current step, and store its `output` so far for a resumed run."""
         fields: dict[str, Any] = {"detail": detail, "counts": counts}
         if output is not None:
             fields["output"] = output
         self._put_step(**fields)
 
     def _put_step(self, *, of_run: dict[str, Any] | None = None, **fields: Any) -> None:
-        # The step is written only while this worker holds the run: the fence of every write.  The
-        # run's row comes first, and stays locked until both are stored: nobody takes it in between.
+        # Stored only while this worker holds the run.  The run's row is locked first and until both are
+        # stored, so that no other worker claims it in between.
         with transaction.atomic(savepoint=False):  # one wait for the disk instead of two
             held = self.run.held().update(progress=F("progress") + 1, **(of_run or {}))
             written = held and Step.objects.filter(pk=self.step.pk).update(**fields)
@@ -296,38 +296,38 @@ class RunContext:
             for name, value in values.items():
                 setattr(row, name, value)
 
-    # --- looks at what people ask for -------------------------------------------------------------
+    # --- checks for stop and cancel ---------------------------------------------------------------
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the run is to end with what is there: asked for by a person, or by its budget."""
+        """Whether a person or the budget asked the run to finish with what it has."""
         return bool(self.stop_reason)
 
     def stop(self, reason: str) -> None:
-        """End the run with what is there; `reason` stands on the run as its first warning."""
+        """Finish the run with what it has; `reason` becomes its first warning."""
         if not self.stop_reason:
             self.stop_reason = reason
             self.run.put(stop_reason=clean(reason)[0])
             self.run.warn(reason)
 
     def check_there_is_something(self, asked: Sequence[Any]) -> None:
-        """End a run that is stopping before any search was asked: there is nothing to report.
+        """End a run that is stopping before any search, with nothing to report.
 
-        Raises Cancelled where a person stopped it, BudgetReached where a budget did.
+        Raises Cancelled if a person stopped it, BudgetReached if a budget did.
         """
         if asked or not self.is_stopping:
             return
         if self.run.stop_requested_at is not None:
             raise Cancelled(_("stopped before a search was asked: there is nothing to report"))
         raise BudgetReached(
-            _("%(why)s. No search was asked, so there is nothing to report.")
+            _("%(why)s. Nothing was searched, so there is nothing to report.")
             % {"why": self.stop_reason}
         )
 
     def look(self, *, at_once: bool = False) -> None:
-        """See whether the run goes on; reads at most once a second unless `at_once`.
+        """Check whether the run continues; reads at most once a second unless `at_once`.
 
-        Raises Cancelled, Interrupted or RunLost; notes a wish to stop in `is_stopping`.
+        Raises Cancelled, Interrupted or RunLost; sets `is_stopping` on a request to stop.
         """
         now = time.monotonic()
         if not at_once and now - self._looked_at < LOOK_SECONDS:
@@ -366,11 +366,11 @@ class RunContext:
 
     @property
     def seconds_left(self) -> float:
-        """Return for how long this task may go on; the run is queued again after that."""
+        """Return the remaining seconds of this task; the run is queued again after that."""
         return TASK_SECONDS - (time.monotonic() - self._began)
 
     def check_time(self) -> None:
-        """Have the run stop if its minutes are over."""
+        """Stop the run if its time is used up."""
         try:
             self.meter.check_time()
         except BudgetReached as exc:
@@ -379,10 +379,10 @@ class RunContext:
     def wait_for(
         self, call: Callable[[], T], *, meanwhile: Callable[[], object] | None = None
     ) -> T:
-        """Carry `call` out in a thread and return what it gives, looking about meanwhile.
+        """Run `call` in a thread and return its result, checking for requests in the meantime.
 
-        A wish to stop does not end it: it is one call, whose answer is what the run ends with.
-        `meanwhile` is called several times a second, in this thread, which may write.
+        A request to stop doesn't end it, since the run finishes with its result.  `meanwhile` is
+        called several times a second in this thread, and can write to the database.
         """
         batches = self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)
         return next(batches)[0].get()
@@ -390,18 +390,18 @@ class RunContext:
     def each_of(
         self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
     ) -> Iterator[Outcome[T]]:
-        """Carry the calls out in parallel threads; yield outcomes as they come.
+        """Run the calls in parallel threads; yield outcomes as they arrive.
 
-        Between outcomes it looks at what people ask for: when the run is to stop, calls that have
-        not begun are dropped and no further outcome is yielded; when it is cancelled or lost, the
-        calls under way are left to end by their own time limits.
+        Between outcomes it checks for requests.  When the run must stop, calls that haven't started
+        are dropped and no further outcome is yielded.  When it is cancelled or lost, running calls
+        end by their own time limits.
         """
         return chain.from_iterable(self.batches_of(calls, at_once=at_once))
 
     def batches_of(
         self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
     ) -> Iterator[list[Outcome[T]]]:
-        """Carry the calls out as `each_of` does; yield together what came at the same time."""
+        """Run the calls as `each_of` does; yield outcomes that arrive together as one list."""
         if self.is_stopping:
             return iter(())
         return self._outcomes(calls, max(1, min(at_once, len(calls))), to_the_end=False)

@@ -71,14 +71,14 @@ def _known_topic(visitor: Visitor) -> None:
 def _bad_plan(visitor: Visitor) -> None:
     box = visitor.page.locator("#plan-form textarea")
     box.fill("solid-state batteries\n?!\nSolid-State Batteries\n" + "x" * 401)
-    visitor.page.get_by_role("button", name="Go on with these queries").click()
+    visitor.page.get_by_role("button", name="Continue with these queries").click()
     visitor.page.locator("#plan-form [aria-invalid]").wait_for()
 
 
 def _gone_plan(visitor: Visitor) -> None:
     visitor.page.evaluate("document.querySelector('#plan-form [name=seen]').value = ''")
     visitor.page.locator("#plan-form textarea").fill("what I typed\nin the other window")
-    visitor.page.get_by_role("button", name="Go on with these queries").click()
+    visitor.page.get_by_role("button", name="Continue with these queries").click()
     visitor.page.locator("#typed").wait_for()
 
 

@@ -146,7 +146,7 @@ def test_a_button_pressed_twice_in_a_hurry_makes_one_note(visit: Visit, newcomer
     visitor = visit()
     visitor.sign_in(newcomer)
     visitor.goto("/notes/new/")
-    visitor.page.get_by_label("What is to be remembered").fill("Lilac blooms in Lanling.")
+    visitor.page.get_by_label("Text to remember").fill("Lilac blooms in Lanling.")
     visitor.page.get_by_role("button", name="Remember it").dblclick()
     expect(visitor.page.locator("#toasts .toast")).to_have_count(1)
     visitor.goto("/notes/?q=lilac")

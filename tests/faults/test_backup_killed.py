@@ -1,4 +1,4 @@
-"""A backup that is killed from outside: no half file under its name, and the next one is whole."""
+"""A backup that is killed from outside: no incomplete file keeps its name, and the next one is complete."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_a_backup_that_is_killed_leaves_the_one_before_and_the_next_is_whole(
     checked = beacon.manage("restore", str(file), "--check").stdout
     say(
         f"kill -9 of a backup after {size:,} bytes of its file",
-        "no half file under its name; the next one is whole and clears away",
-        f"{left:,} bytes beside it, the one before {'stands' if stands else 'is gone'}; "
-        f"the next has {file.stat().st_size:,} bytes, {len(_halves(file))} left beside it",
+        "no incomplete file under its name; the next one is complete and deletes the rest",
+        f"{left:,} bytes in a partial file, the previous backup {'is kept' if stands else 'is gone'}; "
+        f"the next has {file.stat().st_size:,} bytes, {len(_halves(file))} partial files left",
     )
 
     assert stands

@@ -92,7 +92,7 @@ def test_killed_in_the_middle_everything_stands_and_the_next_try_ends_it(beacon:
         found[what] = (differ, there, left)
         say(
             f"kill -9 in the middle of {what}",
-            "all rows stand as they were; the next try ends it",
+            "no row changes; the next try completes it",
             f"{sum(map(len, was.values()))} rows, {len(differ)} tables differ; then {left} are left",
         )
 
@@ -120,13 +120,13 @@ def test_a_backup_that_finds_no_room_leaves_the_one_before(beacon: Site, tmp_pat
     is_as_before = file.read_bytes() == before
     say(
         "a disk that is full in the middle of a backup",
-        "said in a sentence; the backup before stands; nothing half beside it",
-        f"“{said.replace(str(file), 'beacon.backup')}”; the one before "
-        f"{'stands' if is_as_before else 'is gone'}, {len(list(tmp_path.iterdir()))} file there",
+        "an error that says why; the previous backup is kept; no partial file",
+        f"“{said.replace(str(file), 'beacon.backup')}”; the previous one "
+        f"{'is kept' if is_as_before else 'is gone'}, {len(list(tmp_path.iterdir()))} file there",
     )
 
     assert ended.returncode == 1
-    assert "can't be written" in said and "Traceback" not in ended.stderr
+    assert "can’t be written" in said and "Traceback" not in ended.stderr
     assert is_as_before
     assert list(tmp_path.iterdir()) == [file]
 

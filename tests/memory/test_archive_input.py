@@ -153,7 +153,7 @@ def test_rows_that_name_anothers_records_touch_none_of_them(alice: User, bob: Us
     theirs.refresh_from_db()
     assert (theirs.content, theirs.owner) == ("Bob's note.", bob)
     assert counts["facts"].refused == 1
-    assert "was not taken in" in counts["facts"].whys[0]
+    assert "was not imported" in counts["facts"].whys[0]
     note = Note.objects.of(alice).get(content="A note.")
     assert (note.pk == theirs.pk, note.topic) == (False, None)
     assert topic.facts.count() == 0
@@ -172,7 +172,7 @@ def test_a_circle_of_notes_that_supersede_each_other_is_refused_whole(alice: Use
 def test_a_newer_format_is_refused_with_what_to_do(alice: User, tmp_path: Path):
     newer = {"format": "beacon-archive", "version": 2, "beacon": "9.1"}
 
-    with pytest.raises(ImportRejected, match=r"format 2, made by Beacon 9\.1.*Update this Beacon"):
+    with pytest.raises(ImportRejected, match=r"created by Beacon 9\.1 in format 2.*Update it"):
         imported(archive(tmp_path / "a.zip", manifest=newer, notes=[NOTE]), alice)
 
 
@@ -196,7 +196,7 @@ def test_a_real_zip_of_many_files_is_refused_too(tmp_path: Path):
         for number in range(20_001):
             zipped.writestr(f"{number}.md", "")
 
-    with pytest.raises(ImportRejected, match="at most 20,000 are taken"):
+    with pytest.raises(ImportRejected, match="the limit is 20,000"):
         foreign_formats.shape_of(path, path.name)
 
 
@@ -205,7 +205,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("a.md", b"0" * 300_000_000)
 
-    with pytest.raises(ImportRejected, match="286 MiB, which is not plausible"):
+    with pytest.raises(ImportRejected, match="286 MiB"):
         foreign_formats.shape_of(path, path.name)
 
 

@@ -71,7 +71,7 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
     again = noted(alice, left, Note.objects.get(pk=one.right_id), "near-duplicate")
     assert again != one
 
-    with pytest.raises(conflicts.AlreadyResolved, match="waits already"):
+    with pytest.raises(conflicts.AlreadyResolved, match="already open"):
         conflict_undo.take_back(one, by=alice.actor)
     assert conflict_undo.take_back_of(alice, one.settled_at, by=alice.actor).number == 0
     assert Conflict.objects.standing().get() == again

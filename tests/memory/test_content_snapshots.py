@@ -232,12 +232,12 @@ def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"format": 2}, "format 2; this Beacon reads up to format 1. Update"),
-        ({"format": "1"}, "does not say which format"),
-        ({"owner": "bob"}, "of the account “bob”, and you are “alice”"),
-        ({"kind": "other"}, "no snapshot of a content store"),
+        ({"format": 2}, "format 2, but this Beacon reads up to format 1. Update"),
+        ({"format": "1"}, "doesn’t name its format"),
+        ({"owner": "bob"}, "the account “bob”, but you are signed in as “alice”"),
+        ({"kind": "other"}, "isn’t a content store snapshot"),
         ({"items": {}}, "list of at most"),
-        ({"items": [{"id": "x"}]}, "Item 1 cannot be read: id"),
+        ({"items": [{"id": "x"}]}, "Item 1 can’t be read: id"),
         ({"scope": "everybody"}, "A scope is"),
     ],
 )
@@ -252,7 +252,9 @@ def test_what_cannot_be_read_is_refused_in_words(alice: Any, changes: dict[str, 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, "[1]", '{"kind": NaN}', "\x00"])
 def test_what_is_no_json_object_is_refused_in_words(alice: Any, text: str):
-    with pytest.raises(InvalidValue, match=r"no JSON|no snapshot"):
+    with pytest.raises(
+        InvalidValue, match=r"isn’t a valid snapshot|isn’t a content store snapshot"
+    ):
         snapshot_from_json(alice, text, by=alice.actor)
 
 

@@ -115,7 +115,7 @@ def link() -> zipfile.ZipInfo:
     [
         ([("../facts/user.md", b"x")], "leads out"),
         ([("/facts/user.md", b"x")], "leads out"),
-        ([(USER, b"x"), (USER, b"y")], "two files of one name"),
+        ([(USER, b"x"), (USER, b"y")], "two files with the same name"),
         ([(link(), b"/etc/passwd")], "is a link"),
         ([(USER, b"x" * 400_000_00)], "not plausible"),
         ([("notes/other.md", b"x")], "no memory file"),
@@ -137,7 +137,7 @@ def test_a_pipe_is_refused_and_nothing_is_no_folder(alice: User, tmp_path: Path)
     os.mkfifo(tmp_path / "pipe")
 
     for command in ("import_files", "import_account"):
-        with pytest.raises(CommandError, match="no plain file"):
+        with pytest.raises(CommandError, match="isn’t a regular file"):
             call_command(command, "alice", str(tmp_path / "pipe"))
     with pytest.raises(CommandError, match="no folder or file is named"):
         run("export_files", "alice", "")

@@ -317,11 +317,11 @@ def test_a_locked_section_is_kept_from_agents_while_the_rest_stays_open(alice: U
     with pytest.raises(Locked):
         lock_section(file, ["User", "Work"], by=AGENT, locked=False)
     saved = save_file(alice, USER, "# User\n- nothing\n", by=alice.actor)
-    assert saved.file.section_locks == [] and "went with the section" in saved.warnings[0]
+    assert saved.file.section_locks == [] and "its lock with it" in saved.warnings[0]
 
 
 def test_a_section_that_is_not_there_cannot_be_locked(alice: User):
-    with pytest.raises(InvalidValue, match="There are: User"):
+    with pytest.raises(InvalidValue, match="Its sections: User"):
         lock_section(read_file(alice, USER), ["User", "Play"], by=alice.actor, locked=True)
 
 
@@ -332,7 +332,7 @@ def test_a_version_is_restored_letter_by_letter_as_a_new_one(alice: User):
     saved = restore_version(alice, USER, 2, by=alice.actor, seen=3)
 
     assert (text_of(alice, USER), saved.file.version) == (SEED, 4)
-    with pytest.raises(InvalidValue, match="no version 9; the newest is 4"):
+    with pytest.raises(InvalidValue, match="The newest is 4"):
         restore_version(alice, USER, 9, by=alice.actor)
     with pytest.raises(FileConflict):
         restore_version(alice, USER, 1, by=alice.actor, seen=3)

@@ -170,11 +170,11 @@ def test_what_the_summary_line_repeats_counts_only_where_nothing_else_does():
     [
         ([], "nothing to patch"),
         ([("", "x")], "no old text"),
-        ([("absent", "x")], "stands nowhere"),
+        ([("absent", "x")], "isn’t in"),
         ([("tea", "x")], "more than once"),
         ([("aa", "x")], "more than once"),
         ([("green tea", "x"), ("tea and", "y")], "pairs 1 and 2 overlap"),
-        ([("green tea", "x"), ("x", "y")], "stands nowhere"),
+        ([("green tea", "x"), ("x", "y")], "isn’t in"),
     ],
 )
 def test_a_patch_that_does_not_fit_is_refused_and_says_why(pairs: list[tuple[str, str]], why: str):

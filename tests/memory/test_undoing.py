@@ -216,7 +216,7 @@ def test_what_supersedes_a_note_cannot_come_back_out_of_the_trash_with_it(alice:
     undo(then, by=alice.actor)
     newer.trash(by=alice.actor)
 
-    with pytest.raises(InvalidValue, match="lies in the trash"):
+    with pytest.raises(InvalidValue, match="is in the trash"):
         restore_to(then, by=alice.actor)
 
 
@@ -240,7 +240,7 @@ def test_a_change_of_a_file_in_the_trash_touches_no_other_of_its_name(alice: Use
     old.trash(by=alice.actor)
     new = append_to(alice, month, "## New\n- Task: three", by=alice.actor).file
 
-    with pytest.raises(InvalidValue, match="lies in the trash"):
+    with pytest.raises(InvalidValue, match="is in the trash"):
         undo(last, by=alice.actor)
 
     new.refresh_from_db()

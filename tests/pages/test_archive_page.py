@@ -136,16 +136,16 @@ def test_a_stranger_sees_no_archive_and_takes_none(
 
 BAD: list[tuple[str, bytes, str]] = [
     ("a.jsonl", b"", "The file is empty."),
-    ("a.zip", b"PK\x03\x04 cut off", "This is no zip file, or it was cut off"),
-    ("a.zip", b"not a zip at all", "This is no zip file"),
+    ("a.zip", b"PK\x03\x04 cut off", "This isn’t a zip file, or it is incomplete"),
+    ("a.zip", b"not a zip at all", "This isn’t a zip file"),
     ("a.zip", zipped(**{"../../etc/passwd.md": "x"}), "a name that leads out of its folder"),
     ("a.zip", zipped(**{"C:\\x.md": "x"}), "a name that leads out of its folder"),
     ("a.zip", zipped(**{"manifest.json": "{"}), "manifest.json is damaged"),
-    ("a.zip", zipped(**{"manifest.json": "{}"}), "names another format"),
+    ("a.zip", zipped(**{"manifest.json": "{}"}), "isn’t in Beacon’s format"),
     (
         "a.zip",
         zipped(**{"manifest.json": '{"format": "beacon-archive", "version": 99}'}),
-        "Update this Beacon",
+        "Update it, then import",
     ),
 ]
 

@@ -90,7 +90,7 @@ def test_nobody_looks_ahead_for_ever(browser: Client):
 def test_without_schedules_it_says_where_they_are_made(browser: Client):
     page = text_of(browser.get(PAGE))
 
-    assert "No topic runs by itself." in page
+    assert "No scheduled runs." in page
     assert "Nothing: every run began when it was due." in page
 
 

@@ -120,7 +120,7 @@ def test_runs_that_know_the_same_are_said_not_to_differ(browser: Client, alice: 
     shown = page(browser, topic, from_=2, to=3)
 
     assert "No differences: both runs know the same facts" in shown
-    assert "Still stands 1" in words(shown) and "Not mentioned" not in shown
+    assert "Unchanged 1" in words(shown) and "Not mentioned" not in shown
 
 
 def test_runs_that_knew_nothing_say_so(browser: Client, alice: User):
@@ -277,9 +277,9 @@ def test_the_same_run_twice_is_explained(browser: Client, topic: Topic):
     ("asked", "said"),
     [
         ("99", "There is no report of Run #99. This topic has reports of runs #1 to #2"),
-        ("x<b>", "“x&lt;b&gt;” is no run&#x27;s number"),
+        ("x<b>", "“x&lt;b&gt;” isn’t a run number"),
         ("9" * 40, "There is no report of Run"),
-        ("%00", "is no run&#x27;s number"),
+        ("%00", "isn’t a run number"),
     ],
 )
 def test_a_run_that_does_not_exist_is_explained(

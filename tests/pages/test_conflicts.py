@@ -49,7 +49,7 @@ def test_over_htmx_it_is_the_list_alone(browser: Client, alice: User):
 
 
 def test_an_empty_desk_says_what_comes_here(browser: Client):
-    assert "wait here side by side" in browser.get(DESK).content.decode()
+    assert "appear here side by side" in browser.get(DESK).content.decode()
 
 
 def test_a_stranger_finds_nothing(alice: User, bob: User, client_of: Callable[[User], Client]):
@@ -91,7 +91,7 @@ def test_a_side_that_changed_is_shown_again_and_what_was_typed_stays(browser: Cl
     notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
     page = settle(browser, one, "merged", text="My own words of both.").content.decode()
 
-    assert "changed since you looked" in page
+    assert "was changed after you opened" in page
     assert "My own words of both." in page
     assert "Another price." in page
     assert texts(alice)["notes"] == [OLD, "Another price."]

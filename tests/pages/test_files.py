@@ -44,7 +44,7 @@ def test_the_tree_shows_facts_with_their_budget_and_the_months(browser: Client, 
 
 
 def test_without_an_episode_the_tree_says_how_one_comes(browser: Client):
-    assert "No episode yet" in text_of(browser.get("/files/"))
+    assert "No episodes yet" in text_of(browser.get("/files/"))
 
 
 def test_what_was_not_taken_in_from_disk_is_told(browser: Client, alice: Any):

@@ -29,7 +29,7 @@ def test_the_sample_is_no_topic_of_ones_own(alice: User) -> None:
     assert open_steps(alice) == [
         "Run the topic again",
         "Name a topic of your own",
-        "Let one run by itself",
+        "Put a topic on a schedule",
         "Give your agent this memory",
     ]
 

@@ -260,7 +260,7 @@ def test_so_many_unread_reports_are_counted_and_no_more(
     for _number in range(2):
         make_report(make_run(topic))
     monkeypatch.setattr(context_processors, "MOST_UNREAD", 3)
-    context_processors._question.cache_clear()  # its bound stands in it
+    context_processors._question.cache_clear()  # the limit is part of it
 
     few = browser.get("/").context
     for _number in range(2):

@@ -163,7 +163,7 @@ def test_too_long_an_intent_is_explained_and_kept(browser: Client, run: Run):
     url = f"/topics/{run.topic.slug}/settings/"
     page = text_of(browser.post(url, opened(run.topic, intent=intent)))
 
-    assert "An intent has at most 10,000 characters, and this one 10,499." in page
+    assert "An intent can have at most 10,000 characters, but this one has 10,499." in page
     assert intent.strip() in page
     assert "maxlength" not in re.search(r'<textarea name="intent"[^>]*>', page)[0]  # type: ignore[index]
 

@@ -122,8 +122,8 @@ def test_it_shows_the_planned_queries_and_what_they_were_made_from(browser: Clie
 def test_it_says_that_it_waits_and_for_whom(browser: Client, run: Run):
     shown = page(browser, run)
 
-    assert "Waits for you to look at its plan" in shown
-    assert "nothing is searched and nothing is spent meanwhile" in shown
+    assert "Waiting for you to review its plan" in shown
+    assert "Until then nothing is searched or spent" in shown
     assert "Waits for you</span>" in shown and "Stop now" not in shown
 
 
@@ -131,7 +131,7 @@ def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):
     at = timezone.now() + timedelta(hours=23)
     shown = page(browser, waiting(topic, DAY, not_before=at))
 
-    assert "Unseen it goes on by itself on <time" in shown
+    assert "If you don’t review it, the run continues on <time" in shown
     assert f">{at.day} {at:%B}, " in shown
 
 
@@ -165,9 +165,9 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("/", "It waits for you to look at its plan, and goes on when you say so."),
+        ("/", "It is waiting for you to review its plan."),
         ("/topics/", "Waits for you</span>"),
-        ("/topics/postgresql-releases/", "A plan waits for you to look at it."),
+        ("/topics/postgresql-releases/", "A plan is waiting for your review."),
         ("/topics/postgresql-releases/runs/", "Waits for you</span>"),
     ],
 )
@@ -199,7 +199,7 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
     shown = text_of(browser.post(address, follow=True))
 
     assert "A run of this topic waits for somebody to look at its plan. This is it." in shown
-    assert "The plan waits for you" in shown
+    assert "Review the plan" in shown
 
 
 # --- it works over htmx ---------------------------------------------------------------------------

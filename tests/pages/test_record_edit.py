@@ -78,7 +78,7 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
         ({"kind": "rule", "evidence": "x", "confidence": "0.5"}, "at least 0.8; this is 0.5"),
         ({"confidence": "many"}, "a number from 0 to 1"),
-        ({"ttl_days": "-1"}, "a whole number from 1"),
+        ({"ttl_days": "-1"}, "a whole number of days from 1"),
         ({"tags": "t" * 10_000}, "at most 80 characters"),
         ({"content": "é" * 40_000}, "14,464 too many"),
         ({"scope": "everybody"}, "A scope is owner"),
@@ -120,7 +120,7 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
     sent = {"content": "Fa\x00res.", "kind": "log", "stability": "stable", "sensitivity": "normal"}
     html = text_of(browser.post(NEW, sent, follow=True))
     assert Note.objects.of(alice).filter(content="Fares.").exists()
-    assert "were taken out of: What is to be remembered" in html
+    assert "were taken out of: Text to remember" in html
 
 
 def test_an_observation_is_written_by_hand(browser: Client, alice: Any) -> None:

@@ -41,7 +41,7 @@ def test_without_a_network_the_network_is_what_to_look_at(
 
     shown = page(client_of(alice), run)
 
-    assert "Check this machine&#x27;s network (or its proxy), then retry" in shown
+    assert "Check this machine’s network or proxy, then retry" in shown
     assert "Look at the topic" not in shown
 
 

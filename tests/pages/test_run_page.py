@@ -68,9 +68,9 @@ def test_a_reason_that_all_queries_of_a_service_met_is_said_once(browser: Client
 
     text = page(browser, run)
 
-    assert (text.count(why), text.count("Brave: not asked any more")) == (1, 1)
-    assert text.index(f"Brave: {why}") < text.index("not asked any more")
-    assert text.count("Brave: failed likewise") == 1
+    assert (text.count(why), text.count("Brave: not searched again")) == (1, 1)
+    assert text.index(f"Brave: {why}") < text.index("not searched again")
+    assert text.count("Brave: failed for the same reason") == 1
 
 
 def test_it_shows_queries_with_what_came_of_each(browser: Client, run: Run):
@@ -110,8 +110,8 @@ def test_a_run_that_was_put_off_says_why(browser: Client, topic: Topic):
     shown = page(browser, run)
     at = timezone.localtime(later).strftime("%H:%M")
 
-    assert f"tries again at {at} (try 1 of 3): serpapi: 429" in shown
-    assert 'id="run-heading" >Put off<' in shown
+    assert f"Retrying at {at} (attempt 1 of 3): serpapi: 429" in shown
+    assert 'id="run-heading" >Retrying later<' in shown
     assert "Stop now writes a partial report" not in shown
 
 
@@ -127,7 +127,7 @@ def test_a_failed_run_says_what_happened_why_and_what_to_do(browser: Client, top
     assert "failed in the step “Search”" in shown
     assert "the key is wrong" in shown
     assert "Retry from “Search”" in shown
-    assert "Settings, Connections" in shown
+    assert "Settings → Connections" in shown
 
 
 def test_a_cancelled_run_shows_where_it_stopped(browser: Client, topic: Topic):
@@ -230,7 +230,7 @@ def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
 
     browser.post(url("run-try", run))
 
-    assert "It tries again" in page(browser, run)
+    assert "It retries from its last finished step" in page(browser, run)
     assert Run.objects.claim(run.pk, worker="w") is not None
     answer = browser.post(url("run-try", run), headers=HTMX)
     assert answer.status_code == 409 and "it is running" in answer.content.decode()

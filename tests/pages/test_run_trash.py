@@ -78,7 +78,7 @@ def test_it_is_deleted_for_good_by_name_and_it_is_said_what_goes(browser: Client
 def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Run) -> None:
     make_run(Topic.objects.get(pk=run.topic_id), saved=False)
     html = text_of(browser.get(page_of(run)))
-    assert "is going on" in html
+    assert "is in progress" in html
     assert "Move it to the trash" not in html
     assert browser.post(page_of(run)).status_code == 409
 
@@ -129,7 +129,7 @@ def test_deleted_for_good_it_leaves_no_words(browser: Client, failed: Run, alice
 def test_a_run_that_goes_on_stays(browser: Client, run: Run, alice: User) -> None:
     going = make_run(run.topic, saved=False)
     assert browser.post(page_of(going)).status_code == 404
-    with pytest.raises(InvalidValue, match="Only a run that failed"):
+    with pytest.raises(InvalidValue, match="Only failed and cancelled runs"):
         trash.remove(going, by=alice.actor)
 
 

@@ -126,10 +126,10 @@ def changed(kept: Snapshot, **fields: Any) -> bytes:
     ("what", "why"),
     [
         ({"format": 99}, "Update Beacon"),
-        ({"owner": "bob"}, "nobody takes another"),
-        ({"kind": "shopping list"}, "is no snapshot"),
+        ({"owner": "bob"}, "belongs to the account"),
+        ({"kind": "shopping list"}, "isn’t a content store snapshot"),
         ({"items": "none"}, "must be a list"),
-        ({"items": [{"id": "x"}]}, "Item 1 cannot be read"),
+        ({"items": [{"id": "x"}]}, "Item 1 can’t be read"),
     ],
 )
 def test_a_file_that_is_not_taken_in_is_refused_in_words(

@@ -134,7 +134,7 @@ def test_a_limit_of_money_that_cannot_be_kept_is_said_once_and_the_run_goes_on(r
 
     meter.check()
     (warning,) = Run.objects.get(pk=run.pk).warnings
-    assert "the price of m1 is not set" in warning
+    assert "the price of m1 isn’t set" in warning
     assert "99 tokens" in warning
 
 
@@ -143,7 +143,7 @@ def test_the_months_limit_of_money_is_warned_of_too(run: Run):
 
     unpriced_call(run, RunMeter(run, DEFAULTS["quick"]))
 
-    assert "The limit of money cannot be kept" in run.warnings[0]
+    assert "The cost limit can’t be enforced" in run.warnings[0]
 
 
 def test_the_limit_of_tokens_still_ends_a_run_whose_price_is_unknown(run: Run):
@@ -167,5 +167,5 @@ def test_a_whole_run_at_an_unknown_price_ends_with_its_report_and_one_warning(
 
     assert (run.status, run.money, run.unpriced_calls) == ("succeeded", 0, 2)
     assert list(ModelCall.objects.values_list("money", flat=True)) == [None, None]
-    assert sum("The limit of money cannot be kept" in told for told in run.warnings) == 1
+    assert sum("The cost limit can’t be enforced" in told for told in run.warnings) == 1
     assert {step.unpriced_calls for step in run.steps.filter(prompt_tokens__gt=0)} == {1}

@@ -73,7 +73,7 @@ def test_a_deep_run_without_a_model_says_that_it_goes_on_as_quick(
     out, err = say("Solid-state batteries", "--depth", "deep")
 
     assert Run.objects.get().depth == "deep" and out.startswith("# Solid-state batteries")
-    assert "warning: The run goes on as quick: no model is set up." in err
+    assert "warning: The run continues as quick: no model is set up." in err
 
 
 def test_without_a_worker_what_follows_the_run_is_carried_out_here_too(
@@ -132,7 +132,7 @@ def test_a_plan_that_is_to_be_looked_at_ends_the_waiting_with_its_address(
     TopicSettings.objects.update(plan_review=review)
 
     for _time in range(2):
-        with pytest.raises(CommandError, match="It waits for you to look at its plan") as ended:
+        with pytest.raises(CommandError, match="It is waiting for you to review its plan") as ended:
             say(topic.title, "--wait")
         page = f"/topics/{topic.slug}/runs/{Run.objects.get().pk}/"
         assert ended.value.returncode == 3 and page in str(ended.value)

@@ -147,7 +147,7 @@ def test_a_fact_in_the_same_words_is_confirmed_or_has_gone_quiet(topic: Topic, s
     entry = became(topic, 1, 2)[SAFETY]
 
     assert entry.kind == {"confirmed": "confirmed", "gone quiet": "quiet"}[status]
-    words = {"confirmed": "confirmed in Run #2", "gone quiet": "not spoken of in Run #2"}
+    words = {"confirmed": "confirmed in Run #2", "gone quiet": "not mentioned in Run #2"}
     assert told(entry) == [words[status]]
 
 
@@ -156,7 +156,7 @@ def test_silence_over_several_runs_is_told_in_one_line(topic: Topic):
     for _run in range(3):
         make_item(ran(topic), "gone quiet", fact.text, previous_fact=fact)
 
-    assert told(became(topic, 1, 4)[SAFETY]) == ["not spoken of from Run #2 to Run #4"]
+    assert told(became(topic, 1, 4)[SAFETY]) == ["not mentioned from Run #2 to Run #4"]
 
 
 def test_a_kept_fact_that_a_source_denies_is_contradicted_with_its_words_beside(
@@ -217,7 +217,7 @@ def test_what_a_report_listed_and_no_fact_kept_is_new_and_says_so(topic: Topic):
 
     (entry,) = became(topic, 1, 2).values()
 
-    assert entry.kind == "new" and told(entry) == ["told in Run #2; not kept among the facts"]
+    assert entry.kind == "new" and told(entry) == ["listed in Run #2, not kept as a fact"]
 
 
 def test_what_was_withheld_is_no_fact(topic: Topic):

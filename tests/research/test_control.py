@@ -307,7 +307,7 @@ def test_a_run_stops_when_its_minutes_are_over(topic: Topic, providers: Provider
     cast.carried_out(run)
 
     assert (run.status, run.number) == ("failed", None)
-    assert "the run's 3 minutes are over. No search was asked" in run.error
+    assert "the run's 3 minutes are over. Nothing was searched" in run.error
 
 
 def test_a_run_whose_worker_was_away_for_hours_has_its_minutes_still(

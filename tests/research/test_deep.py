@@ -120,7 +120,7 @@ def test_an_endpoint_without_tools_makes_the_run_a_quick_one(
     run = went(topic)
 
     assert run.status == Run.Status.SUCCEEDED
-    assert any("takes no tools" in warning for warning in run.warnings)
+    assert any("doesn’t support tools" in warning for warning in run.warnings)
     assert len(found.pages.history) == 3 and len(run.report.sources) == 3
 
 
@@ -128,7 +128,7 @@ def test_without_a_model_it_is_a_quick_run_and_says_so(topic: Topic, found: Prov
     run = went(topic)
 
     assert run.status == Run.Status.SUCCEEDED
-    assert run.warnings == ["The run goes on as quick: no model is set up."]
+    assert run.warnings == ["The run continues as quick: no model is set up."]
     assert not run.steps.filter(name="tracks", part__gt=0).exists()
 
 

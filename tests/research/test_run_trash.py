@@ -199,9 +199,9 @@ def test_deleted_for_good_in_two_tabs_it_is_told_once(topic: Topic, bad: Run) ->
     one, other = (Report.objects.get(run=bad) for _tab in range(2))
     one.purge(by=topic.owner.actor)
 
-    with pytest.raises(InvalidValue, match="deleted for good already"):
+    with pytest.raises(InvalidValue, match="already been permanently deleted"):
         other.purge(by=topic.owner.actor)
-    with pytest.raises(InvalidValue, match="deleted for good already"):
+    with pytest.raises(InvalidValue, match="already been permanently deleted"):
         run_trash.restore_run(other, by=topic.owner.actor)
     assert Activity.objects.filter(kind="purged", subject_type="report").count() == 1
 
@@ -218,14 +218,14 @@ def test_who_deletes_it_holds_the_topic_first_as_who_restores_it_does(
 
 def test_while_a_run_goes_on_nothing_is_removed_or_brought_back(topic: Topic, bad: Run) -> None:
     going = make_run(topic, saved=False)
-    with pytest.raises(InvalidValue, match="going on"):
+    with pytest.raises(InvalidValue, match="in progress"):
         remove(bad)
     Run.objects.filter(pk=going.pk).update(status="cancelled")
     remove(bad)
     Run.objects.filter(pk=going.pk).update(status="queued")
-    with pytest.raises(InvalidValue, match="going on"):
+    with pytest.raises(InvalidValue, match="in progress"):
         restore(bad)
-    with pytest.raises(InvalidValue, match="going on"):
+    with pytest.raises(InvalidValue, match="in progress"):
         Report.objects.get(run=bad).purge(by=topic.owner.actor)
     assert Run.objects.filter(pk=bad.pk).exists()
 
@@ -246,7 +246,7 @@ def test_deleted_for_good_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> 
 def test_a_topic_is_not_deleted_while_its_run_ends(topic: Topic, good: Run) -> None:
     make_run(topic, saved=False)
     topic.trash(by=topic.owner.actor)
-    with pytest.raises(InvalidValue, match="going on still"):
+    with pytest.raises(InvalidValue, match="still in progress"):
         topic.purge(by=topic.owner.actor)
     assert Topic.objects.filter(pk=topic.pk).exists()
 

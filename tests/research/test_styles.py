@@ -166,7 +166,7 @@ def test_a_later_run_has_its_delta_section_whatever_the_style(
     ("style", "words"),
     [
         ("executive", "an executive summary"),
-        ("bullets", "bullets alone"),
+        ("bullets", "only bullets"),
         ("memo", "Write no To, From, Date or Re lines"),
     ],
 )

@@ -190,7 +190,7 @@ def test_a_restore_that_is_killed_leaves_what_was_there(
     differ = [name for name in was if was[name] != now.get(name)]
     say(
         f"kill -9 of a restore after {share:.0%} of its dump",
-        "all rows stand as they were",
+        "no row changes",
         f"{sum(map(len, was.values()))} rows, {len(differ)} tables differ",
     )
 
@@ -342,7 +342,7 @@ def test_a_device_is_no_place_for_a_backup(full: User, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    with pytest.raises(CommandError, match="isn't a regular file"):
+    with pytest.raises(CommandError, match="isn’t a regular file"):
         call_command("backup", str(pipe))
     assert pipe.is_fifo()
 

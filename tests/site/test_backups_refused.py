@@ -68,8 +68,8 @@ def _wrong_types(manifest: Any, parts: Any) -> None:
         (_other_byte, "the checksum of database.dump is wrong"),
         (_newer_format, "Restore it with the version that created it"),
         (_newer_beacon, "A newer version of Beacon"),
-        (_another_program, "isn't a Beacon backup"),
-        (_one_more_part, "its parts aren't those in the manifest"),
+        (_another_program, "isn’t a Beacon backup"),
+        (_one_more_part, "its parts aren’t those in the manifest"),
         (_outside, "outside its folder"),
         (_absolute, "outside its folder"),
         (_wrong_types, "its manifest is invalid"),
@@ -178,7 +178,7 @@ def test_a_look_at_a_backup_says_what_it_holds_and_changes_nothing(
 
     said = capsys.readouterr()
     assert "accounts: 2" in said.out and "The file is complete." in said.out
-    assert "wasn't signed with this SECRET_KEY" in said.err
+    assert "wasn’t signed with this SECRET_KEY" in said.err
     assert not Note.objects.exists()
 
 

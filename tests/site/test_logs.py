@@ -262,7 +262,7 @@ def test_make_up_prints_an_object_a_line_whoever_wrote_it() -> None:
 
 
 def test_make_up_prints_the_first_link_and_masks_it_where_a_process_prints_it() -> None:
-    said = "Make the first one, once, at http://127.0.0.1:8000/first-account/abc-def/"
+    said = "Create your admin account (one-time link): http://127.0.0.1:8000/first-account/abc-def/"
 
     assert _printed(said, "beacon")[0]["event"] == said
     assert _printed(said, "web")[0]["event"].endswith("/first-account/[token]/")

@@ -200,7 +200,7 @@ def test_beacon_up_from_the_wheel_shows_its_first_page_and_beacon_down_stops_it(
         ready = "Beacon is ready at"
         eventually(lambda: ready in log.read_text() or up.poll() is not None, 180)
         assert ready in log.read_text(), log.read_text()
-        assert f"The data lie in {tmp_path / 'data'}." in log.read_text()
+        assert f"Your data is in {tmp_path / 'data'}." in log.read_text()
         link = re.search(r"once, at (http\S+)", log.read_text())[1]
         with urllib.request.urlopen(link) as page:
             assert b"password" in page.read()

@@ -46,11 +46,11 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, help="the backup")
         parser.add_argument("--check", action="store_true", help="check the file, change nothing")
         parser.add_argument("--replace", action="store_true", help="replace the existing data")
-        parser.add_argument("--yes", action="store_true", help="don't ask before replacing data")
+        parser.add_argument("--yes", action="store_true", help="don’t ask before replacing data")
         parser.add_argument(
             "--other-key",
             action="store_true",
-            help="accept a backup that this SECRET_KEY didn't sign, if you trust its origin",
+            help="accept a backup that this SECRET_KEY didn’t sign, if you trust its origin",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -90,7 +90,7 @@ class Command(BaseCommand):
         if not backup.is_ours:
             self.stderr.write(
                 _(
-                    "It wasn't signed with this SECRET_KEY, or it was changed since. Stored API "
+                    "It wasn’t signed with this SECRET_KEY, or it was changed since. Stored API "
                     "keys, channel addresses and shared links can only be used with the "
                     "SECRET_KEY that created it (the file secret_key of its data folder)."
                 )
@@ -123,7 +123,7 @@ class Command(BaseCommand):
         if not sys.stdin.isatty():
             raise CommandError(_("Nothing was restored. Add --yes to confirm in a script."))
         if input(_("Type %(word)s to confirm: ") % {"word": CONFIRM}).strip() != CONFIRM:
-            raise CommandError(_("That doesn't match. Nothing was restored."))
+            raise CommandError(_("That doesn’t match. Nothing was restored."))
 
     def _follow_up(self, backup: Backup, *, is_older: bool) -> None:
         """Update what depends on the database: files on disk, migrations, vectors, and Redis."""
@@ -134,7 +134,7 @@ class Command(BaseCommand):
             backups.unpack_files(backup, folder)
         except OSError as exc:
             self.stderr.write(
-                _("The files with refused edits couldn't be written to %(folder)s: %(why)s.")
+                _("The files with refused edits couldn’t be written to %(folder)s: %(why)s.")
                 % {"folder": folder, "why": exc.strerror or exc}
             )
         try:
@@ -146,7 +146,7 @@ class Command(BaseCommand):
         except DatabaseError as exc:
             raise CommandError(
                 _(
-                    "The backup was restored, but couldn't be brought up to date: %(why)s. Start "
+                    "The backup was restored, but couldn’t be brought up to date: %(why)s. Start "
                     "the Beacon version that created it, or fix the cause and run “%(manage)s "
                     "migrate”."
                 )
@@ -244,7 +244,7 @@ def move_aside(folder: Path) -> str:
         folder.rename(aside)
     except OSError as exc:
         return _(
-            "%(folder)s couldn't be moved away (%(why)s). Empty it before you start Beacon, or "
+            "%(folder)s couldn’t be moved away (%(why)s). Empty it before you start Beacon, or "
             "files in it that are newer than the backup will be saved as edits."
         ) % {"folder": folder, "why": exc.strerror}
     return _("The memory files on disk were moved to %(folder)s.") % {"folder": aside}
