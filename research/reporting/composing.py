@@ -32,7 +32,7 @@ from research.claims.selection import Reading
 from research.deltas import delta, told
 from research.deltas.delta import Change, SecondOpinion, Statement, Status
 from research.deltas.rereading import Outcome
-from research.models import DeltaItem, Hit, Report, Schedule
+from research.models import DeltaItem, Hit, Report, Schedule, Step
 from research.reporting import report_text, styles
 from research.working.context import RunContext
 
@@ -417,8 +417,13 @@ def compose(
 
 
 def _reported_before(work: RunContext) -> frozenset[str]:
-    """Return the keys of the cited sentences of the last reports, which aren't news if another page copies them."""
+    """Return the keys of the cited sentences of the last reports, which aren't news if another page copies them.
+
+    A run that could not save its memory doesn't count: the next one reports the same again (R8).
+    """
     reports = Report.objects.filter(run__topic=work.topic, trashed_at=None).exclude(run=work.run)
+    not_saved = Step.objects.filter(run__topic=work.topic, name="save").exclude(warning="")
+    reports = reports.exclude(run__in=not_saved.values("run"))
     bodies = reports.order_by("-created")[:REPORTS].values_list("body", flat=True)
     cited = (part for body in bodies for part in _CITATION.split(body)[:-1])
     return frozenset(match_key(plain(part.rpartition("\n")[2])) for part in cited)

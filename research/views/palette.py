@@ -18,8 +18,10 @@ from research.context_processors import sections, settings_pages
 @vary_on_headers("HX-Request")
 def palette(request: BeaconRequest) -> HttpResponse:
     """Show what the words may mean; over htmx the rows alone."""
-    words = rows.asked(request.GET.get("words", ""))
+    typed = request.GET.get("words", "")
+    words = rows.asked(typed)
     groups = rows.offered(request.user, words, sections(request.path), settings_pages(request.user))
-    context = {"words": words, "groups": groups, "found": sum(len(one.rows) for one in groups)}
+    found = sum(len(one.rows) for one in groups)
+    context = {"typed": typed, "words": words, "groups": groups, "found": found}
     template = "research/_palette_rows.html" if request.htmx else "research/palette.html"
     return render(request, template, context)

@@ -24,9 +24,11 @@
     fresh = goes = false;
   });
   rows.addEventListener("htmx:afterSettle", () => {
-    fresh = true;
-    found.textContent = rows.querySelector("[data-found]")?.textContent ?? "";
-    if (goes) open();
+    const answer = rows.querySelector("[data-found]");
+    found.textContent = answer?.textContent ?? "";
+    // An answer to earlier words can arrive while the next ones wait for their request.
+    fresh = answer?.dataset.typed === field.value;
+    if (fresh && goes) open();
   });
 
   dialog.addEventListener("submit", (event) => {
