@@ -141,12 +141,13 @@ def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") 
 
 def unbroken(text: str) -> SafeString:
     """Return the text as HTML in which dates and versions stay on one line."""
-    parts, end = [], 0
+    parts: list[str] = []
+    end = 0
     for found in _HYPHENATED.finditer(text):
-        parts += [escape(text[end : found.start()])]
+        parts += [text[end : found.start()]]
         parts += [format_html('<span class="nowrap">{}</span>', found[0])]
         end = found.end()
-    return SafeString("".join([*parts, escape(text[end:])]))
+    return format_html_join("", "{}", ((part,) for part in [*parts, text[end:]]))
 
 
 def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:

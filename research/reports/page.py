@@ -348,7 +348,7 @@ def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
     failed = (counts[Hit.Reading.FAILED], _("could not be read"))
     if state == Hit.State.KNOWN:
         found = sum(_was_found(row.hit) for row in rows)
-        words = (
+        words: tuple[tuple[int, str], ...] = (
             (found, _("found by the searches")),
             (len(rows) - found, _("not found this time")),
             (counts[Hit.Reading.READ], _("read again")),

@@ -27,9 +27,8 @@ def test_it_is_listed_settled_and_opened_again(person: Program, alice: Any) -> N
 def test_a_version_that_is_not_the_one_is_a_conflict(person: Program, alice: Any) -> None:
     one = two_notes(alice)
     told = {"how": "left", "left_version": 7}
-    assert (
-        "changed since" in problem(person.post(f"/conflicts/{one.pk}/settle", told), 409)["detail"]
-    )
+    refused = problem(person.post(f"/conflicts/{one.pk}/settle", told), 409)
+    assert "was changed after you opened" in refused["detail"]
     problem(person.post(f"/conflicts/{one.pk}/settle", {"how": "merged", "text": ""}), 422)
     problem(person.post(f"/conflicts/{one.pk}/settle", {"how": "away"}), 422)
 
