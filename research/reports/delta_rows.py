@@ -10,7 +10,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from django.utils.dateparse import parse_date
-from django.utils.html import escape, format_html, format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
