@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -16,29 +14,28 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let who follows changes of records follow them, and accounts get what they start with."""
-        publishing = importlib.import_module("memory.topics.publishing")
-        topics = importlib.import_module("memory.models.topics")
+        """Register the hooks that follow changes of records, and the first rows of new accounts."""
+        from beacon_site import checks as checks
+        from memory.accounts import deletion
+        from memory.archive import jobs, memory_kinds
+        from memory.contexts import identity
+        from memory.files import first, mirror, mirror_account
+        from memory.models import base, files, searchable, topics, users
+        from memory.recall import embedding, reindex
+        from memory.topics import publishing
+        from memory.trash import traces
+
         topics.Topic.ON_CHANGE.append(publishing.follow)
-        following = importlib.import_module("memory.recall.reindex")
-        topics.Topic.ON_RENAME.append(following.topic_renamed)
-        topics.Topic.ON_PURGE.append(following.topic_purged)
-        recalled = importlib.import_module("memory.models.searchable")
-        recalled.Recalled.ON_FOLLOW.append(
-            importlib.import_module("memory.recall.embedding").follow
-        )
-        users = importlib.import_module("memory.models.users")
-        users.FIRST_ROWS.append(
-            importlib.import_module("memory.contexts.identity").make_first_notes
-        )
-        users.FIRST_ROWS.append(importlib.import_module("memory.files.first").make_first_files)
-        users.LAST_ACTS.append(publishing.take_down)
-        users.LAST_ACTS.append(importlib.import_module("memory.archive.jobs").forget_owner)
-        users.LAST_ACTS.append(importlib.import_module("memory.files.mirror_account").forget)
-        users.LAST_ACTS.append(importlib.import_module("memory.accounts.deletion").sweep)
-        files = importlib.import_module("memory.models.files")
-        files.MemoryFile.ON_CHANGE.append(importlib.import_module("memory.files.mirror").write_out)
-        base = importlib.import_module("memory.models.base")
-        base.Remembered.BEFORE_PURGE.append(importlib.import_module("memory.trash.traces").prepare)
-        importlib.import_module("memory.archive.memory_kinds").register_kinds()
-        importlib.import_module("beacon_site.checks")
+        topics.Topic.ON_RENAME.append(reindex.topic_renamed)
+        topics.Topic.ON_PURGE.append(reindex.topic_purged)
+        searchable.Recalled.ON_FOLLOW.append(embedding.follow)
+        files.MemoryFile.ON_CHANGE.append(mirror.write_out)
+        base.Remembered.BEFORE_PURGE.append(traces.prepare)
+        users.FIRST_ROWS += [identity.make_first_notes, first.make_first_files]
+        users.LAST_ACTS += [
+            publishing.take_down,
+            jobs.forget_owner,
+            mirror_account.forget,
+            deletion.sweep,
+        ]
+        memory_kinds.register_kinds()

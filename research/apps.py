@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -16,26 +14,33 @@ class ResearchConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Load the Celery application, so that shared tasks know their broker in every process.
+        """Load the Celery application, so that shared tasks know their broker, and register with memory.
 
-        The health page, which is memory's, learns here how the last searches went, its trash and
-        history how research's records are moved, its records which run they come from, and its registry
-        of tools those of research.
+        Memory learns here how searches went, how research's records are moved, exported and recalled,
+        which run a record comes from, and which tools research adds.
         """
-        importlib.import_module("beacon_site.celery")
-        status = importlib.import_module("memory.system_status")
-        status.FAILING.append(importlib.import_module("research.search.search_health").failing)
-        importlib.import_module("research.topics.record_moves").register_kinds()
-        importlib.import_module("research.topics.settings_kinds").register_kinds()
-        importlib.import_module("research.recall_kinds").register()
-        importlib.import_module("research.runs.origins").register()
-        importlib.import_module("research.runs.traces").register()
-        importlib.import_module("research.running.content_uses").register()
-        importlib.import_module("research.running.content_keeping").register()
-        importlib.import_module("research.archive_kinds").register_kinds()
-        importlib.import_module("research.tool_research").register()
-        importlib.import_module("research.account_deletion").register()
-        importlib.import_module("research.facts.staleness").register()
-        importlib.import_module("research.invariants")
-        blocks = importlib.import_module("memory.contexts.topic_block")
-        blocks.TASKS.append(importlib.import_module("research.working.memory_for_prompt").task_of)
+        from beacon_site import celery as celery
+        from memory import system_status
+        from memory.contexts import topic_block
+        from research import account_deletion, archive_kinds, recall_kinds, tool_research
+        from research import invariants as invariants
+        from research.facts import staleness
+        from research.running import content_keeping, content_uses
+        from research.runs import origins, traces
+        from research.search import search_health
+        from research.topics import record_moves, settings_kinds
+        from research.working import memory_for_prompt
+
+        system_status.FAILING.append(search_health.failing)
+        topic_block.TASKS.append(memory_for_prompt.task_of)
+        record_moves.register_kinds()
+        settings_kinds.register_kinds()
+        recall_kinds.register()
+        origins.register()
+        traces.register()
+        content_uses.register()
+        content_keeping.register()
+        archive_kinds.register_kinds()
+        tool_research.register()
+        account_deletion.register()
+        staleness.register()

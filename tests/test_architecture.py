@@ -25,7 +25,7 @@ LAYERS = {
         command urls
     """,
     "memory": """
-        texts errors actors addresses advisory_locks paging apps
+        texts errors actors addresses advisory_locks paging
         file_texts
         models
         origins usage topics files
@@ -43,10 +43,10 @@ LAYERS = {
         forms tasks responses admin_pages management
         double_submit
         views api admin
-        urls
+        urls apps
     """,
     "research": """
-        models claims links palette apps
+        models claims links palette
         outbox budgets activity
         schedules admin_notices figures recall_kinds first_steps context_processors account_deletion mcp
         topic_settings archive_kinds admin
@@ -64,7 +64,7 @@ LAYERS = {
         topics tasks invariants
         views api
         reference urls
-        management
+        management apps
     """,
 }
 
