@@ -298,6 +298,7 @@ def lint(rest: list[str]) -> None:
         ([*module, "mypy", "beacon_site", "memory", "research", "manage.py"], nowhere),
         ([*module, "scripts.weaknesses"], {}),
         ([str(PYTHON), "scripts/house.py", "--check"], {}),
+        ([str(PYTHON), "scripts/words.py", "--check"], {}),
         ([*module, "djlint", "templates", "--lint", "--quiet"], {}),
         ([*manage, "makemigrations", "--check", "--dry-run"], {}),
         ([*manage, "check", "--deploy", "--fail-level", "WARNING"], production),
