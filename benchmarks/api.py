@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/api.py [--size 100000] [--rate 20] [--seconds 60] [--writes 200]
 
-It makes one owner's space of memories (as benchmarks/recall.py does) in its own embedded Postgres
+It creates one owner's space of memories (as benchmarks/recall.py does) in its own embedded Postgres
 with the settings that Beacon ships, starts web and worker as `make up` does, and asks over HTTP
 with a bearer token.  Recall's requests leave at fixed times, whether or not earlier ones have been
 answered, and each is timed from the moment at which it was to leave; questions have 1 to 8 words.

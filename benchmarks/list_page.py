@@ -6,8 +6,9 @@ It makes the notes in a throw-away database (DATABASE_URL's server if set, else 
 a temporary folder), asks each page 20 times through all middleware, carries one act out on all
 that match, and ends with exit code 1 if a page takes more than 12 queries or, at 100,000, a median
 of 100 ms.  Each cell is the median wall time and, in brackets, what one request cost the processor,
-Postgres' share included (Linux): beside other work that says more than the wall does.  A tenth of the notes is in Trash, a tenth is superseded, each by one of its own; their words are drawn
-from a vocabulary of 20,000 as often as words of a language are (Zipf).
+Postgres' share included (Linux): beside other work that says more than the wall does.  A tenth of
+the notes is in Trash, a tenth is superseded, each by a different one; their words are drawn from a
+vocabulary of 20,000 as often as words of a language are (Zipf).
 """
 
 from __future__ import annotations

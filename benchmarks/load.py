@@ -185,7 +185,9 @@ def _mix(bench: Bench) -> None:
     print(f"  processor, each request: web {each[0]:.0f} ms, Postgres {each[1]:.0f} ms", flush=True)
     slow = sorted(((one.p95, name) for name, one in told.items() if name != "Aggregated"))[-3:]
     named = ", ".join(f"{name} {p95:.0f}" for p95, name in reversed(slow))
-    _speed(bench, "mix of lists, searches and details, 20 per second", told["Aggregated"], 300, named)
+    _speed(
+        bench, "mix of lists, searches and details, 20 per second", told["Aggregated"], 300, named
+    )
 
 
 def _polls(bench: Bench) -> None:

@@ -60,7 +60,7 @@ def judged(out: str, errors: str) -> tuple[list[str], int]:
         )
         return [said, left_out[0]], 2
     weak = [
-        f"{one['name']} {one['version']}: {weakness['id']}, {_mended(weakness)}"
+        f"{one['name']} {one['version']}: {weakness['id']}, {_fixed(weakness)}"
         for one in packages
         for weakness in one.get("vulns", [])
     ]
@@ -68,7 +68,7 @@ def judged(out: str, errors: str) -> tuple[list[str], int]:
     return [*weak, *left_out, total], 1 if weak or left_out else 0
 
 
-def _mended(weakness: dict[str, Any]) -> str:
+def _fixed(weakness: dict[str, Any]) -> str:
     versions = ", ".join(weakness.get("fix_versions") or [])
     return f"fixed in {versions}" if versions else "not fixed yet"
 

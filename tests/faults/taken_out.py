@@ -228,7 +228,7 @@ def csrf(patch: Patch) -> None:
 
 
 def safe_get(patch: Patch) -> None:
-    """Let POST-only views take GET too: one list holds for all views that are so decorated."""
+    """Let POST-only views take GET too: one list serves all views with that decorator."""
     from django.views.decorators.http import require_POST
 
     [taken] = require_POST.__closure__ or ()
