@@ -89,7 +89,7 @@ PATTERNS = (
         "is",
     ),
     Pattern("go on", r"\b(go|goes|going|went|gone) on\b(?! (a|an|the|it|its)\b)", "continue"),
-    Pattern("holds", r"\bholds? (for|from|also|too|again)\b(?! (a |an |the )?lock)", "applies"),
+    Pattern("holds", r"\bholds? (for|from|again)\b", "applies"),
     # `is no` instead of `isn't a`
     Pattern(
         "is no",
@@ -120,9 +120,9 @@ PATTERNS = (
     Pattern("once more", r"\bonce more\b(?! than)", "again"),
     Pattern("for good", r"\bfor good\b(?! [a-z]+s?\b(?<!and)(?<!or)(?<!by))", "permanently"),
     Pattern(
-        "alone",
-        r"(?<!leave )(?<!leaves )(?<!left )(?<!let )(?<!leaving )(?<!leave it )(?<!leaves it )"
-        r"(?<!leave them )(?<!leaves them )(?<!be )\balone\b",
+        "alone",  # but `leave it alone` is English
+        r"(?<!\S)((((?!leav|left\b|let\b)\S+ ){4}|\A((?!leav|left\b|let\b)\S+ ){0,3}))"
+        r"(?<!is )(?<!be )(?<!MiniLM )alone\b",
         "only, by itself",
     ),
     Pattern("from … on", r"\bfrom (?!now |then )(\S+ ){1,4}on(?=[.,;:!?)]|$)", "starting with"),
@@ -140,7 +140,7 @@ PATTERNS = (
         "select",
     ),
     Pattern("put off", r"\b(put|puts|putting) ((it|them|that) )?(off|away)\b", "postpone, delete"),
-    Pattern("look through", r"\blook(s|ed|ing)? through\b", "preview, review"),
+    Pattern("look through", r"\blooked through\b|\blook through (it|the|an?)\b", "preview, review"),
     Pattern("let in", r"\blet (\w+ )?in( again)?(?=[.,;:)”]|$)|\blet in\b", "unblock, allow"),
     Pattern(
         "take up",
@@ -164,15 +164,16 @@ PATTERNS = (
     # Chains of "of"; units
     Pattern(
         "a month",
-        r"(\d|[%}]|\b(hours?|minutes?|seconds?|days|dollars?|USD|tokens?|calls|pages|runs|requests"
+        r"(\d|[%}]|\b(hours?|minutes?|seconds?|days|dollars?|USD|tokens?|calls|pages|requests"
         r"|limits?|quota|budget|MB|MiB|KB|KiB|bytes|queries|searches|sources|messages|items)) "
-        r"an? (month|run|day|hour|minute|second|week|year|page|topic|call|million|request)\b(?!['’]s)",
+        r"an? (month|run|day|hour|minute|second|week|year|page|topic|call|million|request)\b(?!['’]s)"
+        r"|\bruns a (month|day|hour|minute|second|week|year)\b(?! time)",
         "per month",
     ),
     Pattern(
         "of its own",  # but `a page of its own` is English
         r"\bof (yours|theirs)\b"
-        r"|(?:(?!an? )\S+ ){2}[\w-]+ of (its|your|their|his|her|our|one's) own\b",
+        r"|(?:(?!an? |no |one )\S+ ){2}[\w-]+ of (its|your|their|his|her|our|one's) own\b",
         "your own",
     ),
     # Stiff or vague
@@ -184,8 +185,9 @@ PATTERNS = (
     Pattern(
         "may",
         r"\b(you|who|they|he|she|it|agents?|tokens?|programs?|clients?|models?|persons?|people|users?"
-        r"|accounts?|callers?|admins?|one|runs?|topics?|that|which) may (?!be\b|have\b|need\b|take\b"
-        r"|want\b|not (be|have|know|want)\b)|\bmay not\b(?! (be|have|know|want)\b)|\bmay only\b",
+        r"|accounts?|callers?|admins?|runs?|topics?) may (?!be\b|have\b|need\b|take\b|want\b|answer\b|mean\b"
+        r"|hold\b|contain\b|differ\b|end\b|still\b|not (be|have|know|want)\b)|\bmay not\b(?! (be|have|know|want)\b)"
+        r"|\bmay only\b",
         "can, can't",
     ),
     Pattern("shall", r"\bshall\b", "will, should"),
@@ -194,7 +196,7 @@ PATTERNS = (
         r"\b(is|are|was|looks?) like (that|this)\b(?!:)|\bso already\b|\balready so\b",
         "name the thing",
     ),
-    Pattern("of this kind", r"\bof (this|that) kind\b", "name the thing", UI),
+    Pattern("of this kind", r"\b(nothing|no \w+) of (this|that) kind\b", "name the thing", UI),
     Pattern(
         "what …",
         r"\A(?-i:What|Who) (?!happened\Z|is\b|are\b|do\b|does\b|did\b|can\b|should\b|would\b|changed|['’])"
@@ -212,7 +214,7 @@ PATTERNS = (
     Pattern(
         "participle first",
         r"(\A|(?<=[.;:] ))(Not )?(?-i:[A-Z])(?!eed|ndeed|peed)\w+(?<!eed)(?<!mbed)(?<!oken)(?<!ildren)"
-        r"(ed|en|ept|eft out|ound|old) (is|are|was|were) ",
+        r"(ed|en|ept|eft out|ound|old) (is|are|was|were) (?!raised|returned)",
         "subject first",
     ),
     Pattern(
@@ -230,7 +232,9 @@ PATTERNS = (
     ),
     Pattern("staff", r"\bstaff\b", "admin", READ),
     Pattern("programs", r"\bprograms?\b", "app, client", UI),
-    Pattern("struck", r"\bstr(uck|ike|ikes|iking)\b", "mark as wrong", READ),
+    Pattern(
+        "struck", r"\bstr(uck|ike|ikes|iking)\b(?! (out|through|from)\b)", "mark as wrong", READ
+    ),
     Pattern("upkeep", r"\b(the|an|its|one|by) upkeep\b|\bBeacon's upkeep\b", "maintenance", READ),
     Pattern(
         "the house",
@@ -516,7 +520,7 @@ def markdown_texts(name: str, content: str) -> Iterator[Text]:
 
 NOT_PROSE = re.compile(
     r"``.+?``|`[^`]+`|%\([a-z_]+\)[sd]?|\{[^{}\s]*\}|\{\{.*?\}\}|\{%.*?%\}|https?://\S+|<[^<>]*>"
-    r"|(?<!\w)[\w.-]+/[\w./-]+|\b\w+(?:\.\w+)+\b|\b\w*_\w*\b|--[a-z-]+",
+    r"|(?<!\w)[\w.-]+/[\w./#-]+|\b\w+(?:\.\w+)+\b|\b\w*_\w*\b|--[a-z-]+",
     re.S,
 )
 
@@ -529,7 +533,7 @@ def compiled(pattern: Pattern) -> re.Pattern[str]:
 
 def prose(text: str) -> str:
     """Return the text with code, placeholders and URLs replaced by a filler of the same length."""
-    return NOT_PROSE.sub(lambda m: re.sub(r"\S", "x", m[0]), text)
+    return NOT_PROSE.sub(lambda found: "x" * len(found[0]), text)
 
 
 def exceptions(path: Path) -> dict[str, str]:
@@ -570,7 +574,7 @@ def found_in(pattern: Pattern, text: str) -> Iterator[tuple[int, int]]:
         yield from (found.span() for found in compiled(pattern).finditer(text))
         return
     for sentence in re.finditer(r"\S.*?(?:[.!?:](?=\s)|\Z)", text):
-        if len(sentence[0].split()) > pattern.longest:
+        if len(re.findall(r"(?<!\S)\S*\w\S*", sentence[0])) > pattern.longest:
             yield sentence.span()
 
 
