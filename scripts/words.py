@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -335,15 +334,9 @@ PYTHON_COMMENT = re.compile(
     re.S,
 )
 DIRECTIVE = re.compile(r"#\s*(noqa|type:|fmt:|pragma|nosec|ruff:|mypy:|!).*|(?<=\s)#\s*nosec.*")
-TRANSLATIONS = {
-    "_": 1,
-    "_lazy": 1,
-    "tra": 1,
-    "gettext": 1,
-    "gettext_lazy": 1,
-    "ngettext": 2,
-    "ngettext_lazy": 2,
-}
+# Functions that translate, with how many of their arguments are text.
+TRANSLATIONS = {"_": 1, "_lazy": 1, "translate": 1, "gettext": 1, "gettext_lazy": 1}
+TRANSLATIONS |= {"ngettext": 2, "ngettext_lazy": 2}
 
 
 def python_texts(name: str, content: str) -> Iterator[Text]:
@@ -394,24 +387,40 @@ def is_sentence(text: str) -> bool:
     return bool(re.search(r"\b(a|an|the|is|are|not|no|of|to|it|in|for|by|and|or|has|with)\b", text))
 
 
+HASH_COMMENT = re.compile(r"(?:^|(?<=\s))(?P<comment>#[^\n]*)", re.M)
+
+
 def comment_blocks(
-    kind: str, name: str, content: str, finder: re.Pattern[str] | None = None
+    kind: str, name: str, content: str, finder: re.Pattern[str] = HASH_COMMENT
 ) -> Iterator[Text]:
-    """Yield comments that begin with #; those on consecutive lines are one text."""
-    finder = finder or re.compile(r"(?:^|(?<=\s))(?P<comment>#[^\n]*)", re.M)
+    """Yield comments that begin with #."""
     found = []
     for match in finder.finditer(content):
         if match["comment"]:
             at = match.start("comment")
-            begin = content.rfind("\n", 0, at) + 1
-            whole = not content[begin:at].strip()
+            is_whole_line = not content[content.rfind("\n", 0, at) + 1 : at].strip()
             text = DIRECTIVE.sub("", match["comment"]).lstrip("#:").strip()
-            found.append((content.count("\n", 0, at) + 1, whole, text))
-    for _key, group in groupby(
-        enumerate(found), key=lambda i: (i[1][0] - i[0], i[1][1] or i[0] + 2)
-    ):
-        block = [one for _i, one in group]
-        yield Text(kind, name, block[0][0], "\n".join(text for _line, _whole, text in block))
+            found.append((content.count("\n", 0, at) + 1, is_whole_line, text))
+    for line, text in joined(found):
+        yield Text(kind, name, line, text)
+
+
+def joined(found: Iterable[tuple[int, bool, str]]) -> Iterator[tuple[int, str]]:
+    """Join comments on consecutive lines; one that follows code on its line stays by itself."""
+    begin, block = 0, list[str]()
+    for line, is_whole_line, text in found:
+        if is_whole_line and block and line == begin + len(block):
+            block.append(text)
+            continue
+        if block:
+            yield begin, "\n".join(block)
+            block = []
+        if is_whole_line:
+            begin, block = line, [text]
+        else:
+            yield line, text
+    if block:
+        yield begin, "\n".join(block)
 
 
 TEMPLATE_PART = re.compile(
@@ -482,12 +491,11 @@ def browser_texts(name: str, content: str) -> Iterator[Text]:
         if match["block"]:
             yield Text("comments", name, line, re.sub(r"(?m)^[ \t*]+", "", match["block"]))
         elif match["line"]:
-            found.append((line, match["line"].strip()))
+            found.append((line, True, match["line"].strip()))
         elif match["a"] and name.endswith(".js") and is_sentence(match["a"]):
             yield Text("strings", name, line, match["a"])
-    for _key, group in groupby(enumerate(found), key=lambda i: i[1][0] - i[0]):
-        block = [one for _i, one in group]
-        yield Text("comments", name, block[0][0], "\n".join(text for _line, text in block))
+    for line, text in joined(found):
+        yield Text("comments", name, line, text)
 
 
 FENCE = re.compile(r"^( *)(```|~~~).*?^ *\2 *$|<!--.*?-->", re.S | re.M)
@@ -602,9 +610,9 @@ def grown(found: list[Hit], stored: dict[str, dict[str, int]]) -> list[Hit]:
     return [hit for hit in found if (hit.kind, hit.pattern.name) in too_many]
 
 
-def show(hits_: Iterable[Hit]) -> None:
+def show(found: Iterable[Hit]) -> None:
     """Print hits with what to write instead."""
-    for hit in hits_:
+    for hit in found:
         place = f"{hit.path}:{hit.line}"
         print(f"{place}: {hit.kind}: {hit.pattern.name} -> {hit.pattern.instead}: {hit.around}")
 
