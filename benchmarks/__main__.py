@@ -7,9 +7,9 @@
     make bench ARGS="--report bench/today.md"   where the report is written (bench/report.md)
 
 Each part is a module of its own, started as a process of its own, whose lines are shown as they
-come and stand in the report, each under the load of the machine at that moment.  Peers are installed
-into environments of their own, once.  A part that fails does not keep the others from running; it is
-named at the end; of a peer that cannot be installed here stands the error.  To be a part, be a module
+come and are in the report, each under the load of the machine at that moment.  Peers are installed
+into their own environments, once.  A part that fails does not keep the others from running; it is
+named at the end; for a peer that cannot be installed here the error is printed.  To be a part, be a module
 with a `main()` that prints Markdown and ends with 0, and add a line to PARTS.
 """
 

@@ -2,15 +2,15 @@
 
     .venv/bin/python benchmarks/api.py [--size 100000] [--rate 20] [--seconds 60] [--writes 200]
 
-It makes one owner's space of memories (as benchmarks/recall.py does) in an embedded Postgres of its
-own with the settings that Beacon ships, starts web and worker as `make up` does, and asks over HTTP
+It creates one owner's space of memories (as benchmarks/recall.py does) in its own embedded Postgres
+with the settings that Beacon ships, starts web and worker as `make up` does, and asks over HTTP
 with a bearer token.  Recall's requests leave at fixed times, whether or not earlier ones have been
 answered, and each is timed from the moment at which it was to leave; questions have 1 to 8 words.
 `cpu` is what a request cost the web processes and Postgres' connections together (Linux): beside
 other work it says more than the wall does.  Both kinds are measured twice: beside a worker that
 waits, and beside one that carries out runs of the sample topic one after another.
 
-To be reached at 100,000 memories and 20 requests a second on two cores: recall's p95 under 100 ms,
+To be reached at 100,000 memories and 20 requests per second on two cores: recall's p95 under 100 ms,
 remembering under 50 ms (p50), both beside a running worker.  Ends with exit code 1 if it is not.
 """
 
@@ -91,7 +91,7 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
 
 
 def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
-    """Return the texts, their owner, and a token of theirs."""
+    """Return the texts, their owner, and one of the owner's tokens."""
     from benchmarks.memories import memories, pool_of
     from benchmarks.recall import _analysed, _notes
     from memory.accounts.tokens import issue
@@ -225,7 +225,7 @@ def _writes() -> dict[str, Callable[[str], dict[str, Any]]]:
 def _at_a_rate(
     act: Callable[[str], int], questions: Sequence[str], rate: float
 ) -> tuple[list[float], int]:
-    """Ask each question at its time; return milliseconds from that time on, and how many failed."""
+    """Ask each question at its time; return the milliseconds after that time, and how many failed."""
     began = time.perf_counter() + 0.1
 
     def ask(number: int) -> tuple[float, int]:

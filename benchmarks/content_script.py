@@ -144,7 +144,7 @@ class Turn:
 
 @dataclass(slots=True)
 class ScriptedAgent:
-    """A language model that goes through the lots and answers from what it is sent alone.
+    """A language model that goes through the lots and answers only from what it is sent.
 
     `without_ids` takes the ids out of what it reads: an agent that was shown none.
     """
@@ -158,7 +158,7 @@ class ScriptedAgent:
     lot: int = 0
 
     def ask(self, messages: Sequence[Message], **_more: Any) -> Answer:
-        """Read what came, and either retrieve, or answer and go on to the next lot."""
+        """Read what came, and either retrieve, or answer and continue with the next lot."""
         self.turns.append(Turn(self.lot, size_of(messages)))
         if self.lot:
             wanted = self._look(messages)

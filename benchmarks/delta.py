@@ -1,7 +1,7 @@
 """How well a run tells what is new, changed, contradicted: `python -m benchmarks.delta`.
 
 Each scenario of benchmarks/data/delta is compared as a run does it, page by page, with the days of
-facts and pages; new sentences stand among what later ones are compared with.  The weights were
+facts and pages; new sentences are among what later ones are compared with.  The weights were
 fitted on `open`, `kept` and `used`; `final` is the table; `--no-vectors` leaves MiniLM
 out; `--model` puts what is not sure to the model that the environment names, as a run does.  Prints the confusion matrix, precision and recall, and how often a run repeats itself.
 """

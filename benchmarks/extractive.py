@@ -45,7 +45,7 @@ def long_pages(count: int, characters: int) -> list[Reading]:
     pages = []
     for n in range(count):
         texts = [base[(n * 7 + k * 5) % len(base)].text for k in range(len(base))]
-        # Each page has words of its own, so that nothing is answered from a cache.
+        # Each page has its own words, so that nothing is answered from a cache.
         text = "\n\n".join(f"Page {n} part {k} of {n}. {text}" for k, text in enumerate(texts))
         pages.append(replace(base[n % len(base)], number=n + 1, text=text[:characters]))
     return pages

@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/library.py --folder /usr/share/doc --most 1000
 
-It copies up to `--most` readable files into a temporary folder, takes them in (all, then with
+It copies up to `--most` readable files into a temporary folder, imports them (all, then with
 nothing changed, then with one file in twenty touched), and asks queries made of the documents' own
 titles, as a run asks them.  The data is in a throw-away database (DATABASE_URL's server if set,
 else an embedded one).  Times are wall time; `cpu` is this process's share, without Postgres' and

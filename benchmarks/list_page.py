@@ -6,8 +6,9 @@ It makes the notes in a throw-away database (DATABASE_URL's server if set, else 
 a temporary folder), asks each page 20 times through all middleware, carries one act out on all
 that match, and ends with exit code 1 if a page takes more than 12 queries or, at 100,000, a median
 of 100 ms.  Each cell is the median wall time and, in brackets, what one request cost the processor,
-Postgres' share included (Linux): beside other work that says more than the wall does.  A tenth of the notes lies in the trash, a tenth is superseded, each by one of its own; their words are drawn
-from a vocabulary of 20,000 as often as words of a language are (Zipf).
+Postgres' share included (Linux): beside other work that says more than the wall does.  A tenth of
+the notes is in Trash, a tenth is superseded, each by a different one; their words are drawn from a
+vocabulary of 20,000 as often as words of a language are (Zipf).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from benchmarks.throwaway import database  # noqa: E402  the script's own folder
 
 Figures = tuple[int, float, float]  # queries, milliseconds, of those the processor's
 ROUNDS, MOST_QUERIES, MOST_MS, GOAL = 20, 12, 100.0, 100_000
-# "w10" stands in about every third note, "w3000" in about one of 600.
+# "w10" is in about every third note, "w3000" in about one of 600.
 PAGES = {
     "newest": "",
     "last changed": "?sort=changed",
@@ -48,7 +49,7 @@ PAGES = {
     "a rare word": "?q=w3000",
     "two words, newest": "?q=w10+w30&sort=newest",
     "word and kind": "?q=w30+kind:rule",
-    "nothing found": "?q=tag:nobody-has-this",
+    "nothing found": "?q=tag:not-in-use",
 }
 NOTES = """
 INSERT INTO memory_note (id, owner_id, source, trust, sensitivity, version, pinned, lock, created,
@@ -104,7 +105,7 @@ def main() -> int:
 
 
 def owner_with_topics() -> tuple[Any, list[Any]]:
-    """Return a new owner and the ids of 40 topics of theirs."""
+    """Return a new owner and the ids of the owner's 40 topics."""
     from django.contrib.auth import get_user_model
 
     from tests.research import factories

@@ -2,8 +2,8 @@
 
     python -m benchmarks.load [--quick] [--only mix,polls,saves,api,runs,weight,start]
 
-It makes 100,000 notes, 500 topics, 10,000 runs and 20 files of 2,000 revisions in an embedded Postgres of its
-own (`--quick`: a twentieth), starts what `make up` starts, and has locust (installed into an environment
+It makes 100,000 notes, 500 topics, 10,000 runs and 20 files of 2,000 revisions in its own embedded
+Postgres (`--quick`: a twentieth), starts what `make up` starts, and has locust (installed into an environment
 of its own at the first call) send requests from this machine: so users and server share its
 processors.  It prints one table: what, its reach, what was measured, kept or missed.  Ends with exit
 code 1 if a reach was missed.  Whole: some ten minutes; each measurement takes `--seconds`.
@@ -185,7 +185,9 @@ def _mix(bench: Bench) -> None:
     print(f"  processor, each request: web {each[0]:.0f} ms, Postgres {each[1]:.0f} ms", flush=True)
     slow = sorted(((one.p95, name) for name, one in told.items() if name != "Aggregated"))[-3:]
     named = ", ".join(f"{name} {p95:.0f}" for p95, name in reversed(slow))
-    _speed(bench, "mix of lists, searches and details, 20 a second", told["Aggregated"], 300, named)
+    _speed(
+        bench, "mix of lists, searches and details, 20 per second", told["Aggregated"], 300, named
+    )
 
 
 def _polls(bench: Bench) -> None:
@@ -198,7 +200,7 @@ def _polls(bench: Bench) -> None:
 
 def _saves(bench: Bench) -> None:
     told = bench.locust.send("Writer", 5, 20)
-    _speed(bench, "saves of 20 files, 5 a second", told["save"], 400)
+    _speed(bench, "saves of 20 files, 5 per second", told["save"], 400)
     saved, lost = load_data.lost_saves(bench.world)
     bench.row("saves that are lost", "0", f"{lost} of {saved}", lost == 0 and saved > 0)
 
@@ -210,8 +212,8 @@ def _api(bench: Bench) -> None:
     with ThreadPoolExecutor(2) as threads:
         recalls = threads.submit(bench.locust.send, "Asker", 30, 30)
         notes = threads.submit(bench.locust.send, "Rememberer", 5, 5)
-    _speed(bench, "API: recall, 30 a second", recalls.result()["recall"], 200)
-    _speed(bench, "API: remember, 5 a second", notes.result()["remember"], 300)
+    _speed(bench, "API: recall, 30 per second", recalls.result()["recall"], 200)
+    _speed(bench, "API: remember, 5 per second", notes.result()["remember"], 300)
 
 
 def _speed(bench: Bench, what: str, told: Told, most: float, more: str = "") -> None:
@@ -241,7 +243,7 @@ def _runs(bench: Bench) -> None:
         told = bench.locust.send("Reader", 5, 10)
     ended = mine.exclude(status__in=Run.UNFINISHED)
     _speed(
-        bench, "pages (5 a second) while four runs go on and 50 topics are due",
+        bench, "pages (5 per second) while four runs are in progress and 50 topics are due",
         told["Aggregated"], 500, f"{mine.count()} runs began, {ended.count()} ended",
     )  # fmt: skip
     good = ended.filter(status="succeeded").count()
@@ -289,7 +291,7 @@ class _Heaviest:
                 try:
                     weight, name = one.memory_info().rss / 2**20, " ".join(one.cmdline()[-3:])[:60]
                 except psutil.Error:
-                    continue  # it ended meanwhile, as a reading child does
+                    continue  # it has ended since, as a reading child does
                 if weight > self.mib:
                     self.mib, self.name = weight, name
 

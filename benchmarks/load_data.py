@@ -165,7 +165,7 @@ def lost_saves(world: World) -> tuple[int, int]:
         for file in MemoryFile.objects.filter(owner=world.owner)
     }
     missing = [mark for path, mark in lines if mark not in newest.get(path, "")]
-    # What a later person took out again was not lost: it stands in the history.
+    # What a later person took out again was not lost: it is in the history.
     return len(lines), sum(
         not Revision.objects.filter(owner=world.owner, after__content__contains=mark).exists()
         for mark in missing

@@ -42,7 +42,7 @@ class Locust:
     seconds: int
 
     def send(self, user: str, rate: float, users: int) -> dict[str, Told]:
-        """Let `users` of a kind send `rate` requests a second together; return what came, by name."""
+        """Let `users` of a kind send `rate` requests per second together; return what came, by name."""
         prefix = self.folder / f"{user}-{time.monotonic_ns()}"
         command = [
             str(stack.environment_of("locust", LOCUST) / "locust"),

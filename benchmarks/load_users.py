@@ -1,6 +1,6 @@
 """The users of benchmarks/load.py, for locust, which runs this file in an environment of its own.
 
-What they need stands in the file that LOAD_GIVEN names: the session's cookie, a token, addresses.
+What they need is in the file that LOAD_GIVEN names: the session's cookie, a token, addresses.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _NOTE = {"n": 0}
 
 
 class _Steady(FastHttpUser):
-    """Sends at its rate, at moments of its own.
+    """Sends at its rate, at random moments.
 
     With `constant_throughput` all users sent in the same moment, again and again: 40 people who
-    press together every two seconds, not 20 requests a second.
+    press together every two seconds, not 20 requests per second.
     """
 
     abstract = True
 
     def on_start(self) -> None:
         self._next = time.monotonic() + random.uniform(0, 1 / SHARE)
-        time.sleep(self.wait_time())  # gevent's: the others go on
+        time.sleep(self.wait_time())  # gevent's: the others continue
 
     def wait_time(self) -> float:
         """Return the seconds until it is due again; late after a slow answer, it does not wait."""
@@ -74,7 +74,7 @@ class Reader(_Person):
 
 
 class Watcher(_Person):
-    """Has the page of a run open, which asks every two seconds whether anything moved."""
+    """Keeps the page of a run open, which asks every two seconds whether anything moved."""
 
     def on_start(self) -> None:
         super().on_start()
@@ -93,7 +93,7 @@ class Writer(_Person):
         self.save_to(random.choice(GIVEN["files"]) + "edit/", again=True)
 
     def save_to(self, path: str, *, again: bool) -> None:
-        """Save once; where both edits touch, take what stands and do it once more, as one would."""
+        """Save once; where both edits touch, take the saved text and save again, as a person would."""
         page = self.see(path, "the editor")
         html = page.text or ""
         seen, text = SEEN.search(html), TEXT.search(html)

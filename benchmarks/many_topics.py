@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/many_topics.py
 
-It makes 500 topics of 60 unread reports each, with four delta items a run, in a throw-away database
+It makes 500 topics of 60 unread reports each, with four delta items per run, in a throw-away database
 (DATABASE_URL's server if set, else an embedded one in a temporary folder), tells how long the first
 look takes (nothing is counted yet, as after an import), then asks each page 20 times through all
 middleware.  Between them the tick counts what is stale: Home is asked before and after.  It ends with
@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def _data() -> Any:
-    """Return a person with topics whose reports nobody read."""
+    """Return a person with topics whose reports are all unread."""
     from django.contrib.auth import get_user_model
 
     owner = get_user_model().objects.create_user("bench")
@@ -55,7 +55,7 @@ def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
     now = timezone.now()
     made = []
     for n in range(topics):
-        topic = factories.make_topic(owner, f"Topic {n} of those that nobody looks into")
+        topic = factories.make_topic(owner, f"Topic {n} of those that are never opened")
         runs = [
             Run(
                 topic=topic,
@@ -111,7 +111,7 @@ def _measure(owner: Any) -> int:
     client = Client()
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
     _ask(client, "/settings/")  # so that the first look is the data's, not the process's
-    print(f"{TOPICS} topics, {RUNS} unread reports each, {ITEMS} items a run; {ROUNDS} requests")
+    print(f"{TOPICS} topics, {RUNS} unread reports each, {ITEMS} items per run; {ROUNDS} requests")
     print(f"{'page':<24}{'queries':>8}{'first ms':>10}{'cpu ms':>9}{'median':>9}{'max':>9}")
     is_slow = False
     for path in PAGES:

@@ -1,7 +1,7 @@
 """How well `research.claims.matching` distinguishes confirmed, changed and new: `python -m benchmarks.matching`.
 
 The pairs were written and labelled by hand for Beacon (tests/research/data/pairs.jsonl).  Each
-earlier sentence stands among all others of its kind, as a topic's facts stand beside each other;
+earlier sentence is matched against all others of its kind, as a topic's facts are;
 a match with another one than its own counts as wrong.  The matcher was made with all pairs in
 view but the 24 of the kind "held-out", which were judged once, afterwards.
 """
@@ -31,7 +31,7 @@ class Judged:
 
 
 def judge() -> list[Judged]:
-    """Match every pair alone; "new" stands for no match."""
+    """Match each pair by itself; "new" stands for no match."""
     pairs = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     judged = []
     for pair in pairs:

@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
         world = load_data.make(sizes, folder, "http://testserver")
         pages = {name: paths[0] for name, paths in world.given["pages"].items()}
         pages["context"] = f"/context/?message=w40+w90&topic={world.topics[0].slug}"
-        # Tests are told of each template, which costs more than many a template.
+        # Tests get a signal for each template, which costs more than many a template.
         plainly = mock.patch.object(Template, "_render", lambda self, at: self.nodelist.render(at))
         with plainly:
             _measure(world.owner, {n: p for n, p in pages.items() if _is_asked(n, words)})

@@ -27,7 +27,7 @@ MOST = 2 + 12
 MORE = {
     # Two times two recalls: rules and summaries, and observations of the topic and of all.
     "context topic": 28,
-    "recall notices": 15,  # what was superseded is followed to what stands
+    "recall notices": 15,  # what was superseded is followed to what replaced it
 }
 
 

@@ -41,7 +41,7 @@ class Space:
         from memory.models import Embedding, Note, users
         from memory.recall import embedding
 
-        users.FIRST_ROWS[:] = []  # the notes of this owner are the collection's alone
+        users.FIRST_ROWS[:] = []  # the notes of this owner are only those of the collection
         self.owner = get_user_model().objects.create_user(uuid.uuid4().hex)
         self.ids = {doc["id"]: uuid.uuid4() for doc in docs}
         self.names = {pk: name for name, pk in self.ids.items()}
@@ -197,7 +197,7 @@ class TsRank:
 
 
 class MiniLm:
-    """The local embedder's vectors alone, compared with each one."""
+    """The local embedder's vectors without words, compared with each one."""
 
     def __init__(self, space: Space) -> None:
         self.space = space

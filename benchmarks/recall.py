@@ -4,7 +4,7 @@
 
 It prints, an engine a line: what building took (Beacon's figure: storing the notes too), the disk
 that the index takes, memory (of Beacon this process and its process of Postgres whole, of the others
-what this process grew by), what one more memory costs alone and in hundreds, each
+what this process grew by), what one more memory costs by itself and in hundreds, each
 committed and on disk, p50 and p95 for questions of 1 to 8 words, and p50 over that of SQLite's
 FTS5, by the clock and of the processor: of one run, so that it holds on other machines.  Beacon's
 time is `recall()` in this process, from the question to loaded records with their reasons; bm25s,
@@ -15,7 +15,7 @@ tantivy and FTS5 return numbers only, without filters, and are there if they are
 
 The notes are of three kinds and of one year, each has a tag, one in ten is the owner's own, one in
 twenty is superseded.  Three questions are asked before the clock runs; then each is asked once: its
-plan is new, what it reads lies in memory as far as the machine has it.
+plan is new, what it reads is in memory as far as the machine has it.
 
 The data is in a throw-away database with the settings that Beacon ships (DATABASE_URL's server if
 set, else an embedded one).  `cpu` is what a question cost Postgres' process and this one together
@@ -187,7 +187,7 @@ def _storing(owner: Any) -> Callable[[Sequence[str]], None]:
 
 
 def _inserts(store: Callable[[Sequence[str]], None], texts: list[str]) -> tuple[float, float]:
-    """Return what one more memory costs alone, and in batches of a hundred: milliseconds."""
+    """Return what one more memory costs by itself, and in batches of a hundred: milliseconds."""
     chosen = [text[::-1] for text in texts[:INSERTS]]  # new words too
     alone = _took(lambda: [store([text]) for text in chosen]) / len(chosen) * 1000
     batch = _took(lambda: [store(chosen[n : n + 100]) for n in range(0, len(chosen), 100)])
@@ -229,7 +229,7 @@ def _others(texts: list[str]) -> list[Figures]:
         if engine.add is not None:
             row.alone, row.batch = _inserts(engine.add, texts)
         else:
-            row.alone = (row.build or 0.0) * 1000  # it is built anew
+            row.alone = (row.build or 0.0) * 1000  # it is built again
         engine.close()
         rows.append(row)
     return rows
@@ -244,7 +244,7 @@ def _backend() -> str:
 
 
 def _resident(process: str) -> float:
-    """Return the megabytes that a process holds for itself (Linux), 0 where no one tells."""
+    """Return the megabytes that only this process uses (Linux), or 0 if unknown."""
     status = Path("/proc", process, "status")
     told = status.read_text() if status.exists() else ""
     return int(told.split("RssAnon:")[1].split()[0]) / 1000 if "RssAnon:" in told else 0.0

@@ -19,7 +19,7 @@ class Engine(Protocol):
     def search(self, question: str) -> list[int]:
         """Return the numbers of the ten best."""
 
-    # Takes in some more and commits them; None for one that must be built anew.
+    # Takes in some more and commits them; None for one that must be rebuilt.
     add: Callable[[Sequence[str]], None] | None
 
     def megabytes(self) -> float:
@@ -68,7 +68,7 @@ class Bm25s:
         return [int(number) for number in ids[0]]
 
     def megabytes(self) -> float:
-        """Return 0: it lies in memory."""
+        """Return 0: it is in memory."""
         return 0.0
 
     def close(self) -> None:

@@ -5,9 +5,9 @@
 Both get the same notes and the same questions, 40 of each length from one to eight words, and are
 asked in a warm process: Beacon by `recall()`, basic-memory by its MCP tool in the same process
 (`benchmarks/peers/basic_memory_search.py`).  Both answer with whole notes.  Its vectors are off, as
-Beacon's are: the words alone are compared.  It is installed from its package into an environment of its
-own (some minutes, the first time; it needs Python 3.12); where that fails, Beacon's line stands alone
-with the error.
+Beacon's are: only words are compared.  It is installed from its package into an environment of its
+own (some minutes, the first time; it needs Python 3.12); where that fails, the table has only Beacon's line
+and the error.
 """
 
 from __future__ import annotations

@@ -9,15 +9,15 @@ one collection, searched on its own:
      "docs":    [{"id": str, "text": str, "who"?: str, "superseded_by"?: id}, ...],
      "queries": [{"id": str, "text": str, "relevant": [id, ...], "old"?: [id], "new"?: [id]}, ...]}
 
-`old` and `new` name a statement that was replaced and the one that stands: told is which of the two
+`old` and `new` name a statement that was replaced and the current one: the table shows which of the two
 an engine puts first.  Beacon runs in a throw-away database (DATABASE_URL's server if set, else an
 embedded one) by its real path: notes are indexed, vectors made by its task, questions asked of
 recall(), one configuration for all sets.  Printed per set: Recall@10, MRR@10, nDCG@10, and the
-paired differences in nDCG@10 to each single engine (of words alone, for those of Beacon's modes that
-look at words alone) with their 95 % intervals (2,000 bootstraps over the questions): ahead where one
-lies above 0, behind where it lies below.
+paired differences in nDCG@10 to each single engine (only those of words, for those of Beacon's modes that
+only look at words) with their 95 % intervals (2,000 bootstraps over the questions): ahead where one
+is above 0, behind where it is below.
 
-bm25s and tantivy are no part of Beacon; those not installed are left out, and named:
+bm25s and tantivy aren't part of Beacon; those not installed are left out, and named:
     .venv/bin/pip install bm25s PyStemmer tantivy
 """
 

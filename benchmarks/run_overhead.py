@@ -8,7 +8,7 @@ query + slowest page + write = 4.0 s.  The pages must have reached the report, o
 Then eight runs are queued at once, for one, two and four warm processes to carry out (`--workers ""`: none).
 Everything is thrown away afterwards.
 
-To be reached: a ratio of 1.10 with one service, and four times the runs a minute with four processes
+To be reached: a ratio of 1.10 with one service, and four times the runs per minute with four processes
 as far as there are processors for what a run computes.
 """
 
@@ -111,7 +111,7 @@ def _throughput(workers: int) -> float:
         for n in range(AT_ONCE)
     ]  # fmt: skip
     began = time.perf_counter()
-    for process in started:  # all are told before any is waited for
+    for process in started:  # all get the command before the first answer is read
         assert process.stdin
         process.stdin.write("go\n")
         process.stdin.close()

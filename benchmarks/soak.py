@@ -2,10 +2,10 @@
 
     .venv/bin/python -m benchmarks.soak [--runs 2000] [--topics 500] [--under-way 8]
 
-It starts web, both workers, beat and MCP as `make up` does, on an embedded Postgres and Valkey of
-their own, with a loopback model, search service and web site (benchmarks/loopback.py) that answer
+It starts web, both workers, beat and MCP as `make up` does, on their own embedded Postgres and
+Valkey, with a loopback model, search service and web site (benchmarks/loopback.py) that answer
 at once, and keeps `--under-way` short runs queued or running until `--runs` have ended, over
-`--topics` topics in turn.  Meanwhile two programs edit one note over REST by its version, a person
+`--topics` topics in turn.  At the same time two programs edit one note over REST by its version, a person
 looks at pages, and every few seconds each process is weighed.
 
 A row is printed after every tenth of the runs.  At the end: runs by their state, numbers with
@@ -92,7 +92,7 @@ def _soaked(asked: argparse.Namespace, folder: Path, port: int) -> int:
 
 
 def _made(count_: int) -> tuple[list[Any], Any, str]:
-    """Return the topics, their owner, and a token of theirs."""
+    """Return the topics, their owner, and one of the owner's tokens."""
     from memory.accounts.tokens import issue
     from memory.models import User
     from research.running import starting
@@ -111,7 +111,7 @@ def _made(count_: int) -> tuple[list[Any], Any, str]:
 
 @contextmanager
 def _beside(book: Book, act: Callable[[], None], every: float) -> Iterator[None]:
-    """Do something every so many seconds; what it raises is counted, and it goes on."""
+    """Do something every so many seconds; what it raises is counted, and it continues."""
     over = threading.Event()
 
     def keep_going() -> None:

@@ -1,4 +1,4 @@
-"""What a soak saw, and how it is told: benchmarks/soak.py."""
+"""What a soak saw, and how it is printed: benchmarks/soak.py."""
 
 from __future__ import annotations
 

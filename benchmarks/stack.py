@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def configure(folder: Path, origin: str, port: int, **more: str) -> None:
-    """Set the environment of a Beacon that asks the loopback services and nobody else."""
+    """Set the environment of a Beacon that asks only the loopback services."""
     configure_alone(
         folder,
         port,
@@ -53,7 +53,7 @@ def configure_alone(folder: Path, port: int, **more: str) -> None:
         "BEACON_RUNS_PER_HOUR": "1000000",
         "BEACON_API_REQUESTS_PER_MINUTE": "1000000",
         "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
-        "SECRET_KEY": "a key for this benchmark alone, long enough for Django",
+        "SECRET_KEY": "a key only for this benchmark, long enough for Django",
         **more,
     }
 
@@ -153,7 +153,7 @@ def python_312() -> str:
     """Return a Python 3.12 that starts, which some peers need; else this one."""
     kept = sorted(Path.home().glob(".pyenv/versions/3.12*/bin/python3.12"))
     for candidate in (shutil.which("python3.12"), *map(str, kept)):
-        # A shim of pyenv may stand in the path without a version behind it.
+        # A shim of pyenv may be in the path without a version behind it.
         if (
             candidate
             and not subprocess.run(

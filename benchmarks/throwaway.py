@@ -1,4 +1,4 @@
-"""The database in which a benchmark works: made for it alone, gone when it ends."""
+"""The database in which a benchmark works: created only for it, gone when it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 def database(*, durable: bool = False, embeddings: str = "") -> Iterator[Path]:
     """Set Django up on an empty database; yield the data folder, which goes with it.
 
-    It lies on DATABASE_URL's server if that is set, else on an embedded one; `durable` says
+    It is on DATABASE_URL's server if that is set, else on an embedded one; `durable` says
     whether that one waits for the disk, as a real one does.  `embeddings` is BEACON_EMBEDDINGS.
     """
     from beacon_site import embedded
@@ -25,7 +25,7 @@ def database(*, durable: bool = False, embeddings: str = "") -> Iterator[Path]:
     if embeddings:
         os.environ["BEACON_EMBEDDINGS"] = embeddings
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
+    os.environ.setdefault("SECRET_KEY", "a key only for this benchmark, long enough for Django")
     missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
     servers = embedded.ensure(folder, durable=durable, need=missing)
     os.environ |= servers.urls

@@ -99,7 +99,9 @@ def _measure(owner: Any, topic: Any) -> int:
     client = Client()
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
     pages = {f"/topics/{topic.slug}/{tab}": most for tab, most in PAGES.items()} | {"/": 12}
-    print(f"{RUNS} runs, {SOURCES} sources, {SEEN} seen URLs, 910 facts; {ROUNDS} requests a page")
+    print(
+        f"{RUNS} runs, {SOURCES} sources, {SEEN} seen URLs, 910 facts; {ROUNDS} requests per page"
+    )
     print(f"{'page':<34}{'queries':>8}{'min ms':>9}{'median':>9}{'max':>9}{'kB':>7}")
     is_slow = False
     for path, most in pages.items():

@@ -18,7 +18,7 @@ from typing import Any
 REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements"
 RUNNERS = (["pip-audit"], ["uvx", "pip-audit"], ["pipx", "run", "pip-audit"])
 OPTIONS = ["--format", "json", "--progress-spinner", "off", "--require-hashes", "--disable-pip"]
-# What it says, or the libraries under it, where nobody can be reached.
+# What it says, or the libraries below it, if there is no network.
 _NO_NETWORK = re.compile(
     r"ConnectionError|ConnectTimeout|ReadTimeout|Max retries|NameResolution|Network is unreachable"
     r"|Failed to (?:establish|connect)|Temporary failure|timed out|ProxyError|SSLError"
@@ -50,7 +50,7 @@ def judged(out: str, errors: str) -> tuple[list[str], int]:
         last = errors.strip().splitlines()[-5:] or ["it said nothing"]
         return ["not audited: pip-audit failed", *last], 2
     if not packages:
-        return ["not audited: no package was looked at"], 2
+        return ["not audited: no package was checked"], 2
     left_out = [
         f"{one['name']}: left out, {one['skip_reason']}" for one in packages if "skip_reason" in one
     ]
@@ -60,7 +60,7 @@ def judged(out: str, errors: str) -> tuple[list[str], int]:
         )
         return [said, left_out[0]], 2
     weak = [
-        f"{one['name']} {one['version']}: {weakness['id']}, {_mended(weakness)}"
+        f"{one['name']} {one['version']}: {weakness['id']}, {_fixed(weakness)}"
         for one in packages
         for weakness in one.get("vulns", [])
     ]
@@ -68,9 +68,9 @@ def judged(out: str, errors: str) -> tuple[list[str], int]:
     return [*weak, *left_out, total], 1 if weak or left_out else 0
 
 
-def _mended(weakness: dict[str, Any]) -> str:
+def _fixed(weakness: dict[str, Any]) -> str:
     versions = ", ".join(weakness.get("fix_versions") or [])
-    return f"mended in {versions}" if versions else "not mended yet"
+    return f"fixed in {versions}" if versions else "not fixed yet"
 
 
 if __name__ == "__main__":

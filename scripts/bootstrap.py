@@ -27,7 +27,7 @@ MAC_CHROMIUMS = (
 )
 # What Beacon does without where a machine has no package of it: lock file -> what is missing then.
 OPTIONAL = {
-    "embeddings": "Beacon goes on without the local embedder: recall finds by words alone. Each "
+    "embeddings": "Beacon continues without the local embedder: recall searches only by words. Each "
     "start tries again."
 }
 COVERAGE = 95  # percent of the lines of memory and research
@@ -89,7 +89,7 @@ def need_python() -> None:
 
 def environment(*locks: str) -> None:
     """Make .venv hold exactly what the named lock files say; quick if nothing has changed."""
-    # Two makes at once take turns. The lock lies on the folder itself, and ends with us.
+    # Two makes at once take turns. The lock is on the folder itself, and ends with this process.
     folder = os.open(ROOT, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     try:
@@ -121,11 +121,11 @@ def install(lock_file: Path) -> None:
         return
     if done.returncode != 0:
         sys.exit(
-            f"Beacon: the packages of requirements/{lock_file.name} could not be installed. What "
-            "pip says stands above; usually the network or the package index was out of reach. "
+            f"Beacon: the packages of requirements/{lock_file.name} could not be installed. pip's "
+            "output is above; usually the network or the package index was out of reach. "
             "Run the same command again once it answers."
         )
-    # pip would compile on one processor; a file that is no Python is its package's own affair.
+    # pip would compile on one processor; a file that isn't valid Python is left to its package.
     compiled = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
     subprocess.run(compiled, check=False, capture_output=True)
     stamp.write_text(wanted)
@@ -258,7 +258,7 @@ def pictures(rest: list[str]) -> None:
 
 
 def docs(rest: list[str]) -> None:
-    """Write the reference anew from the code."""
+    """Write the reference from the code."""
     become("manage.py", "document", *rest)
 
 
@@ -298,12 +298,13 @@ def lint(rest: list[str]) -> None:
         ([*module, "mypy", "beacon_site", "memory", "research", "manage.py"], nowhere),
         ([*module, "scripts.weaknesses"], {}),
         ([str(PYTHON), "scripts/house.py", "--check"], {}),
+        ([str(PYTHON), "scripts/words.py", "--check"], {}),
         ([*module, "djlint", "templates", "--lint", "--quiet"], {}),
         ([*manage, "makemigrations", "--check", "--dry-run"], {}),
         ([*manage, "check", "--deploy", "--fail-level", "WARNING"], production),
     ]
     failed = []
-    # Types take as long as all the rest, on one processor: they begin at once, and are told last.
+    # Types take as long as all the rest, on one processor: they begin at once, and are printed last.
     checks.sort(key=lambda check: "mypy" not in check[0])
     running = {}
     with ThreadPoolExecutor(max_workers=2) as at_once:
@@ -361,13 +362,13 @@ def audit(rest: list[str]) -> None:
 
 
 def become(*arguments: str) -> None:
-    """Go on as .venv's Python, so that signals meant for make's child reach it."""
+    """Continue as .venv's Python, so that signals meant for make's child reach it."""
     sys.stdout.flush()
     os.execv(str(PYTHON), [str(PYTHON), *arguments])
 
 
 def become_program(name: str, arguments: list[str]) -> None:
-    """Go on as another program, or say that it is missing."""
+    """Continue as another program, or say that it is missing."""
     if not shutil.which(name):
         sys.exit(f"Beacon: this needs {name}, which is not installed.")
     os.execvp(name, [name, *arguments])

@@ -1,7 +1,7 @@
 """`make sbom`: what Beacon is made of, as CycloneDX, into dist/beacon-VERSION.cdx.json.
 
-cyclonedx-py reads the lock files; this adds what it cannot know: who needs what, the licences that the
-installed packages declare, and what of npm lies in static/vendor.  The result is checked against
+cyclonedx-py reads the lock files; this adds what it cannot know: who needs what, the licenses that the
+installed packages declare, and which npm packages are in static/vendor.  The result is checked against
 CycloneDX's schema.  It says the same for the same lock files: no time and no number by chance.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from beacon_site import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = ("base", "embeddings", "extras")  # what a user installs; the tests' own are no part of it
+LOCKS = ("base", "embeddings", "extras")  # what a user installs; without those of the tests
 BEACON = "root-component"  # as cyclonedx-py calls it
 OPTIONS = ["--pyproject", "pyproject.toml", "--output-reproducible", "--short-PURLs"]
 
@@ -57,11 +57,11 @@ def locked() -> dict[str, str]:
 
 
 def completed(document: dict[str, Any], entries: dict[str, str]) -> dict[str, Any]:
-    """Return cyclonedx-py's document with licences, versions, edges, and the files from npm."""
+    """Return cyclonedx-py's document with licenses, versions, edges, and the files from npm."""
     document["metadata"]["component"]["version"] = __version__
     for one in document["components"]:
         one["bom-ref"] = one["purl"]
-        one.pop("description", None)  # the line of a file that nobody else has
+        one.pop("description", None)  # the line of a lock file, which only its reader has
         if licences := licences_of(one["name"]):
             one["licenses"] = licences
     refs = {one["name"]: one["bom-ref"] for one in document["components"]}
@@ -98,7 +98,7 @@ def licences_of(name: str) -> list[dict[str, Any]]:
 
 
 def from_npm() -> list[dict[str, Any]]:
-    """Return the packages whose code lies in static/vendor."""
+    """Return the packages whose code is in static/vendor."""
     lock = json.loads((ROOT / "vendor-src" / "package-lock.json").read_text(encoding="utf-8"))
     found = []
     for place, one in lock["packages"].items():

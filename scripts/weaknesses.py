@@ -1,6 +1,6 @@
 """bandit over all that runs where Beacon does, for `make lint`; exit code 1 if it objects.
 
-It warns of every `nosec` on a line to which only some of its tests object, which tells nobody anything.
+It warns of every `nosec` on a line to which only some of its tests object, which is useless.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the Chromium is that pages are looked at with; imports nothing of Beacon's."""
+"""Where the Chromium is that checks the pages; imports nothing of Beacon's."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedSites 
 def pytest_runtestloop() -> None:
     """Collect garbage again, but not among what was loaded: see tests/servers.py.
 
-    The database to copy is made here, where no test's time runs out meanwhile.
+    The database to copy is created here, where no test's time runs out while it waits.
     """
     gc.freeze()
     gc.enable()
@@ -201,7 +201,7 @@ def alice(db: None) -> Any:
 
 @pytest.fixture
 def bob(db: None) -> Any:
-    """Another signed-in person, who may not."""
+    """Another signed-in person, without access."""
     return _user("bob")
 
 
@@ -227,8 +227,8 @@ def client_of() -> Callable[[Any], Client]:
 def count(record_property: Callable[[str, object], None]) -> attacks.Count:
     """Note for a sink how many were tried, refused with an explanation, neutralised, and run.
 
-    What was tried and is not told otherwise was neutralised.  Note before you assert: a test
-    that fails is counted too.  A sink may be spoken of by many tests; the table adds them up.
+    Everything that was tried counts as neutralized unless noted otherwise.  Note before you assert: a test
+    that fails is counted too.  Many tests can note the same sink; the table adds them up.
     """
 
     def noted(sink: str, tried: int, *, refused: int = 0, run: int = 0) -> None:

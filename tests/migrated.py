@@ -22,9 +22,9 @@ NAME = "migrated_" + hashlib.sha256(b"".join(p.read_bytes() for p in _MIGRATIONS
 
 
 def migrated(admin: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return the name of that database on the server at `admin`, made by whoever comes first.
+    """Return the name of that database on the server at `admin`, created by the first process.
 
-    Processes that ask at once wait for each other; nobody stays connected to it, or it could not
+    Processes that ask at once wait for each other; no one stays connected to it, or it could not
     be copied.
     """
     with psycopg.connect(admin, autocommit=True) as connection:

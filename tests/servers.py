@@ -86,7 +86,7 @@ def pytest_unconfigure() -> None:
         _folder = None
 
 
-# Loading eight thousand tests makes much that stays and nothing that goes: looking through all of
+# Loading eight thousand tests makes much that stays and nothing that goes: scanning all of
 # it again and again took a quarter of the time.  tests/conftest.py turns the collector on again.
 gc.disable()
 _start()

@@ -14,7 +14,7 @@ _SENTENCE = re.compile(r"In round \S+ the plant number \d+ measured [^.]+\.")
 def said(prompt: str, queries: int) -> str | None:
     """Return the answer to a prompt of gpt-researcher, None to one that is not its own.
 
-    Its report holds the first sentence of ten pages that stand in the prompt, as Beacon's does.
+    Its report holds the first sentence of ten pages that are in the prompt, as Beacon's does.
     """
     if _PLAN in prompt:
         return json.dumps([f"overhead topic part {n}" for n in range(queries)])

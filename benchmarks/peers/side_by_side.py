@@ -6,7 +6,7 @@ gpt-researcher is installed from its package into an environment of its own (som
 time; Python 3.12 where one is found).  The services answer as in run_overhead.py: plan 800 ms, six
 queries of 300 ms, 24 pages of 200 to 900 ms, report 2 s; the second run finds the same pages.  Each
 program runs in a fresh process: a topic, the same topic again, another topic.  Printed as it comes:
-seconds, over the 4.0 s that must be waited for, model calls, tokens, pages fetched, pages quoted in the
+seconds, beyond the 4.0 s of unavoidable waiting, model calls, tokens, pages fetched, pages quoted in the
 report.  A run whose report quotes no page that it fetched is an error: nothing was measured.
 """
 
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _lines(command: list[str], service: str) -> list[dict[str, Any]]:
-    """Run a program on services of its own; return what it told of each run."""
+    """Run a program on its own services; return what it printed about each run."""
     with (
         stack.loopback(LOOPBACK_SERVICES=service, LOOPBACK_SAME_PAGES="1") as origin,
         tempfile.TemporaryDirectory(prefix="beacon-peer-") as folder,

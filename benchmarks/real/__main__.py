@@ -1,4 +1,4 @@
-"""How well real changes are told: `python -m benchmarks.real --mirror DIR`.
+"""How well real changes are reported: `python -m benchmarks.real --mirror DIR`.
 
 Reads the documents that manifest.toml names from a folder of fetched repositories, gives each topic's
 dated versions to an engine, and prints the shares of true changes told and of told items that are true.

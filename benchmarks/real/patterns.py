@@ -25,7 +25,7 @@ _NUMBERS = (
     re.compile(r"\b(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})\b"),
     re.compile(r"(?P<year>\d{4})年(?P<month>\d{1,2})月(?P<day>\d{1,2})日"),
 )
-_SHORT = 3  # Letters: "xr" must be a word, while "raisonnable" may go on.
+_SHORT = 3  # Letters: "xr" must be a word, while "raisonnable" may continue.
 
 
 def tells(text: str, patterns: tuple[str, ...]) -> bool:
@@ -38,7 +38,7 @@ def tells(text: str, patterns: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=4_096)
 def folded(text: str) -> str:
-    """The text without markup and case, with its dates once more as YYYY-MM-DD."""
+    """The text without markup and case, with its dates repeated as YYYY-MM-DD."""
     plain = folded_plain(text)
     return " ".join([plain, *_dates(plain)])
 

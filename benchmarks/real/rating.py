@@ -177,7 +177,7 @@ def ratings() -> dict[str, str]:
 
 
 def key(topic: Topic, text: str) -> str:
-    """Return the id of a sentence under its topic, from which the text can't be told."""
+    """Return the id of a sentence under its topic, which doesn't reveal the text."""
     return hashlib.sha256(f"{topic.title}\n{text}".encode()).hexdigest()[:10]
 
 

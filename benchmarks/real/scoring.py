@@ -1,4 +1,4 @@
-"""How much of what truly changed is told, and how much of what is told is true (as in TREC's temporal summarization)."""
+"""How much of what truly changed is reported, and how much of what is reported is true (as in TREC's temporal summarization)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.real.patterns import folded_plain, tells
 Item = tuple[str, str, str]  # status, sentence, quote
 Engine = Callable[[Topic, Sequence[Version]], list[Item]]
 ANNOUNCED = ("new", "changed", "gone", "contradicted")
-QUOTABLE = 20  # characters: what is shorter can stand in a text by chance
+QUOTABLE = 20  # characters: what is shorter can be in a text by chance
 
 
 @dataclass

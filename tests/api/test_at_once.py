@@ -1,4 +1,4 @@
-"""Twenty programs at once: each answer tells of its own write, nothing is lost, nothing is doubled.
+"""Twenty programs at once: each answer is about the caller's write, nothing is lost, nothing is doubled.
 
 All wait at a barrier just before they send, so that they meet however slow the machine is.
 """

@@ -181,7 +181,7 @@ class Measured:
         self.left: set[str] = set()  # fields that no accepted request held
 
     def measure(self, schema: Schema, most: int, act: Callable[[Any], tuple[bool, str]]) -> None:
-        """Send all fields together, then each costly one alone, smaller for as long as it's refused."""
+        """Send all fields together, then each costly one by itself, smaller for as long as it's refused."""
         fields = costly_fields(self.name, schema, self.parts)
         for field in ["", *fields]:
             accepted = any(self._send(schema, field, room, act) for room in rooms(most))

@@ -18,7 +18,7 @@ BASE = {
     "content": "Invoices from Globex come on Fridays.", "evidence": ["t1"], "confidence": 0.9,
     "stability": "volatile", "ttl_days": 30, "scope": "owner",
 }  # fmt: skip
-# A value for each field that an agent may change; a new field of NotePatch needs one.
+# A value for each field that an agent can change; a new field of NotePatch needs one.
 CHANGES: dict[str, Any] = {
     "content": "Invoices from Globex are paid without asking.",
     "kind": "rule",

@@ -1,4 +1,4 @@
-"""Every endpoint has a rule: who may come.  A new one takes `admin` unless it names a scope."""
+"""Every endpoint has a rule that says who has access.  A new one takes `admin` unless it names a scope."""
 
 from __future__ import annotations
 

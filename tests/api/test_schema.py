@@ -152,7 +152,7 @@ def _number(case: Any) -> int:
 
 
 def _lead_to_what_is_there(case: Any) -> None:
-    """Let every other well-formed request reach what is there, at the version that stands."""
+    """Let every other well-formed request reach what is there, at the current version."""
     if case.meta is None or not case.meta.generation.mode.is_positive or _number(case) % 2:
         return
     for name in case.path_parameters or {}:

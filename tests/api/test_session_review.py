@@ -1,4 +1,4 @@
-"""What an agent's session leaves passes the review, whoever works it out."""
+"""What an agent's session leaves passes the review, no matter who extracts it."""
 
 from __future__ import annotations
 

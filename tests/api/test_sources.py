@@ -1,4 +1,4 @@
-"""A topic's sources by REST: read, sorted, treated; and what only a person says of being told."""
+"""A topic's sources by REST: read, sorted, treated; and the notification settings that only a person changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call the API, and as whom a token acts."""
+"""Who can call the API, and as whom a token acts."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_told(agent: Program)
     assert (settings.focus, Schedule.objects.count()) == ("ab", 1)
 
 
-# --- put away, and paused -----------------------------------------------------------------------------
+# --- trashed, and paused ------------------------------------------------------------------------------
 
 
 def made(program: Program, **more: Any) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The trash by REST: seen by all, restored and emptied by a person's program alone."""
+"""The trash by REST: seen by all, restored and emptied only by a person's program."""
 
 from __future__ import annotations
 

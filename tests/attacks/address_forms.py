@@ -1,4 +1,4 @@
-"""Every way that we know to write the address of a machine that is nobody's business."""
+"""Every way that we know to write the address of a machine that must stay private."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def urls(port: int) -> list[str]:
 
 
 def odd_urls(port: int) -> list[str]:
-    """Return addresses whose host is told by their shape, or which are none of the web."""
+    """Return addresses whose host is known from their shape, or which aren't web addresses."""
     here = f"127.0.0.1:{port}"
     return [
         f"//{here}/", f"http:{here}", f"http:/{here}/", f"http:///{here}/", f"http://///{here}/",

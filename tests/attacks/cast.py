@@ -29,7 +29,7 @@ def everything(owner: User) -> list[Place]:
     topic = make_topic(owner, "The harbour")
     run = make_second_run(topic)
     make_call(run)
-    Proposal.objects.filter(record_type="topic").delete()  # of what nobody can propose
+    Proposal.objects.filter(record_type="topic").delete()  # nothing proposes topics
     rows = named(topic)
     pages = [
         Place(name, Address(name, str(entry.pattern), rows).path)

@@ -1,7 +1,7 @@
 """Pages in Chromium without any policy of ours, and a canary that sees what comes alive.
 
-The pages were made before, by Django's client; the browser gets them from memory, without one
-header of theirs, and our own scripts and styles from the disk. Nothing else answers.
+The pages were made before, by Django's client; the browser gets them from memory, without their
+headers, and our own scripts and styles from the disk. Nothing else answers.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Rule = Callable[[str, bool], Expect]
 
 
 def reviewed(level: str, outside: bool) -> Expect:
-    """What an agent writes of its own: a note, an observation, a file, a topic."""
+    """What an agent writes: a note, an observation, a file, a topic."""
     if level == ACCEPT:
         return Expect.STORED
     return Expect.KEPT_OUT if level == ALL or outside else Expect.STORED

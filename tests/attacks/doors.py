@@ -58,7 +58,7 @@ from tests.research.factories import (
 NAME = "desk"
 LEVELS = ACCEPT, RISKY, ALL = tuple(ReviewLevel.Level.values)
 LONG_AGO = timezone.now() - timedelta(days=300)
-SECRET = "zyzzyva"  # in every record that stands, and in nothing that an act sends
+SECRET = "zyzzyva"  # in every current record, and in nothing that an act sends
 OUTSIDE = "quagga"  # in every record that came from outside
 
 
@@ -122,7 +122,7 @@ class Desk:
 
 @dataclass
 class World:
-    """One owner, one agent of theirs, and a record of each kind by the agent, the owner, the web."""
+    """One owner, the owner's agent, and a record of each kind by the agent, the owner, the web."""
 
     owner: User
     desk: Desk

@@ -141,7 +141,7 @@ def to_any(address: str) -> Iterator[Shot]:
 def to_form(form: Form) -> Iterator[Shot]:
     """Yield a form with each field missing, repeated, and of wrong values; then all of them at once.
 
-    All fields at once have each sharp value; each field alone has some of all values, others in
+    All fields at once have each sharp value; each single field has some of all values, others in
     each form.
     """
     usual: Fields = {}
@@ -174,7 +174,7 @@ def _some(which: str, among: int, count: int) -> list[int]:
 
 
 def _files(form: Form, usual: Fields) -> Iterator[Shot]:
-    """Yield uploads whose names and bytes are none."""
+    """Yield uploads whose names and bytes are invalid."""
     names = ("../../etc/passwd", "a\x00.zip", "x" * 5_000 + ".zip", "", "a.zip", "b.md", "c.jsonl")
     for name in names:
         for held in (

@@ -50,7 +50,7 @@ def flagged(bit: int) -> bytes:
 
 
 def misnamed() -> bytes:
-    """Return a zip whose name is said to be UTF-8 and is none."""
+    """Return a zip whose name is said to be UTF-8 and isn't."""
     return packed({"ü.md": b"words"}).replace("ü".encode(), b"\xff\xfe")
 
 

@@ -1,8 +1,8 @@
 """What a browser would make of an answer: everything in it that others must not be able to make.
 
-Our own pages have no inline script and no inline style, load from our own origin alone, and send
-forms nowhere else (the house's rules); so most of what hostile markup needs is forbidden whoever
-wrote it, and the rest is told by a payload's name standing where only we may write.
+Our own pages have no inline script and no inline style, load only from our own origin, and send
+forms nowhere else (docs/ui.md). So most of what hostile markup needs is forbidden no matter who
+wrote it, and the rest shows by a payload's name in a place where only we write.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LOADING = frozenset(("src", "srcset", "data", "poster", "background", "action", 
 LEADING = frozenset(("href", "xlink:href", "cite", "longdesc", "profile", "usemap"))
 DROPPED = re.compile(r"[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\ufeff]")
 FORMULA = re.compile(r"[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
-SECTIONS = ("section-", "lock-section-")  # a heading's slug, letters and digits alone
+SECTIONS = ("section-", "lock-section-")  # a heading's slug, only letters and digits
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = re.compile(r"[+-]?\d[\d.,]*%?")
 
@@ -96,7 +96,7 @@ def harm(body: str, content_type: str) -> list[str]:
         "application/zip",
         "text/event-stream",
     ):
-        return []  # no browser makes anything of these: `nosniff` stands beside them
+        return []  # no browser makes anything of these: `nosniff` is sent with them
     return [f"an answer of an unknown type {content_type}"] if body else []
 
 
@@ -163,7 +163,7 @@ def _of_attribute(tag: str, name: str, value: str) -> Iterator[str]:
 
 
 def _is_ours(address: str) -> bool:
-    """Whether a browser would stay at our origin, at a path that nobody else wrote."""
+    """Whether a browser would stay at our origin, at a path that no one else wrote."""
     squeezed = DROPPED.sub("", address).replace("\\", "/")
     is_path = squeezed.startswith(("/", "?", "#")) and not squeezed.startswith("//")
     return not squeezed or (is_path and not names_in(unquote(squeezed).partition("?")[0]))

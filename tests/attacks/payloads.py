@@ -43,7 +43,7 @@ def markup() -> tuple[Payload, ...]:
 
 @cache
 def naughty() -> tuple[str, ...]:
-    """Return texts that are no markup, and break what takes them for numbers, rows or names."""
+    """Return texts that aren't markup, and break what takes them for numbers, rows or names."""
     return tuple(json.loads((DATA / "naughty.json").read_text("utf-8")))
 
 

@@ -1,4 +1,4 @@
-"""Rows in which everything that anybody could have written is hostile.
+"""Rows in which everything that anyone could have written is hostile.
 
 It is written past the product's own ways in, which clean much of it: what shows a row must not
 rely on who wrote it.  Columns lose their lengths for the while of a test, so that each holds many

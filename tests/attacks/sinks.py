@@ -1,7 +1,7 @@
 """Every place where what others wrote is shown: what is asked for to look at it.
 
-A sink is looked at by opening each of its addresses with rows in which everything is hostile
-(poisoning.py), as a page and as htmx asks for it.  What is no page is made by its own function
+A sink is checked by opening each of its addresses with rows in which everything is hostile
+(poisoning.py), as a page and as htmx asks for it.  What isn't a page is made by its own function
 (test_sent.py), and what a request brings along is sent back by forms (test_reflected.py).
 """
 
@@ -56,7 +56,7 @@ SINKS = {
     "admin": "admin",
 }  # fmt: skip
 
-# Modules that call something safe: the sinks at which what they make is looked at.
+# Modules that call something safe: the sinks at which their output is checked.
 MADE_SAFE = {
     "beacon_site/template_tags.py": "run: live part, warnings, errors, steps",
     "memory/admin_pages/accounts.py": "admin",

@@ -1,6 +1,6 @@
-"""No address of a machine beside this one is reached, however it is written and whoever names it.
+"""No address of a machine beside this one is reached, however it is written and no matter who names it.
 
-A real server on loopback counts what reaches it.  So that the port is no guard, its port is let
+A real server on loopback counts what reaches it.  So that the port doesn't protect it, its port is let
 through as if it were 80; names are looked up in a table of ours, in which a stranger's lead here.
 """
 
@@ -77,7 +77,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 
 
 def shots(port: int, names: Names) -> list[str]:
-    """Return all addresses to try; what a name of a stranger's leads to stands in `names`."""
+    """Return all addresses to try; `names` has what a stranger's name leads to."""
     names |= {name: ["127.0.0.1"] for name in LEADING_HERE}
     names |= {
         name.encode("idna").decode(): ["127.0.0.1"] for name in LEADING_HERE if name[0] != "-"
@@ -241,7 +241,7 @@ def test_no_variable_of_the_environment_leads_a_request_elsewhere(
 def test_a_service_that_was_entered_may_be_here_but_leads_nowhere_else(
     private: RawServer, count: Count
 ) -> None:
-    """On purpose: whoever runs Beacon names the model and the search, mostly on this machine."""
+    """On purpose: the admin of Beacon names the model and the search, mostly on this machine."""
     to = f"http://127.0.0.1:{private.port}/"
     with RawServer(http(b"{}", status="302 Found", location=to)) as service:
         for _status in REDIRECTS:
@@ -281,7 +281,7 @@ def test_with_the_guard_off_the_same_addresses_reach_the_server(
     monkeypatch.setattr(address_guard, "_check_host", lambda host: None)
     monkeypatch.setattr(address_guard, "is_forbidden", lambda address: False)
     for url in shots(private.port, names):
-        with suppress(ProviderError, SocketConnectBlockedError):  # the tests reach loopback alone
+        with suppress(ProviderError, SocketConnectBlockedError):  # the tests only reach loopback
             GuardedFetcher().get_bytes(url)
 
     assert len(private.requests) > 20

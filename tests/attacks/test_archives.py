@@ -28,7 +28,7 @@ def read(path: Path) -> None:
 
 
 def tried(folder: Path, held: bytes) -> str:
-    """Return why the bytes are refused, "" if they are not; nothing else may lie there after it."""
+    """Return why the bytes are refused, "" if they are not; nothing else may be there after it."""
     path = folder / "import.zip"
     path.write_bytes(held)
     try:

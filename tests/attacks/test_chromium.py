@@ -1,4 +1,4 @@
-"""Hostile pages in a Chromium that has no policy of ours to hold to: nothing of theirs runs.
+"""Hostile pages in a Chromium without our content policy: none of their scripts run.
 
 The last test takes the walls down, so that the canary is seen to sing.
 """
@@ -69,7 +69,7 @@ def test_with_the_walls_down_the_canary_sings(
     _kept_html.cache_clear()
     sinks = pages_of(admin, client_of(admin), {"research:run", "memory:note", "memory:file"}.__contains__)  # fmt: skip
     pages = {address: page for found in sinks.values() for address, page in found.items()}
-    _kept_html.cache_clear()  # what was laid out without walls must not stand in a later test
+    _kept_html.cache_clear()  # what was laid out without protection must not be in a later test
     with chromium(chromium_path) as browser, watched(browser, pages) as window:
         alive = {address: window.open(address) for address in pages}
 

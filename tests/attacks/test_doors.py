@@ -53,7 +53,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def world(alice: User, settings: Any) -> World:
-    """Alice's records, and her agent, which is not held up by how often it may ask."""
+    """Alice's records, and her agent, which no rate limit stops."""
     settings.BEACON_API_REQUESTS_PER_MINUTE = 1_000_000
     settings.BEACON_RUNS_PER_HOUR = 1_000
     return made_world(alice)
@@ -159,7 +159,7 @@ def _wrongly_stored(
     return ""
 
 
-# The same in each cell: what an agent may never do, and what it may always do.
+# The same in each cell: what an agent can never do, and what it can always do.
 DECIDED = tuple(row for row in WRITES if row.rule in (persons, allowed))
 JUDGED = tuple(row for row in WRITES if row not in DECIDED)
 LOOSEST = (ACCEPT, "nothing")
@@ -270,7 +270,7 @@ def test_an_answer_that_is_told_again_lowers_it_again(world: World) -> None:
 
 
 def test_a_page_does_not_pass_through_a_second_agent(world: World, count: Count) -> None:
-    """A reads a page by MCP, leaves it in the scratchpad by REST; B takes it up by MCP."""
+    """A reads a page by MCP, leaves it in the scratchpad by REST, and B reads it by MCP."""
     other = Desk(world.owner, name="second")
     READS["a page by MCP"](world)
     carriers = {
@@ -407,7 +407,7 @@ OTHERS: dict[str, Callable[[Desk], Answer]] = {
 
 
 def reached(world: World) -> dict[str, str]:
-    """Let a second agent try what the first named its own; return what it read, wrote or was told."""
+    """Let a second agent try what the first named its own; return what it read, wrote or got as an answer."""
     desk, other = world.desk, Desk(world.owner, name="second")
     desk.rest("POST", "/notes", {"content": f"Mine, {SECRET}.", "scope": "session:plan"})
     desk.rest("POST", "/content", {"content": f"Mine, {SECRET}.", "scope": "run:plan"})

@@ -17,7 +17,7 @@ from tests.attacks.shooting import Range
 from tests.pages.test_every_address import Address
 from tests.pages.test_every_address import addresses as addresses  # the fixture
 
-# A page of each kind: what stands before every view is asked of these alone.
+# A page of each kind: what runs before every view is only tested with these.
 ANY = ("/", "/files/facts/user.md/edit/", "/notes/", "/sign-in/", "/nowhere/", "/livez")
 EVERY = 40  # in the quick run, of pages
 
@@ -91,7 +91,7 @@ def test_every_form_answers_whatever_stands_in_it(
 def test_every_list_of_the_admin_answers_whatever_it_is_asked(
     addresses: list[Address], alices: Range, count: Count
 ) -> None:
-    """Each filter, search, order and page number, and rows that are none."""
+    """Each filter, search, order and page number, and rows that don't exist."""
     for model, page in admin.site._registry.items():
         place = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
         names = [str(one) for one in page.list_filter if isinstance(one, str)]

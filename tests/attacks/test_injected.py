@@ -45,7 +45,7 @@ def who_is_who(owner: User) -> dict[str, Any]:
 
 @pytest.fixture
 def before(alice: User) -> dict[str, Any]:
-    """Who is who, while nobody has written."""
+    """The identity notes and files, before anyone has written."""
     read_file(alice, USER)
     return who_is_who(alice)
 

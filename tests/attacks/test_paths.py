@@ -56,7 +56,7 @@ ALL = (*CLIMBS, *SPELLINGS)
 
 @pytest.fixture
 def root(settings: Any, tmp_path: Path, alice: User) -> Path:
-    """The mirror's folder; a file that no path may reach lies beside it."""
+    """The mirror's folder; a file that no path may reach is beside it."""
     settings.BEACON_MIRROR_DIR = str(tmp_path / "memory")
     set_levels(alice, {"default": "accept"}, by=alice.actor)
     (tmp_path / "secret.md").write_text(f"# {SECRET}\n", encoding="utf-8")

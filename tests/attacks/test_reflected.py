@@ -33,7 +33,7 @@ class Form:
 
     @property
     def key(self) -> tuple[str, str, tuple[str, ...]]:
-        """Forms that differ in their rows alone are one."""
+        """Forms that only differ in their rows are one."""
         names = sorted({str(field.attributes["name"]) for field in self.fields})
         return self.method, urlsplit(self.path).path, tuple(names)
 
@@ -65,7 +65,7 @@ def forms_of(pages: dict[str, str]) -> Iterator[Form]:
 
 
 def send(browser: Client, form: Form, payload: Payload, *, htmx: bool) -> Any:
-    """Send the form, follow where it leads, and take back whatever it did."""
+    """Send the form, follow where it leads, and undo what it did."""
     headers = HTMX if htmx else {}
     given = form.filled(payload.text.replace("\0", ""))
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Hostile rows in what is no page of ours: mails, webhooks, feeds, shared links, the API, errors."""
+"""Hostile rows in everything that Beacon sends: emails, webhooks, feeds, shared links, the API, errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def hostile(admin: User) -> Run:
 
 
 def notice(run: Run, kind: str) -> notice_text.Message:
-    """Return what a channel would be told, of each kind."""
+    """Return a message of each kind as a channel would get it."""
     of_run = {"run": run, "topic": run.topic} if kind in ("report", "failure") else {}
     if kind == "digest":
         of_run = {"digest": Digest.objects.get()}

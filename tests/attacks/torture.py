@@ -5,7 +5,7 @@ from __future__ import annotations
 LONG = "x" * 100_000
 DEEP = "[" * 5_000 + "]" * 5_000
 
-# As text: what stands in a form, an address or a JSON string.
+# As text: what is in a form, an address or a JSON string.
 TEXTS: dict[str, str] = {
     "nothing": "",
     "a blank": " ",

@@ -67,7 +67,7 @@ TITLES = {
 CHINESE = "据报道，新型固态电池的能量密度达到每公斤四百瓦时，比上一代高出百分之三十。"
 
 
-HASH = make_password(PASSWORD)  # half a second once, not for everybody
+HASH = make_password(PASSWORD)  # half a second once, not for each account
 
 
 def person(name: str, **more: Any) -> Any:
@@ -91,7 +91,7 @@ def sample_topic(owner: Any) -> dict[str, str]:
             standing_rules.add(topic, "check", "prices per kilowatt hour", by=owner.actor)
             standing_rules.add(topic, "stop", "spam.example.org", by=owner.actor)
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=owner.actor)
-        # The site's own worker may have been quicker: then it is waited for.
+        # The site's own worker may have been quicker: then wait for it.
         executor.execute(run.pk, worker="cast")
         while Run.objects.filter(pk=run.pk).unfinished().exists():
             time.sleep(0.1)
@@ -127,7 +127,7 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
 
 
 def by_keyboard(owner: Any) -> dict[str, str]:
-    """Give somebody a delta to read, proposals, conflicts, and a note in the trash."""
+    """Give an owner a delta to read, proposals, conflicts, and a note in Trash."""
     cast_review.proposed(owner)
     thrown = notes.write_note(owner, "log", "The depot opens at seven.", by=owner.actor)
     thrown.trash(by=owner.actor)

@@ -80,7 +80,7 @@ def _answering(owner: Any) -> Session:
         "result": "- [note:1] 0.81 (note) Cells cost 89 dollars.", "is_error": False,
         "records": [{}, {}],
     }  # fmt: skip
-    # Its worker beats on for a day, as far as anybody can tell.
+    # Its worker beats on for a day, as far as anyone can tell.
     Message.objects.filter(pk=waiting.pk).update(
         state="answering", attempt=1, content="Two things changed since the last report: the pilot",
         tool_calls=[call], lease_until=timezone.now() + timedelta(days=1),

@@ -112,7 +112,7 @@ def _learn(topic: Topic, run: Run, text: str) -> TopicFact:
 
 
 def _change(run: Run, fact: TopicFact, text: str) -> None:
-    """Let a run say a fact anew."""
+    """Let a run state a fact again."""
     _learn(run.topic, run, text)
     why = f"replaced in Run #{run.number} by “{text}”"
     fact.retire(by=RESEARCH, why=why, run=run.number, source=run.source)

@@ -1,4 +1,4 @@
-"""A deep run that goes on and one with its report, for the browser."""
+"""A deep run in progress and one with its report, for the browser."""
 
 from __future__ import annotations
 

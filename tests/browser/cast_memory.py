@@ -64,7 +64,7 @@ def remembered(owner: Any) -> dict[str, str]:
 
 
 def _under_way(owner: Any) -> None:
-    """An act that no worker takes up while it is looked at."""
+    """An act that no worker starts while the browser shows it."""
     lease = timezone.now() + timedelta(days=1)
     BulkAct.objects.create(
         owner=owner, page="observations", act="tag", state=BulkAct.State.RUNNING, total=41_250,
@@ -98,7 +98,7 @@ def _stored(record: Any, owner: Any) -> Any:
 
 
 def _souls(owner: Any) -> None:
-    """Let two souls have stood before the one that stands, and one of them come back."""
+    """Create a soul that has replaced two others, and restore one of them."""
     first = identity.active(owner, Note.Kind.SOUL)
     assert first is not None
     text = first.content.replace("Be brief, be exact", "Be brief, be exact, say numbers first")

@@ -20,7 +20,7 @@ PLANNED = [
 
 
 def waiting_plan(owner: Any) -> dict[str, str]:
-    """Make a run that waits, and goes on by itself in the evening."""
+    """Make a run that waits, and continues by itself in the evening."""
     asked = {
         "objective": "Which makers get from pilot lines to mass production, and at what cost?",
         "focus": "Europe and East Asia; not laboratories",

@@ -50,7 +50,7 @@ def records(owner: Any) -> dict[str, str]:
 
 
 def _rule(owner: Any, run: Run) -> Note:
-    """A rule in its fourth version, that two runs were told."""
+    """A rule in its fourth version, which two runs were given."""
     rule = write_note(
         owner,
         "rule",

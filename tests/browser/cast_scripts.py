@@ -1,4 +1,4 @@
-"""Words that are hard to set, for the looked-at pages: somebody whose memory is full of them."""
+"""Words that are hard to set, for the pages that are checked: an owner whose memory is full of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FILE = "facts/memory.md"
 
 
 def hard_words(owner: Any) -> dict[str, str]:
-    """Fill every list of somebody with them; return the addresses that need a key."""
+    """Fill every list of an owner with them; return the addresses that need a key."""
     found: dict[str, str] = {}
     for name, title in TITLES.items():
         found |= _topic(owner, name, title)

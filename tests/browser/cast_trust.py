@@ -24,7 +24,7 @@ VALUES = (
 
 
 def happened(owner: Any) -> dict[str, str]:
-    """Make changes by everybody, warnings, values under keys, and something in the trash."""
+    """Make changes by each kind of actor, warnings, values under keys, and something in Trash."""
     for key, value in VALUES:
         scratchpad.set_value(owner, key, value, by=AGENT)
     scratchpad.set_value(owner, "asked", "fares to Tokyo", by=AGENT, scope="session:7f2")
@@ -61,7 +61,7 @@ def happened(owner: Any) -> dict[str, str]:
 
 
 def _lost_and_written_anew(owner: Any) -> FileEntry:
-    """Return a section in the trash where other words stand in its place by now."""
+    """Return a section in Trash whose place has other words now."""
     path, top = "episodes/2019-01.md", "# 2019-01 Episodes\n\n"
     for text in (
         f"{top}## Roof\n\n- Summary: mended by the firm from Graz\n",

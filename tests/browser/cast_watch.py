@@ -90,7 +90,7 @@ def _baseline(topic: Topic) -> None:
 
 
 def _told(topic: Topic) -> Run:
-    """Make a report that tells one change of many: the old sentence stands beside the new."""
+    """Make a report that lists one change of many: the old sentence is beside the new one."""
     run = factories.make_run(topic, new_count=5)
     factories.make_report(run, sources=[
         factories.make_source(1, "Prices in November", domain="prices.example", carried_by=[

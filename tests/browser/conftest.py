@@ -12,7 +12,7 @@ from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import Visitor, chromium
 
 
-# What runs ends with the tests of this folder, not with the process that goes on to others.
+# What runs ends with the tests of this folder, not with the process, which continues with others.
 @pytest.fixture(scope="package")
 def site() -> Iterator[BrowserSite]:
     """A whole Beacon with web, worker and beat, and the accounts and topics of the cast."""
@@ -54,12 +54,12 @@ def visit(browser: Browser, site: BrowserSite) -> Iterator[Callable[..., Visitor
 
 @pytest.fixture(scope="package")
 def newcomers(site: BrowserSite) -> list[str]:
-    """The names of the accounts that have nothing yet and that nobody has taken."""
+    """The names of the accounts that have nothing yet and aren't in use."""
     names: list[str] = site.play("tests.browser.cast", "newcomers")
     return names
 
 
 @pytest.fixture
 def newcomer(newcomers: list[str]) -> str:
-    """The name of an account without anything, for this test alone."""
+    """The name of an account without anything, only for this test."""
     return newcomers.pop()

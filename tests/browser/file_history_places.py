@@ -30,7 +30,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
 
 
 def _restored(visitor: Visitor) -> None:
-    """Put the first version back, and take that back, so that the next look finds what was."""
+    """Put the first version back, and undo that, so that the next visit finds the same."""
     visitor.press("Restore version 1")
     visitor.page.get_by_role("button", name="Undo").wait_for()
     visitor.press("Undo")
@@ -45,6 +45,6 @@ def _locked(visitor: Visitor) -> None:
 
 
 def _waiting(visitor: Visitor) -> None:
-    """Look as whoever has just asked a model does."""
+    """Look as a person does who has just asked a model."""
     version = visitor.page.locator(".tabs .count").inner_text()
     visitor.goto(f"{visitor.page.url}?asked={version}.0.{int(time.time())}")

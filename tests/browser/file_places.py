@@ -1,4 +1,4 @@
-"""The looked-at states of memory files; `places` takes them in."""
+"""The states of memory files to check; `places` includes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EDITOR = ".cm-content"
 
 
 def write(visitor: Visitor, text: str, *, anew: bool = True) -> None:
-    """Type into the editor as a person would, over what stands there or at its end."""
+    """Type into the editor as a person would, over the existing text or at its end."""
     visitor.page.locator(EDITOR).click()
     visitor.page.keyboard.press("Control+a" if anew else "Control+End")
     visitor.page.keyboard.type(text)
@@ -36,7 +36,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
 
 
 def empty() -> list[tuple[str, str]]:
-    """Return the pages of a person who has the first two files alone."""
+    """Return the pages of a person who has only the first two files."""
     return [("files empty", "/files/"), ("file first", "/files/facts/memory.md/")]
 
 

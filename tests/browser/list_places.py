@@ -39,7 +39,7 @@ def _ticked(visitor: Visitor) -> None:
     visitor.page.locator("[name=record]").nth(0).check()
     visitor.page.locator("[name=record]").nth(2).check()
     visitor.page.locator("#bulk .more > summary").click()
-    # What lies half under the bar, or the head, is scrolled out from under it before it is pressed.
+    # What is half under the bar, or the head, is scrolled out from under it before it is pressed.
     visitor.page.evaluate("document.querySelector('#bulk .bulk').style.position = 'static'")
     visitor.page.evaluate("scrollTo(0, 0)")
 
@@ -55,7 +55,7 @@ def _edited_in_row(visitor: Visitor) -> None:
 
 def _facet(visitor: Visitor) -> None:
     visitor.page.locator(".facets summary").nth(2).click()
-    # What lies half under an open menu cannot be pressed before that is closed.
+    # What is half under an open menu cannot be pressed before that is closed.
     visitor.page.evaluate("document.querySelectorAll('.views').forEach((v) => { v.hidden = true })")
 
 

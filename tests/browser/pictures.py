@@ -1,4 +1,4 @@
-"""`make pictures`: the tutorial walked from a fresh Beacon on, with the pictures of docs/pictures/.
+"""`make pictures`: the tutorial walked through on a fresh Beacon, with the pictures of docs/pictures/.
 
 `--to FOLDER` puts them elsewhere.  A step that the tutorial names and the pages no longer have ends
 the walk with an error.
@@ -21,7 +21,7 @@ from tests.chromium import chromium as find_chromium
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 SIZE = {"width": 1120, "height": 760}
-MOST = 150_000  # bytes of one, since everybody who clones has them all
+MOST = 150_000  # bytes of one, since every clone has them all
 TOPIC = "/topics/postgresql-releases/"
 WAIT = 120_000  # ms for a run, on a machine that does something else, too
 
@@ -39,7 +39,7 @@ class Walk:
         """Save what is seen; `dark`: in the dark, too."""
         for theme in ("light", "dark") if dark else ("light",):
             self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-            self.page.wait_for_timeout(100)  # a frame in the new colours
+            self.page.wait_for_timeout(100)  # a frame in the new colors
             path = self.folder / (f"{name}-dark.jpg" if theme == "dark" else f"{name}.jpg")
             self.page.screenshot(path=path, type="jpeg", quality=82, animations="disabled")
             assert path.stat().st_size < MOST, f"{path.name} has {path.stat().st_size:,} bytes"
@@ -104,7 +104,7 @@ class Walk:
                 break
             self.page.wait_for_timeout(2_000)
         expect(by_meaning).to_be_visible()
-        for _ in range(4):  # its time is told: both processes that answer have loaded by now
+        for _ in range(4):  # the page shows its time: both processes that answer have loaded by now
             self.visitor.goto("/recall/?q=when+does+support+end")
         self.take("recall")
 

@@ -241,7 +241,7 @@ def _shares(cast: dict[str, str]) -> list[Place]:
 
 
 def _long_note(visitor: Visitor) -> None:
-    # The field itself allows no more: a program that posts is told too.
+    # The field itself allows no more: a program that posts gets the error too.
     visitor.page.evaluate("document.querySelector('[name=note]').removeAttribute('maxlength')")
     visitor.page.locator("[name=note]").fill("x" * 151)
     visitor.page.get_by_role("button", name="Make the link").click()
@@ -350,7 +350,7 @@ def _settings() -> list[Place]:
 
 
 def _fill(visitor: Visitor, section: str, **fields: str) -> None:
-    """Fill in a section's form and save it; the section of the answer stands there afterwards."""
+    """Fill in a section's form and save it; the section of the answer is there afterwards."""
     for name, value in fields.items():
         visitor.page.locator(f"[name={section}-{name}]").fill(value)
     whole = visitor.page.locator(f"#connection_{section}")

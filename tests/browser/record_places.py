@@ -1,4 +1,4 @@
-"""The pages of one note or observation, in their states; `places` takes them in."""
+"""The pages of one note or observation, in their states; `places` includes them."""
 
 from __future__ import annotations
 

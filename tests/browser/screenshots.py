@@ -27,14 +27,14 @@ def shoot(visitor: Visitor, name: str) -> None:
         for theme in ("light", "dark"):
             visitor.page.emulate_media(color_scheme=theme)
             path = FOLDER / f"{name.replace(' ', '-')}.{width}.{theme}.png"
-            visitor.page.wait_for_timeout(80)  # a frame in the new colours
+            visitor.page.wait_for_timeout(80)  # a frame in the new colors
             visitor.page.screenshot(path=path, full_page=True, animations="disabled")
     visitor.page.set_viewport_size({"width": 1280, "height": 860})
     visitor.page.emulate_media(color_scheme="light")
 
 
 def shoot_fresh(browser: Browser) -> None:
-    """The pages of a Beacon that nobody has used: first visit, first account, no worker."""
+    """The pages of an unused Beacon: first visit, first account, no worker."""
     with browser_site("web") as site:
         visitor = Visitor(browser, site.base)
         visitor.goto("/")

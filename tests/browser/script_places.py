@@ -1,4 +1,4 @@
-"""The looked-at states of somebody whose memory is full of words that are hard to set: name, path, act."""
+"""The states to check of an owner whose memory is full of words that are hard to set: name, path, act."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class BrowserSite(Site):
     def __init__(self, folder: Path, **variables: str) -> None:
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
-        # The cast has started more runs than a person may within an hour.
+        # The cast has started more runs than a person can within an hour.
         given = {"BEACON_PORT": str(self.port), "BEACON_RUNS_PER_HOUR": "500"}
         super().__init__(folder, **(given | variables))
 

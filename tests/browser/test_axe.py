@@ -2,7 +2,7 @@
 
 The 300 places take over ten minutes in all four looks.  The gate goes to each of them, and looks at
 each page in its first state, and in every third other one, at 1280 px in light or at 320 px in dark
-by turns; with BEACON_TEST_AXE=full each is looked at in all.
+by turns; with BEACON_TEST_AXE=full each is checked in all.
 BEACON_TEST_PLACES="conflict digest" looks only at the places whose name holds one of the words.
 """
 
@@ -39,9 +39,9 @@ class Checker:
         self.wrong: list[str] = []
 
     def look(self, place: Place, *, wide: bool, narrow: bool) -> None:
-        """Check a place; what is wrong there is looked at once more before it counts.
+        """Check a place; an error there is checked again before it counts.
 
-        A place alone, and not all of them, so that a race on a crowded machine costs a second.
+        Only one place, and not all of them, so that a race on a crowded machine costs a second.
         """
         before = len(self.wrong)
         try:
@@ -62,7 +62,7 @@ class Checker:
         if wide:
             self._note(place, "1280", visitor.violations())
         visitor.page.emulate_media(color_scheme="dark")
-        if wide and narrow:  # colours that are shown on the wide page alone
+        if wide and narrow:  # colors that only the wide page shows
             self._note(place, "1280 dark", visitor.violations("color-contrast"))
         visitor.page.set_viewport_size({"width": 320, "height": 700})
         if visitor.scrolls_sideways():
@@ -101,7 +101,7 @@ def checker(browser: Browser, site: BrowserSite) -> Iterator[Checker]:
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.flaky(reruns=0)  # each place is looked at again by itself
+@pytest.mark.flaky(reruns=0)  # each place is checked again by itself
 def test_no_page_has_a_barrier_an_error_a_foreign_request_or_a_sideways_scroll(
     checker: Checker, cast: dict[str, str]
 ) -> None:

@@ -58,7 +58,9 @@ def test_the_one_time_link_makes_the_first_account_and_leads_to_an_empty_home(
 ) -> None:
     visitor = visit(fresh.base)
     visitor.goto("/")
-    assert visitor.heading() == "Welcome to Beacon"  # nobody can sign in yet, and it says how
+    assert (
+        visitor.heading() == "Welcome to Beacon"
+    )  # there is no account yet, and it says how to create one
     assert visitor.violations() == []
     link = fresh.first_link()
     visitor.goto(link)

@@ -64,7 +64,7 @@ def test_a_run_is_watched_live_until_its_report_is_there(
         visitor.press("Try the sample topic")
         expect(visitor.page.locator("h1")).to_contain_text("Waiting to start")
         expect(visitor.page.get_by_role("button", name="Cancel")).to_be_visible()
-    wait_for_report(visitor, 1)  # nobody pressed anything: the page polled
+    wait_for_report(visitor, 1)  # nothing was pressed: the page polled
     expect(visitor.page.locator("article.report .masthead")).to_contain_text("baseline")
     visitor.page.locator("article.report sup a").first.click()
     expect(visitor.page.locator(".cite-card")).to_be_visible()

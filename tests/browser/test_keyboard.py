@@ -1,4 +1,4 @@
-"""The main path by keyboard alone: Tab, Enter, and the shortcuts that `?` lists."""
+"""The main path only by keyboard: Tab, Enter, and the shortcuts that `?` lists."""
 
 from __future__ import annotations
 

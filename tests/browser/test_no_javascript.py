@@ -1,4 +1,4 @@
-"""The main path in a browser without JavaScript: every step by links and forms alone."""
+"""The main path in a browser without JavaScript: every step only by links and forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan is looked at before anything is searched: with scripts, in two windows, and without."""
+"""A person reviews a plan before anything is searched: with scripts, in two windows, and without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By keyboard alone: a citation is opened, a sentence is reached, corrected, and taken back."""
+"""Only by keyboard: open a citation, reach a sentence, correct it, and undo that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that ends while somebody types: nothing of it is lost."""
+"""A session that ends while a person types: no text is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [
 
 
 def sign_in_in_another_tab(visitor: Visitor, name: str) -> None:
-    """Sign in as people do who are told to: beside the page, in the same browser."""
+    """Sign in as the message asks: beside the page, in the same browser."""
     tab = visitor.context.new_page()
     tab.goto("/sign-in/")
     tab.get_by_label("Username").fill(name)

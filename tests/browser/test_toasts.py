@@ -1,4 +1,4 @@
-"""Toasts: how long they stand, how many, what they offer; and a form whose answer is waited for."""
+"""Toasts: how long they stay, how many, what they offer; and a form while its answer is pending."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
 
 
 def say(visitor: Visitor, *texts: str, undo: str = "") -> Locator:
-    """Let a script tell these; return the toasts that stand."""
+    """Let a script show these; return the visible toasts."""
     for text in texts:
         visitor.page.evaluate(SAY, {"text": text, "level": "info", "undo": undo})
     return visitor.page.locator("#toasts .toast:not(.leaving)")

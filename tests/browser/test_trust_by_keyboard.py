@@ -1,4 +1,4 @@
-"""What trust asks of a person, by keyboard alone: from the delta to the trash."""
+"""What trust asks of a person, only by keyboard: from the delta to the trash."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_from_the_delta_to_the_trash_by_keyboard_alone(visit: Visit, cast: dict[
     keys(visitor, "Enter")
     expect(rows).to_have_count(pairs)
 
-    # What lies in the trash comes back.
+    # What is in Trash comes back.
     go(visitor, "d", "/trash/")
     thrown = page.locator(".trash-rows > li")
     lying = thrown.count()

@@ -1,4 +1,4 @@
-"""Somebody at a browser, and what is noted about every page that they see."""
+"""A person at a browser, and what is noted about every page that they see."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Visitor:
         self.page.on("request", self._asked)
 
     def _said(self, message: ConsoleMessage) -> None:
-        # What the server refused is Chromium's own remark, and the page is looked at for it.
+        # What the server refused is Chromium's own remark, and the page itself is checked for it.
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.problems.append(f"console: {message.text} at {self.page.url}")
 
@@ -82,7 +82,7 @@ class Visitor:
         self.click(self.page.get_by_role("link", name=name).filter(visible=True).first)
 
     def click(self, what: Locator) -> None:
-        """Click a link or a button; without scripts it loads a page, and that is waited for.
+        """Click a link or a button; without scripts it loads a page, and this waits for it.
 
         Playwright returns from a click before the answer is there, so what is read at once
         afterwards might be read of the page that is being left.
@@ -102,9 +102,9 @@ class Visitor:
         return " ".join(self.page.locator(selector).first.inner_text().split())
 
     def violations(self, *rules: str) -> list[str]:
-        """Return what axe-core finds against WCAG 2.2 AA, or against the named rules alone.
+        """Return what axe-core finds against WCAG 2.2 AA, or only against the named rules.
 
-        What lies partly under a toast, a bar or the head is scrolled clear and measured there: an
+        What is partly under a toast, a bar or the head is scrolled clear and measured there: an
         obstacle is what cannot be.
         """
         if not self.page.evaluate("'axe' in window"):

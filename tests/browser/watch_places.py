@@ -51,7 +51,7 @@ def empty() -> list[tuple[str, str]]:
 
 
 def outside(cast: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the pages of whoever reads a mail."""
+    """Return the pages that an email links to."""
     return [
         ("unsubscribe", cast["unsubscribe"]),
         ("unsubscribe unknown", "/unsubscribe/no-such-token/"),

@@ -1,4 +1,4 @@
-"""Tests against real servers, which nobody has who only works on Beacon: see each file's head."""
+"""Tests against real servers, which most developers of Beacon don't have: see the top of each file."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 BEACON_TEST_LLAMA_SERVER=…/llama-server BEACON_TEST_LLAMA_MODEL=…/model.gguf \\
     .venv/bin/python -m pytest tests/contract -n0
 
-How to come by both, and what came out, stands in docs/model-endpoints.md.  What a model says is
+docs/model-endpoints.md says how to get both, and what the results were.  What a model says is
 never asserted, only that the server keeps to the interface: the smallest one will do.
 """
 
@@ -80,7 +80,7 @@ class Llama:
 
 @contextlib.contextmanager
 def llama(*arguments: str | Path) -> Iterator[Llama]:
-    """Start a server on a free port; end it, and it alone, afterwards."""
+    """Start a server on a free port; end only that server afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -4,7 +4,7 @@ topics TITLE…       make the topics that are missing
 queue TITLE…        make the topics that are missing, and queue a run of each
 deep TITLE…         the same, of a deep run
 due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
-told URL TITLE…     make a channel by mail and one to URL, and a saved run of each topic that is told
+told URL TITLE…     make a channel by email and one to URL, and a saved run of each topic for them
 trash TITLE         move the topic to the trash
 purge TITLE         delete the topic in the trash for good
 leave NAME BY       delete the account of that name, by another
@@ -67,7 +67,7 @@ def due(seconds: str, *titles: str) -> None:
 
 
 def told(url: str, *titles: str) -> None:
-    """Lay out what two channels are told of a saved run of each topic."""
+    """Prepare the messages to two channels about a saved run of each topic."""
     from research.models import Delivery
     from research.notifications import channels
     from tests.research.factories import make_report, make_run
@@ -88,7 +88,7 @@ def trash(title: str) -> None:
 
 
 def purge(title: str) -> None:
-    """Delete the topic in the trash for good."""
+    """Delete the topic in Trash permanently."""
     from memory.models import Topic
 
     topic = Topic.objects.in_trash().get(title=title)

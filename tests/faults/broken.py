@@ -18,7 +18,7 @@ from tests.faults.person import Person
 from tests.faults.processes import Site
 from tests.faults.proxy import FaultProxy
 
-FAST, IMMEDIATE = signal.SIGINT, signal.SIGQUIT  # how Postgres is told to stop
+FAST, IMMEDIATE = signal.SIGINT, signal.SIGQUIT  # how to stop Postgres
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Broken:
 
 @contextlib.contextmanager
 def broken_site(outside: Outside) -> Iterator[Broken]:
-    """Web, worker, upkeep and beat on servers of their own; nothing is left afterwards."""
+    """Web, worker, upkeep and beat on their own servers; nothing is left afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="beacon-broken-") as named,
         contextlib.ExitStack() as stack,

@@ -14,7 +14,7 @@ from tests.faults.processes import Site, site
 # What runs ends with the tests of this folder: left idle it would take from all that follow.
 @pytest.fixture(scope="package")
 def outside() -> Iterator[Outside]:
-    """The outside that the shared site asks; each test takes topics of its own."""
+    """The outside that the shared site asks; each test takes its own topics."""
     with Outside() as made:
         yield made
 
@@ -31,6 +31,6 @@ def beacon(outside: Outside) -> Iterator[Site]:
 
 @pytest.fixture(scope="package")
 def broken(outside: Outside) -> Iterator[Broken]:
-    """A whole site on servers of its own, which tests break and mend again."""
+    """A whole site on its own servers, which tests break and repair again."""
     with broken_site(outside) as made:
         yield made

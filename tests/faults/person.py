@@ -1,4 +1,4 @@
-"""Somebody at a browser without a browser: signed in, sends forms, and notes how long it took."""
+"""A person at a browser, simulated without one: signed in, sends forms, and notes how long it took."""
 
 from __future__ import annotations
 

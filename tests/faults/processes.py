@@ -183,7 +183,7 @@ class Site:
         self.tick()
 
     def end_waits(self) -> None:
-        """Let runs that were put off be due, as minutes later, and have the tick look."""
+        """Let postponed runs be due, as minutes later, and have the tick look."""
         self.rows(
             "UPDATE research_run SET not_before = now(), nudged_at = NULL"
             " WHERE status = 'queued' AND not_before > now()"

@@ -1,4 +1,4 @@
-"""A TCP proxy that stands between Beacon and a server, and breaks the connection as it is told.
+"""A TCP proxy between Beacon and a server, which breaks the connection on command.
 
 with FaultProxy("127.0.0.1", 6379) as proxy:
     proxy.close()       # refuses connections, and cuts those there are

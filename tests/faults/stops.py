@@ -98,7 +98,7 @@ class Stops:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._holder.close()  # with which what waits goes on
+        self._holder.close()  # then whatever waits continues
         self._site.rows("DELETE FROM fault_stop")
 
     def at(self, title: str, place: str) -> None:
@@ -124,7 +124,7 @@ class Stops:
         self._holder.execute("SELECT pg_advisory_unlock(%s, %s)", [_CLASS, number])
 
     def let_go(self, title: str) -> None:
-        """Take the stop away; what waits at it goes on."""
+        """Take the stop away; what waits at it continues."""
         number = self._ids.pop(title)
         self._holder.execute("DELETE FROM fault_stop WHERE id = %s", [number])
         self._holder.execute("SELECT pg_advisory_unlock(%s, %s)", [_CLASS, number])
@@ -142,7 +142,7 @@ class Stops:
 
 
 class Gate:
-    """A scene that keeps whoever asks waiting until it is opened, and notes who that was."""
+    """A scene that keeps callers waiting until it is opened, and notes who they were."""
 
     def __init__(self) -> None:
         self.port: int | None = None  # of the one who waits
@@ -150,12 +150,12 @@ class Gate:
         self._answer: object = {}
 
     def answer(self, data: object) -> None:
-        """Let whoever waits go on, with this answer of a model."""
+        """Let the waiting callers continue, with this answer of a model."""
         self._answer = data
         self.open()
 
     def open(self) -> None:
-        """Let whoever waits go on, with a failure if there is no answer."""
+        """Let the waiting callers continue, with a failure if there is no answer."""
         self._open.set()
 
     def __call__(self, request: Request) -> Response:

@@ -1,6 +1,6 @@
 """How each guard of the product is taken out, for the length of a test: see guards.py.
 
-What is taken out is what asks, never what is asked: with the guard gone the product goes on as if
+What is taken out is what asks, never what is asked: with the guard gone the product continues as if
 all were well, which its test must notice.
 """
 
@@ -30,7 +30,7 @@ def _everywhere(patch: Patch, original: Any, instead: Any) -> None:
 
 
 def fence(patch: Patch) -> None:
-    """Let every worker write to a run that it once had, whoever has it now."""
+    """Let every worker write to a run that it once had, even if another has it now."""
     from django.db.models import F
 
     from research.models import Run, Step
@@ -142,14 +142,14 @@ def versions(patch: Patch) -> None:
 
 
 def locks(patch: Patch) -> None:
-    """Let everybody change what is locked."""
+    """Let everyone change what is locked."""
     from memory.models import Remembered
 
     patch.setattr(Remembered, "check_may_change", lambda self, by: None)
 
 
 def owner(patch: Patch) -> None:
-    """Let `of(user)` keep what everybody owns."""
+    """Let `of(user)` keep what anyone owns."""
     from django.db.models import QuerySet
 
     def below(kind: type) -> list[type]:
@@ -228,7 +228,7 @@ def csrf(patch: Patch) -> None:
 
 
 def safe_get(patch: Patch) -> None:
-    """Let what takes POST alone take GET too: one list holds for all views that are so decorated."""
+    """Let POST-only views take GET too: one list serves all views with that decorator."""
     from django.views.decorators.http import require_POST
 
     [taken] = require_POST.__closure__ or ()

@@ -1,4 +1,4 @@
-"""What one Beacon backed up stands in another one row for row, by real commands."""
+"""What one Beacon backed up is in another one, row for row, by real commands."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def beacon() -> Iterator[Site]:
 
 
 def _killed_after(beacon: Site, file: Path, size: int) -> int:
-    """Begin a backup, kill it once so many bytes lie on the disk, and return how many did."""
+    """Begin a backup, kill it once so many bytes are on the disk, and return how many did."""
     backing_up = subprocess.Popen(
         [sys.executable, "manage.py", "backup", str(file)], cwd=ROOT, env=beacon.environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -57,7 +57,7 @@ def test_a_message_delivered_again_during_and_after_its_run_changes_nothing(
     beacon.wait(lambda: gate.port)
     [run] = beacon.runs(title)
     beacon.send(RUN, run.id, queue="research", times=3)
-    time.sleep(1)  # all are taken, and put away
+    time.sleep(1)  # all are taken, and postponed
     del outside.scenes[title, "write"]
     gate.answer(outside.good(title, "write", outside.chat.asked[-1].prompt))
     beacon.ended(title)
@@ -96,7 +96,7 @@ def test_several_beats_start_one_run_a_slot(beacon: Site, say: Say, beats: int, 
     until = time.monotonic() + seconds
     while time.monotonic() < until or len(slots) < 2:
         slots.append(datetime.fromisoformat(beacon.act("due", "1", *titles)))
-        # Beats tick every 15 s; a burst on top of theirs makes ticks that work at the same time.
+        # Beats tick every 15 s; a burst on top of that makes ticks that work at the same time.
         beacon.tick(times=2 * beats)
         beacon.wait(lambda: len(beacon.runs(*titles)) >= 20 * len(slots))
         beacon.ended(*titles, seconds=90)

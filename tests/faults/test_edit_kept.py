@@ -1,4 +1,4 @@
-"""What somebody typed at a browser stands there still when Postgres was away as they saved it."""
+"""What a person typed is still in the browser if Postgres was away as they saved it."""
 
 from __future__ import annotations
 

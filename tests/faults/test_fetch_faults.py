@@ -1,4 +1,4 @@
-"""Pages that are made to hurt whoever reads them, fetched with the limits that a run has."""
+"""Pages that are made to hurt their reader, fetched with the limits that a run has."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
 
 
 class Peak:
-    """The most memory that this process had while it was looked at, over what it had before."""
+    """The most memory that this process had during the measurement, over what it had before."""
 
     def __enter__(self) -> Peak:
         self._here = psutil.Process()

@@ -2,7 +2,7 @@
 
 The fence (a worker writes only while it holds the run), the lease tick (a run whose worker is gone
 is freed) and the one slot (one run for a topic and a time), here by real processes and at the
-database.  All guards, with the tests that fail without them, stand in guards.py.
+database.  All guards, with the tests that fail without them, are in guards.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Killed in the middle of deleting for good, and a disk that is full: all or nothing, and it is said.
+"""Killed in the middle of a permanent deletion, and a disk that is full: all or nothing, and it is said.
 
 A process is held at an exact place by a lock that the test has on a table, and killed there.
 """
@@ -100,7 +100,7 @@ def test_killed_in_the_middle_everything_stands_and_the_next_try_ends_it(beacon:
 
 
 def _with_a_full_disk(beacon: Site, room: int, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that may write `room` bytes to a file and no more, as on a disk that is full.
+    """Run a command that can write at most `room` bytes to a file, as on a disk that is full.
 
     It writes no bytecode (-B): cut off, that would be what the next process reads.
     """

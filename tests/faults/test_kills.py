@@ -17,7 +17,7 @@ from tests.faults.stops import Gate, Stops
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
 
-# Where the run is when its process is killed -> the calls that it may make once more for that.
+# Where the run is when its process is killed -> the calls that it can repeat for that.
 BOUNDARIES = {
     f"step {name} running": ""
     for name in (
@@ -84,7 +84,7 @@ class Trap:
 
 
 class Resumed(NamedTuple):
-    """How the killed runs went on."""
+    """How the killed runs continued."""
 
     seconds: dict[str, float]  # from kill to second attempt, by title
     caught_twice: set[str]  # on a slow machine: already resumed when the whole worker was killed
@@ -180,7 +180,7 @@ def test_a_run_whose_whole_worker_is_killed_goes_on_with_another_behind_its_last
 
 
 class Killer(Gate):
-    """A model that kills whoever asks it."""
+    """A model that kills its caller."""
 
     def __init__(self, beacon: Site) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ def test_a_task_that_always_dies_fails_after_three_and_others_go_on(
     for deaths in (1, 2, 3):
         beacon.wait(lambda deaths=deaths: killer.deaths == deaths)
         time.sleep(1)  # the message comes again at once, and must find the run taken
-        beacon.end_leases()  # 45 s each; above they are waited for
+        beacon.end_leases()  # 45 s each; above the test waits for them
     beacon.act("queue", other)
     died, lived = beacon.ended(poison, other)
     say(

@@ -1,4 +1,4 @@
-"""What a model may answer: every run ends, within its tries, with a cause that a person can read."""
+"""Answers of a model: every run ends, within its tries, with a cause that a person can read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _always(scene: Scene) -> Callable[[dict[str, Any]], Scene]:
 
 
 # What the model does -> the scene, out of what a good one would have said; how the run ends; a word
-# of the cause that stands on the run.
+# of the cause that the run shows.
 SCENES: dict[str, tuple[Callable[[dict[str, Any]], Scene], str, str]] = {
     "429 with Retry-After: 7": (_always(rate("7")), "partial", "429"),
     "429 with Retry-After: 1": (_always(rate("1")), "partial", "429"),

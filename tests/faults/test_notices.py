@@ -1,4 +1,4 @@
-"""What is told of a run over a worker that is killed in the middle of telling it."""
+"""Which notifications of a run are sent if a worker is killed in the middle of sending them."""
 
 from __future__ import annotations
 

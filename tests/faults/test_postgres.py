@@ -36,7 +36,7 @@ def _hold(broken: Broken, outside: Outside, stops: Stops, titles: list[str]) -> 
 def _whole(broken: Broken, titles: list[str], *, is_quick: bool = True) -> list[tuple[object, ...]]:
     """Wait until the runs have ended; return status, number, reports and facts of each."""
     if is_quick:
-        time.sleep(3)  # what can go on by itself does
+        time.sleep(3)  # what can continue by itself does
         broken.site.end_leases()
         broken.site.end_waits()
     counts = "SELECT count(*) FROM memory_topicfact f JOIN memory_topic t ON t.id = f.topic_id WHERE t.title = %s"

@@ -28,7 +28,7 @@ def outside() -> Iterator[Outside]:
 
 @pytest.fixture
 def beacon(outside: Outside) -> Iterator[Site]:
-    # The interpreter's own warnings (that the tests run as root) are no lines of the log.
+    # The interpreter's own warnings (that the tests run as root) aren't lines of the log.
     quiet = {"BEACON_LOG_FORMAT": "json", "PYTHONWARNINGS": "ignore"}
     with site(**outside.variables, **quiet) as made:
         made.start_worker()
@@ -117,6 +117,6 @@ def test_a_connection_that_a_proxy_keeps_is_not_closed_under_its_next_request(be
 
         kept.request("GET", "/livez")
         assert kept.getresponse().status == 200
-        assert kept.sock is line is not None  # else it had connected anew
+        assert kept.sock is line is not None  # else it had connected again
     finally:
         kept.close()

@@ -1,4 +1,4 @@
-"""Seed 003's criteria 1 to 4, each talk in an operating-system process of its own.
+"""Seed 003's criteria 1 to 4, each talk in its own operating-system process.
 
 The model is a server on loopback that knows nothing: it picks the file whose line in the list that
 it was sent shares most words with the question, reads it, and repeats the line that does so, too.
@@ -43,7 +43,7 @@ def _nearest(lines: list[str], question: str) -> str:
 
 
 def knows_nothing(body: dict[str, Any]) -> Any:
-    """Answer from the request alone."""
+    """Answer only from the request."""
     messages = body["messages"]
     said = [one["content"] for one in messages if one["role"] == "user"]
     question, last = said[-1], messages[-1]

@@ -51,7 +51,7 @@ def second_runs(beacon: Site, outside: Outside) -> dict[str, Any]:
     while any(run.finished_at is None for run in beacon.runs(*TITLES)):
         assert time.monotonic() < until, beacon.logs()[-4000:]
         time.sleep(2)
-        beacon.end_waits()  # a run that was put off waits 30 s, then 120 s
+        beacon.end_waits()  # a postponed run waits 30 s, then 120 s
     return {run.title: (run, seen[run.title]) for run in beacon.runs(*TITLES)}
 
 

@@ -28,7 +28,7 @@ class Unguarded(pytest.Function):
         try:
             self._fail_without(guard)
         finally:
-            # What it measured without the guard is no figure of the product.
+            # What it measured without the guard isn't a figure of the product.
             self.user_properties[:] = [(figures.GUARD, told)]
 
     def _fail_without(self, guard: Guard) -> None:
@@ -78,7 +78,7 @@ def _twin(item: pytest.Item, guard: Guard) -> Unguarded:
 
 
 def main(name: str, arguments: list[str]) -> None:
-    """Take the guard out for good and become the Celery process."""
+    """Take the guard out permanently and become the Celery process."""
     import django
 
     django.setup()

@@ -1,4 +1,4 @@
-"""Pairs that do not go together, as the tests of the conflict desk need them."""
+"""Contradicting and near-duplicate pairs for the tests of Conflicts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def noted(owner: Any, left: Any, right: Any, kind: str = "contradiction") -> Con
 
 
 def texts(owner: Any) -> dict[str, list[str]]:
-    """What stands now: the words of facts, notes and observations."""
+    """The current words of facts, notes and observations."""
     return {
         "facts": list(TopicFact.objects.of(owner).current().values_list("text", flat=True)),
         "notes": sorted(

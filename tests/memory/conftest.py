@@ -21,7 +21,7 @@ ALIKE = {"car": "automobile", "auto": "automobile"}
 def fake(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[FakeEmbedder]:
     """The one embedder there is; an outside one."""
     settings.BEACON_EMBEDDINGS = "auto"
-    monkeypatch.setattr(users, "FIRST_ROWS", [])  # accounts begin without notes of their own
+    monkeypatch.setattr(users, "FIRST_ROWS", [])  # accounts begin without notes
     made = FakeEmbedder(alike=ALIKE, dimensions=24)
     use(monkeypatch, made)
     cache.clear()

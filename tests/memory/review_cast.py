@@ -27,7 +27,7 @@ def held(owner: Any, kind: str = "note", **more: Any) -> str:
 
 
 def said(owner: Any, text: str, **more: Any) -> None:
-    """Let the owner have typed this into a session of theirs."""
+    """Let the owner have typed this into one of the owner's sessions."""
     session = Session.objects.create(owner=owner, title="A talk", **more)
     Message.objects.create(session=session, position=1, role="user", content=text)
 

@@ -1,4 +1,4 @@
-"""An account goes with every row of it, and no row of anybody else's."""
+"""An account goes with every row of it, and no row of another account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py api_token`: a program may rely on its output."""
+"""`manage.py api_token`: programs can rely on its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions, answers, reflections and proposals that come with an archive: quiet, and nobody else's word."""
+"""Sessions, answers, reflections and proposals that come with an archive: quiet, and under the right person's name."""
 
 from __future__ import annotations
 

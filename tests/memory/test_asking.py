@@ -37,7 +37,7 @@ class Word(BaseModel):
 
 
 class Meter:
-    """A budget that is full or not, and what it was told."""
+    """A budget that is full or not, and the calls that it got."""
 
     def __init__(self, *, is_full: bool = False) -> None:
         self.is_full, self.counted = is_full, []  # type: ignore[var-annotated]

@@ -84,7 +84,7 @@ MAKERS: dict[type[Remembered], Callable[[User], Any]] = {
         ).file
     ),
 }
-# A section comes and goes with its file, and is no record that anybody moves.
+# A section comes and goes with its file, and isn't a record that a person moves.
 KINDS = sorted(
     (m for m in apps.get_models() if issubclass(m, Remembered) and m is not Section),
     key=lambda model: model.__name__,

@@ -75,7 +75,7 @@ def texts(alice: Any) -> list[Text]:
 
 
 def queries(texts: list[Text]) -> Iterator[str]:
-    """Yield queries of rare, middling and frequent words, alone and together."""
+    """Yield queries of rare, middling and frequent words, by themselves and together."""
     known = Counter(term for text in texts for term in counts_of(text.text))
     ranked = [term for term, _times in known.most_common()]
     yield from (" ".join(ranked[start : start + 3]) for start in range(0, 60, 3))

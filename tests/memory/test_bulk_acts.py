@@ -1,4 +1,4 @@
-"""Acts on many records: batches, deliveries, refusals, and how they are taken back."""
+"""Acts on many records: batches, deliveries, refusals, and how they are undone."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_one_that_the_database_refuses_is_left_and_the_others_come_back(alice: A
     other = observation(alice, "A pack costs 120 dollars.")
     for one in (first, other):
         one.trash(by=alice.actor)
-    observation(alice)  # the same words of the same run stand in the list again
+    observation(alice)  # the same words of the same run are in the list again
 
     act = do(alice, "restore", page="observations", query="q=is:trashed")
 

@@ -1,4 +1,4 @@
-"""Settling what does not go together, one way or the other, and taking it back."""
+"""Settling conflicts, one way or the other, and undoing that."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_two_windows_settle_it_once(alice: Any):
 
 
 def test_topics_and_records_are_held_before_what_names_them(alice: Any):
-    # A run's save takes them in this order too: the other way round, each would wait for the other.
+    # A run's save locks them in this order too: the other way round, each would wait for the other.
     row = facts(alice)
     with CaptureQueriesContext(connection) as asked:
         conflicts.settle(row, "left", by=alice.actor)

@@ -68,7 +68,7 @@ def context_of(owner: Any, **more: Any) -> ToolContext:
 
 @pytest.fixture
 def loop(alice: Any, monkeypatch: pytest.MonkeyPatch) -> Loop:
-    """Run the loop with a model that gives these answers; it stands in `loop.model`."""
+    """Run the loop with a model that gives these answers; it is in `loop.model`."""
 
     def run(*answers: Any, context: ToolContext | None = None, **more: Any) -> LoopResult:
         model = FakeLanguageModel(*answers, profile=replace(FAKE_PROFILE, context_tokens=100_000))

@@ -82,7 +82,7 @@ def test_the_same_new_title_sent_twice_is_no_conflict(alice: Any):
     assert Session.objects.get(pk=session.pk).title == "Coffee"
 
 
-# --- an answer that is gone on with ---------------------------------------------------------------
+# --- an answer that is continued -----------------------------------------------------------------
 
 
 class Killed(BaseException):
@@ -90,7 +90,7 @@ class Killed(BaseException):
 
 
 def killed_behind_its_write(owner: Any, monkeypatch: pytest.MonkeyPatch) -> Message:
-    """An answer whose worker remembered something, and was killed as the model went on."""
+    """An answer whose worker remembered something, and was killed as the model continued."""
     made = FakeLanguageModel(remembering("Tea at five."), Killed(), profile=FAKE_PROFILE)
     monkeypatch.setattr(connections, "language_model", lambda: made)
     waiting = ask(start(owner, "Tea"), "When is tea?", by=owner.actor)

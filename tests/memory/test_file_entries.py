@@ -1,4 +1,4 @@
-"""A section that a memory file lost lies in the trash, and comes back at its place."""
+"""A section that a memory file lost is in Trash, and can be restored to its place."""
 
 from __future__ import annotations
 

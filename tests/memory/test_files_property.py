@@ -118,7 +118,7 @@ class Files(RuleBasedStateMachine):
         place.parent.mkdir(parents=True, exist_ok=True)
         edited = (place.read_bytes() if adds and place.exists() else b"") + edit
         place.write_bytes(edited)
-        os.utime(place, (1, 1))  # whoever wrote it is done with it
+        os.utime(place, (1, 1))  # its writer has finished
         mirror.take_in(self.owner)
         mirror.write_out(self.owner.pk, path)
         file = MemoryFile.objects.of(self.owner).filter(path=path).first()
@@ -166,7 +166,7 @@ class Files(RuleBasedStateMachine):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 class TestFiles(TestCase, Files.TestCase):  # type: ignore[misc, name-defined]
-    """Carries the machine out, each example in a transaction that is taken back."""
+    """Carries the machine out, each example in a transaction that is rolled back."""
 
     settings = settings(
         max_examples=25,

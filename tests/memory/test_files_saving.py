@@ -1,4 +1,4 @@
-"""Saving memory files: what is stored, what is mended, what is refused."""
+"""Saving memory files: what is stored, what is fixed, what is refused."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_line_that_is_too_long_is_counted_as_its_writer_counts(alice: User):
     save(alice, MONTH, "# 2026-02\n\n## One\n- Summary: a\n")
     long = "z" * 8_193
 
-    with pytest.raises(LimitReached, match="Line 2 has"):  # no summary line stands in the text
+    with pytest.raises(LimitReached, match="Line 2 has"):  # the text has no summary line
         save(alice, MONTH, f"# 2026-02\n{long}\n")
     with pytest.raises(LimitReached, match="Line 3 has"):  # of the entry, not of the file
         append_to(alice, MONTH, f"## Two\n- Summary: b\n{long}", by=AGENT)

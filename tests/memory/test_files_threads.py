@@ -70,7 +70,7 @@ def _condense(owner: User, path: str, by: Actor, told: Counter[str]) -> None:
 class Editors:
     """Who edits the copies on disk: one at a time, as one person does with several windows.
 
-    Each replaces the file by a rename, as editors do; whatever was refused is put away.
+    Each replaces the file by a rename, as editors do; whatever was refused is moved away.
     """
 
     def __init__(self, owner: User, root: Path) -> None:
@@ -96,7 +96,7 @@ class Editors:
     def _add(self, file: Path, line: str) -> None:
         temp = file.with_name(f"{file.name}~")
         temp.write_text(f"{file.read_text().rstrip()}\n{line}")
-        os.utime(temp, (1, 1))  # nobody is still writing it
+        os.utime(temp, (1, 1))  # it is completely written
         temp.replace(file)
 
     def put_away(self) -> bool:

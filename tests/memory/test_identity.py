@@ -1,4 +1,4 @@
-"""The soul, the agent and the user note: one of each that stands, and found like any other."""
+"""The soul, the agent and the user note: one current note of each, found like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that gives orders to its reader is told from text that does not."""
+"""Prompt injection is distinguished from other text."""
 
 from __future__ import annotations
 

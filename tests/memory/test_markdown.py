@@ -1,4 +1,4 @@
-"""Markdown is safe whoever wrote it (R61): attacks as people and pages really write them."""
+"""Markdown is safe no matter who wrote it (R61): attacks as people and pages really write them."""
 
 from __future__ import annotations
 

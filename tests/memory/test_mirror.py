@@ -106,7 +106,7 @@ def test_with_reading_turned_off_an_edit_on_disk_is_set_aside(
     assert "Lisbon" in (root / "facts/user.md.conflict").read_text()
     assert "BEACON_MIRROR_READ=0" in warned(owner)[0]
     append_to(owner, MONTH, "## Tea\n- Summary: likes green tea\n", by=REFLECTOR)
-    assert (root / MONTH).read_text() == stored(owner, MONTH)  # writing goes on
+    assert (root / MONTH).read_text() == stored(owner, MONTH)  # writing continues
 
 
 def test_an_edit_on_disk_joins_with_what_was_written_since(owner: User, root: Path, settings: Any):

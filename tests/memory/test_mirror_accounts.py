@@ -1,4 +1,4 @@
-"""Folders of accounts on disk: they follow who they belong to, not a name that may be given anew."""
+"""Folders of accounts on disk: they follow who they belong to, not a name that can be given again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def root(settings: Any, tmp_path: Path, alice: User) -> Path:
 
 @pytest.fixture
 def second(root: Path) -> User:
-    """The second account, with words of its own."""
+    """The second account, with its own words."""
     second = User.objects.create_user(username="bob", password="x")
     save_file(second, USER, TEXT, by=second.actor)
     return second
@@ -124,7 +124,7 @@ def test_a_deletion_that_is_taken_back_deletes_no_copy(second: User, root: Path)
 
 @pytest.mark.parametrize("mark", ["", "[]", "{", '{"beacon": 7}', "\udcff"])
 def test_a_folder_without_a_mark_of_ours_is_taken_in(second: User, root: Path, mark: str):
-    """As one that somebody put there, or that a Beacon left which is gone."""
+    """As one that a person put there, or that a deleted Beacon left."""
     (root / "users/bob/.beacon").write_bytes(mark.encode(errors="surrogateescape"))
     (root / "users/bob" / USER).write_text(TEXT + "- Tea: green\n")
     mirror.catch_up()

@@ -67,7 +67,7 @@ def test_killed_between_write_and_rename_the_old_file_stands_and_the_new_one_fol
     owner: User, root: Path, monkeypatch: pytest.MonkeyPatch
 ):
     class Killed(BaseException):
-        """The process ends here, and nothing of it goes on."""
+        """The process ends here, and nothing of it continues."""
 
     def killed(*_args: Any, **_more: Any) -> None:
         raise Killed

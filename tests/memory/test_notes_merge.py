@@ -1,4 +1,4 @@
-"""Merging notes: by a model or one after the other, in one transaction, and taken back."""
+"""Merging notes: by a model or one after the other, in one transaction, and undone."""
 
 from __future__ import annotations
 

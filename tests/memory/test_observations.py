@@ -1,4 +1,4 @@
-"""Observations: stored whole and once, found at once, corrected by people alone."""
+"""Observations: stored whole and once, found at once, corrected only by people."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_person_s_correction_is_a_revision_and_found_at_once(alice: Any):
     assert (revision.actor, one.trust, one.version) == ("human:alice", "owner", 2)
     assert found(alice, "ceiling") == ["The ceiling is 200 a minute."]
     assert found(alice, "limit") == []
-    # The run may find the old words again: they are no longer these.
+    # The run can find the old words again: they aren't this observation any longer.
     assert len(remember(alice, "The limit is 100 a minute.").new) == 1
 
 

@@ -1,4 +1,4 @@
-"""Quarantine and refused sources: released or thrown away, turned away and counted, taken back."""
+"""Quarantine and refused sources: released or thrown away, turned away and counted, undone."""
 
 from __future__ import annotations
 

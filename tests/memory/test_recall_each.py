@@ -65,7 +65,7 @@ def test_two_ask_little_more_than_one(alice: Any) -> None:
             recall_each(alice, asked)
         counts.append(len(queries))
 
-    # Which records lie near in meaning is asked of each: what stands, and what was superseded.
+    # Each is asked for records near in meaning: the current one, and the superseded one.
     assert counts[1] - counts[0] <= 3
 
 

@@ -82,7 +82,7 @@ def reference(counts: dict[UUID, Counter[str]], query: str) -> list[tuple[UUID, 
 
 
 def assert_is_exact(owner: Any, asked: list[str]) -> None:
-    """Compare with the reference over the rows as they stand now."""
+    """Compare with the reference over the current rows."""
     rows = Observation.objects.of(owner).live().values_list("pk", "content")
     counts = {pk: counts_of(content) for pk, content in rows}
     for query in asked:
@@ -99,7 +99,7 @@ def assert_is_exact(owner: Any, asked: list[str]) -> None:
 @pytest.mark.requirement("R75")
 def test_a_hand_worked_example(alice: Any) -> None:
     store(alice, ["solid cells", "solid solid cells ship", "liquid cells"])
-    # N = 3, lengths 2, 4, 2, average 8/3; "solid" stands in 2 of 3: idf = ln(1 + 1.5 / 2.5).
+    # N = 3, lengths 2, 4, 2, average 8/3; "solid" is in 2 of 3: idf = ln(1 + 1.5 / 2.5).
     idf = 0.4700036292457356
     once = idf * 1 / (1 + 1.2 * (0.25 + 0.75 * 2 * 3 / 8))  # 0.23797
     twice = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 4 * 3 / 8))  # 0.25754
@@ -176,7 +176,7 @@ def _figures_after_rebuild(owner: Any) -> tuple[int, int, dict[str, int]]:
 
 @pytest.mark.requirement("R77", "R78")
 def test_a_better_raw_score_is_never_a_worse_one_in_the_list(alice: Any) -> None:
-    # A normalisation by the best hit, or one that is capped, gives equal or falling scores here.
+    # A normalization by the best hit, or one that is capped, gives equal or falling scores here.
     store(alice, [f"{'zulu ' * times}{'filler ' * (40 - times)}" for times in range(1, 20)])
     hits = recall(alice, "zulu", "exact", limit=19)
     raw = [hit.lanes["words"].raw for hit in hits]

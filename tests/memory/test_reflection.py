@@ -1,4 +1,4 @@
-"""Looking back: what the reflector is told, what it may do, and what is left whatever goes wrong."""
+"""Reflection: what the reflector gets, what it can do, and what is left whatever goes wrong."""
 
 from __future__ import annotations
 

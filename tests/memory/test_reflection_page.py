@@ -1,4 +1,4 @@
-"""What a page shows of looking back: each change as it stands by now."""
+"""What a page shows of reflection: each change in its current state."""
 
 from __future__ import annotations
 

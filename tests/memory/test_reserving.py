@@ -1,4 +1,4 @@
-"""Limits hold for calls that are made at the same time."""
+"""Limits apply to calls that are made at the same time."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ def test_what_nobody_decides_in_thirty_days_expires(alice: Any, bob: Any):
     assert "1" in Activity.objects.get(owner=alice, kind="proposals-expired").label
 
 
-# --- what was changed meanwhile -------------------------------------------------------------------
+# --- what was changed since then ------------------------------------------------------------------
 
 
 def test_a_file_changed_elsewhere_meanwhile_is_put_together(alice: Any):

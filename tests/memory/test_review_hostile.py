@@ -23,7 +23,7 @@ from tests.research.factories import make_topic
 pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 
 EPISODES = "episodes/2026-11.md"
-# Working memory and stored content are read back by tools alone, and enter no other prompt; of
+# Working memory and stored content are only read back by tools, and enter no other prompt; of
 # research_topic tests/research/test_tool_research.py shows that a page's word begins no topic.
 OWN_SPACE = {"scratchpad_set", "store_in_memory", "research_topic"}
 Call = tuple[str, dict[str, Any]]
@@ -31,7 +31,7 @@ Call = tuple[str, dict[str, Any]]
 
 @pytest.fixture
 def topic(alice: User) -> Topic:
-    """The run's own topic; beside it stand a note, a line of the owner's and one of an agent's."""
+    """The run's own topic; beside it are a note, a line of the owner's and one of an agent's."""
     for path, line, by in ((USER, "- Name: Alice", alice.actor), (MEMORY, "- Port: Kobe", AGENT)):
         file = read_file(alice, path)
         save_file(alice, path, f"{file.content}\n{line}\n", by=by)
@@ -64,7 +64,7 @@ def obeyed(owner: User, text: str) -> list[Call]:
 
 
 def outside(owner: User, topic: Topic) -> dict[str, Any]:
-    """All that stands outside the run's own topic and may enter another prompt."""
+    """Everything outside the run's own topic that can enter another prompt."""
     files = MemoryFile.objects.of(owner).values_list("path", "content", "version")
     kept = Note.objects.of(owner).values_list("pk", "content", "superseded_by")
     seen = Observation.objects.of(owner).exclude(topic=topic).values_list("pk", "content")

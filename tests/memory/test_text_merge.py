@@ -1,4 +1,4 @@
-"""Two changes of one text: what lies apart merges, what overlaps is a conflict, nothing is lost."""
+"""Two changes of one text: separate changes merge, overlapping ones are a conflict, nothing is lost."""
 
 from __future__ import annotations
 

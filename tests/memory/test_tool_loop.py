@@ -45,7 +45,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def loop(alice: Any, read: list[str], monkeypatch: pytest.MonkeyPatch) -> Loop:
-    """Run the loop with a model that gives these answers; it stands in `loop.model`."""
+    """Run the loop with a model that gives these answers; it is in `loop.model`."""
 
     def run(*answers: Any, **more: Any) -> LoopResult:
         model = FakeLanguageModel(*answers, profile=more.pop("profile", FAKE_PROFILE))
@@ -66,7 +66,7 @@ def calls(*paths: str, text: str = "", tool: str = "peek", **more: Any) -> Answe
 
 
 def told(loop: Loop) -> list[Message]:
-    """Return what the model was told last."""
+    """Return what the model was sent last."""
     return list(loop.model.history[-1].messages)  # type: ignore[attr-defined]
 
 

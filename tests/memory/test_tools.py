@@ -1,4 +1,4 @@
-"""The registry: how a tool is told of, called, refused and logged."""
+"""The registry: how a tool is described, called, refused and logged."""
 
 from __future__ import annotations
 

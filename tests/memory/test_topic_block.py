@@ -1,4 +1,4 @@
-"""What a run's prompts are told of a topic, shown before there is a run."""
+"""What a run's prompts say about a topic, shown before there is a run."""
 
 from __future__ import annotations
 

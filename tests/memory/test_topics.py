@@ -124,7 +124,7 @@ def checks_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def at_once(acts: list[Callable[[], object]]) -> list[str]:
-    """Run the acts in threads and return what the refused ones were told of the title."""
+    """Run the acts in threads and return what the errors of the refused ones say about the title."""
     said: list[str] = []
 
     def run(act: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Changes are taken back, and records put back as they were, always by a new revision."""
+"""Changes are undone, and records put back as they were, always by a new revision."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_change_of_a_file_in_the_trash_touches_no_other_of_its_name(alice: Use
 
 
 def test_changes_of_a_file_are_taken_back_one_after_the_other(alice: User):
-    """Whose line it is follows from the text: that alone is no change since."""
+    """Whose line it is follows from the text, so that doesn't count as a change since."""
     for text in ("# User\n\n- Tea\n", "# User\n\n- Coffee\n", "# User\n\n- Water\n"):
         file = save_file(alice, "facts/user.md", text, by=alice.actor).file
     for version in (4, 3):

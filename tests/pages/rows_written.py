@@ -32,7 +32,7 @@ def _counts() -> dict[str, int]:
 
 @contextmanager
 def rows_written() -> Iterator[set[str]]:
-    """Give a set that afterwards holds the tables with rows inserted, changed or deleted meanwhile.
+    """Give a set that afterwards holds the tables with rows inserted, changed or deleted in the meantime.
 
     The counts are of this very transaction, in which a test's requests all are.
     """

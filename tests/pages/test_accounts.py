@@ -30,7 +30,7 @@ NEW = {
 
 @pytest.fixture
 def browser() -> Client:
-    """A browser in which nobody is signed in."""
+    """A browser without a signed-in account."""
     return Client(headers={"user-agent": "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"})
 
 
@@ -352,7 +352,7 @@ def test_signing_in_and_a_new_password_give_the_session_another_key(
 
 
 def _planted(browser: Client) -> str:
-    """Let the browser have a session that somebody else could know, and return its key."""
+    """Let the browser have a session that someone else could know, and return its key."""
     session = browser.session
     session["planted"] = True
     session.save()

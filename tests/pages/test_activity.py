@@ -1,4 +1,4 @@
-"""Activity: one stream of what happened, filtered, paged without gaps, taken back, and kept."""
+"""Activity: one stream of what happened, filtered, paged without gaps, undone, and kept."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def observe(owner: User, number: int, source: str = "run:7", first: int = 0) -> 
 
 
 def fill(owner: User, number: int, ago: timedelta = timedelta(0), source: str = "run:7") -> None:
-    """Make revisions of as many observations, which are not there any more."""
+    """Make revisions of as many observations, which no longer exist."""
     start = timezone.now() - ago
     Revision.objects.bulk_create(
         Revision(

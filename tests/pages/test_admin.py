@@ -60,7 +60,7 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
 
 
 def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
-    """Make what is remembered, and what stands beside it."""
+    """Make what is remembered, and what belongs to it."""
     item = memory.ContentItem.objects.create(title=SECRET_TEXT, content=SECRET_TEXT, **hidden)
     item_as = {"title": SECRET_TEXT, "content": SECRET_TEXT, "sensitivity": "sensitive"}
     memory.SnapshotItem.objects.create(
@@ -293,7 +293,7 @@ def test_secrets_and_their_hashes_are_shown_to_nobody(
 @pytest.mark.slow
 def test_staff_write_nothing_around_the_models_methods(browser: Client, alice: User) -> None:
     one_of_each(alice)
-    tried = [model for model in OURS if model is not User]  # accounts have tests of their own
+    tried = [model for model in OURS if model is not User]  # accounts have their own tests
     before = {model: str(model._default_manager.values()) for model in tried}
 
     answers = {model: _tries_to_write(browser, model) for model in tried}

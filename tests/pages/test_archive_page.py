@@ -1,4 +1,4 @@
-"""Export and import on the page: asked for, looked through, confirmed, downloaded, refused."""
+"""Export and import on the page: asked for, previewed, confirmed, downloaded, refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fact that nothing but a blocked source stands behind says so."""
+"""A fact that only a blocked source supports says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acts on the ticked records of a list, or on all that match, over the page."""
+"""Acts on the selected records of a list, or on all that match, over the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conflict desk: both sides, what differs, and each way to settle it."""
+"""Conflicts: both sides, what differs, and each way to settle it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests as pages, feeds for readers, and the link that ends mails."""
+"""Digests as pages, feeds for readers, and the link that stops emails."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_a_read_feed_is_told_of_and_no_search_engine_learns_it(feed: Feed):
     assert answer["Referrer-Policy"] == "no-referrer"
 
 
-# --- ending mails ---------------------------------------------------------------------------------
+# --- stopping emails -----------------------------------------------------------------------------
 
 
 def address_in_mail(channel: Channel, topic: Topic) -> str:

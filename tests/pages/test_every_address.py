@@ -29,7 +29,7 @@ from tests.research.factories import make_second_run, make_topic
 TITLE = "The diagnosis of a friend"
 pytestmark = [pytest.mark.slow, pytest.mark.faults]  # faults: they print lines of its table
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
-# What chooses among words and names no row: the same for everybody.
+# What chooses among words and names no row: the same for everyone.
 CHOICES = {
     "topics/<slug:slug>/runs/<int:run_id>/export/<str:kind>": "report.md",
     "topics/<slug:slug>/runs/<int:run_id>/sources/<int:n>": 1,
@@ -49,7 +49,7 @@ CHOICES = {
     "reports/undo/<int:key>": 1,
     "reports/undo-unread/<int:key>": 1,
     "forget/<uuid:key>": uuid.uuid4(),
-    "files/<memoryfile:path>": "facts/user.md",  # everybody has their own
+    "files/<memoryfile:path>": "facts/user.md",  # every account has its own
     "topics/<slug:slug>/sources/remember/<int:line>": 1,
 }
 
@@ -75,7 +75,7 @@ MORE = {
 
 
 def named(topic: Topic) -> dict[str, Any]:
-    """Return the row's key by the route up to where it stands."""
+    """Return the row's key by the route up to its place."""
     owner, run = topic.owner, research.Run.objects.filter(topic=topic).latest("pk")
     note = notes.write_note(owner, "log", TITLE, by=owner.actor)
     revision = memory.Revision.objects.filter(record_id=note.pk).latest("pk").pk
@@ -110,7 +110,7 @@ def _key(row: Any) -> Any:
 
 
 class Address:
-    """One route with what stands in it."""
+    """One route with its keys."""
 
     def __init__(self, name: str, route: str, rows: dict[str, Any]) -> None:
         self.name, self.names_a_row = name, False
@@ -167,7 +167,7 @@ def test_no_page_of_bobs_holds_a_word_of_alices(
 
 
 def _questions(queries: Any) -> int:
-    """Return how many questions a page asked: a test's savepoints are none."""
+    """Return how many questions a page asked: a test's savepoints don't count."""
     return sum(not one["sql"].startswith(("SAVEPOINT", "RELEASE")) for one in queries)
 
 
@@ -180,11 +180,11 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
     for one in addresses:
         with rows_written() as tables, CaptureQueriesContext(connection) as queries:
             answer = browser.get(one.path)
-            answer.getvalue()  # what is streamed is read meanwhile
+            answer.getvalue()  # reads what is streamed
         code, asked[one.name] = answer.status_code, _questions(queries)
         if tables:
             wrote[one.name] = tables
-        # What is asked by POST alone says so; all else of hers is found, or this test shows nothing.
+        # POST-only views say so; everything else of hers is found, or this test shows nothing.
         if code not in (200, 286, 302, 405) and one.name not in NOT_THERE:
             broken[one.name] = (one.path, code)
     say(

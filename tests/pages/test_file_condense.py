@@ -1,4 +1,4 @@
-"""A shorter text for a memory file: proposed as a diff, saved only by whoever accepts it."""
+"""A shorter text for a memory file: proposed as a diff, saved only when a person accepts it."""
 
 from __future__ import annotations
 

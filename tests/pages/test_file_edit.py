@@ -38,7 +38,7 @@ def typed(text: str, *, seen: int = 2, **more: Any) -> dict[str, Any]:
 
 
 def body(text: str) -> str:
-    """The text without its summary line, which a save makes anew."""
+    """The text without its summary line, which a save writes again."""
     kept = "".join(line for line in text.splitlines(True) if not line.startswith("> Summary"))
     return kept.replace("\n\n\n", "\n\n")
 

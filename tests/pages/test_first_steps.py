@@ -1,4 +1,4 @@
-"""Home's first steps: what somebody new can try next, ticked off as it is done."""
+"""Home's first steps: what a new person can try next, checked off as it is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run will cost, as the topic's pages and programs are told."""
+"""What a run will cost, as the topic's pages and API say."""
 
 from __future__ import annotations
 

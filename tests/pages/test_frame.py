@@ -103,7 +103,7 @@ def test_every_icon_a_template_names_is_in_the_sprite() -> None:
 
 
 def _tokens() -> dict[str, tuple[str, str]]:
-    """Return each colour token's day and night value."""
+    """Return each color token's day and night value."""
     css = (ROOT / "static/css/tokens.css").read_text()
     pairs = re.findall(r"--([a-z0-9-]+): light-dark\((#\w{6}), (#\w{6})\)", css)
     return {name: (day, night) for name, day, night in pairs}
@@ -116,7 +116,7 @@ def _luminance(colour: str) -> float:
 
 
 def _contrast(one: str, other: str) -> float:
-    """Return WCAG's contrast ratio of two `#rrggbb` colours, 1 to 21."""
+    """Return WCAG's contrast ratio of two `#rrggbb` colors, 1 to 21."""
     high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 

@@ -1,4 +1,4 @@
-"""Home: what is unread, going on, expiring and due, and what the month cost."""
+"""Home: what is unread, running, expiring and due, and what the month cost."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LINK = "javascript:alert(3)//"
 
 @pytest.fixture
 def run(alice: User) -> Run:
-    """A run of which everything that anybody could write is markup."""
+    """A run of which everything that anyone could write is markup."""
     topic = make_topic(alice, f"Cells {EVIL}"[:150])
     make_report(make_run(topic))
     run = make_run(topic)

@@ -1,4 +1,4 @@
-"""Metrics: who may read them, what they tell, and that no word of anybody's stands in them."""
+"""Metrics: who can read them, what they say, and that they contain no one's words."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def asked_with(program: Program) -> Any:
     return Client(**ELSEWHERE).get(PAGE, headers=header)
 
 
-# --- who may --------------------------------------------------------------------------------------
+# --- access ---------------------------------------------------------------------------------------
 
 
 def test_a_program_on_this_machine_reads_them_without_a_token(db: None) -> None:

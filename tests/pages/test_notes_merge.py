@@ -1,4 +1,4 @@
-"""Merging notes by hand: a proposal is edited and confirmed, the originals stay, undo takes it back."""
+"""Merging notes by hand: a proposal is edited and confirmed, the originals stay, and it can be undone."""
 
 from __future__ import annotations
 

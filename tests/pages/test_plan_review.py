@@ -1,4 +1,4 @@
-"""The page of a run whose plan waits for a person: looked at, changed, accepted, made anew."""
+"""The page of a run whose plan waits for a person: reviewed, changed, accepted, created again."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_sentence_is_shown_without_the_table_beside_it():
 
     assert shown.rows == []
     assert (shown.before, shown.after) == (["Calendar"], ["It is strict.", "Versions …"])
-    assert quotes.shown("Yes.", "a | b", "c").before == ["a | b"]  # one bar is no table
+    assert quotes.shown("Yes.", "a | b", "c").before == ["a | b"]  # one bar doesn't make a table
 
 
 @pytest.mark.parametrize(

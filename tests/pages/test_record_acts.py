@@ -1,4 +1,4 @@
-"""The acts on one record: each says what it did, can be taken back, and is refused to strangers."""
+"""The acts on one record: each says what it did, can be undone, and is refused to strangers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside a report on its page: sources, memory, trace, reading marks, advice."""
+"""What a report's page shows beside it: sources, memory, trace, reading marks, advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was accepted is taken back whole, alone or many at once; what comes too late loses no words."""
+"""An acceptance is undone as a whole, one or many at once; an undo that comes too late loses no words."""
 
 from __future__ import annotations
 

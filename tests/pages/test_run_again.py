@@ -1,4 +1,4 @@
-"""A run that ended, from a step on or once more as it was, and how often in an hour."""
+"""Running an ended run again, starting with a step or as it was, and how often in an hour."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_how_long_it_waited_for_a_person_is_not_how_long_it_took(browser: Client
 
 
 def pressed(browser: Client, address: str, loaded: str) -> str:
-    """Press a page's button, and let the run end before anybody presses again."""
+    """Press a page's button, and let the run end before the button is pressed again."""
     answer = browser.post(address, {"loaded": loaded}, follow=True)
     ended = {"status": Run.Status.FAILED, "finished_at": timezone.now()}
     Run.objects.unfinished().update(**ended)

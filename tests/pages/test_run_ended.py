@@ -21,7 +21,7 @@ def topic(alice: User) -> Topic:
 
 
 def entry(service: str, tries: int, **more: Any) -> dict[str, Any]:
-    """Return what the search keeps of a query that nobody answered."""
+    """Return what the search keeps of a query without an answer."""
     told = {"query": "a", "hits": 0, "ms": 1, "problem": "no route", "may_retry": True}
     return told | {"service": service, "tries": tries, "unreachable": True} | more
 

@@ -1,4 +1,4 @@
-"""The page of a run that goes on, waits, failed or was cancelled."""
+"""The page of a run that is in progress, waits, failed or was cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scratchpad's pages: by prefix and by words, set, edited on the version seen, put away."""
+"""The scratchpad's pages: by prefix and by words, set, edited on the version seen, trashed."""
 
 from __future__ import annotations
 

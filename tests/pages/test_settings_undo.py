@@ -1,4 +1,4 @@
-"""Saved settings can be taken back from their toast, unless something newer stands there."""
+"""Saved settings can be undone from their toast, unless something newer was saved."""
 
 from __future__ import annotations
 

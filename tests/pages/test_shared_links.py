@@ -1,4 +1,4 @@
-"""A report shared by a private link: made, opened by anybody, ended, and what it never shows."""
+"""A report shared by a private link: created, opened by anyone, ended, and what it never shows."""
 
 from __future__ import annotations
 

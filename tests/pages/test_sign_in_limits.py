@@ -1,4 +1,4 @@
-"""Whoever tries to sign in a hundred thousand times finds doors, and fills no disk."""
+"""A hundred thousand sign-in attempts are refused, and don't fill the disk."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_marks_lead_to_the_sources_of_their_own_report(browser: Client, topic: T
     third = Run.objects.get(topic=topic, number=3)
 
     assert f'href="{url("run", topic, third.pk)}#source-2"' in shown
-    assert 'href="#source-1"' in shown  # of the latest, whose sources stand below
+    assert 'href="#source-1"' in shown  # of the latest, whose sources are below
 
 
 def test_what_was_struck_since_says_so(browser: Client, topic: Topic, alice: User):

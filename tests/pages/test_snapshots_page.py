@@ -1,4 +1,4 @@
-"""Snapshots of the content store: taken, looked at, brought back and taken back, as files and from files."""
+"""Snapshots of the content store: taken, viewed, restored and undone, as files and from files."""
 
 from __future__ import annotations
 

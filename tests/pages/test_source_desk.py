@@ -1,4 +1,4 @@
-"""The source desk: what each domain and page gave a topic, and how a person treats it."""
+"""The Sources page: what each domain and page gave a topic, and how a person treats it."""
 
 from __future__ import annotations
 

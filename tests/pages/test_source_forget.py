@@ -1,4 +1,4 @@
-"""Forgetting everything from one source, in one act, and taking it back."""
+"""Forgetting everything from one source, in one act, and undoing it."""
 
 from __future__ import annotations
 

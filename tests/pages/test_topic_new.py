@@ -271,7 +271,7 @@ def test_a_duplicate_starts_from_the_others_settings(browser: Client, alice: Any
 
 
 def shown(page: str, name: str) -> str:
-    """Return what stands in a text field of the form, or the value of its chosen option."""
+    """Return the content of a text field of the form, or the value of its chosen option."""
     found = re.search(rf'<textarea name="{name}"[^>]*>\s?([^<]*)', page) or re.search(
         rf'<input type="text" name="{name}"[^>]* value="([^"]*)"', page
     )

@@ -120,7 +120,7 @@ def test_the_number_of_queries_is_fixed(
         )
     make_sources(topic, 60)
 
-    # The memory's tab reads it just as a run would: in a savepoint, and once more as JSON.  The
+    # The memory's tab reads it just as a run would: in a savepoint, and again as JSON.  The
     # timeline's drawing asks for runs, facts, their revisions and delta items.
     with django_assert_max_num_queries({"memory/": 15}.get(tab, 12)):
         browser.get(HOME + tab)

@@ -1,4 +1,4 @@
-"""Topics in the trash: back with all they had, or gone for good by the typed name."""
+"""Topics in Trash: restored with all they had, or deleted permanently by the typed name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trash: everything that was put away, of every kind, back or gone for good."""
+"""Trash: everything that was deleted, of every kind, restored or deleted permanently."""
 
 from __future__ import annotations
 

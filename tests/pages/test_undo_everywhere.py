@@ -1,4 +1,4 @@
-"""Each act that can be taken back offers it where it is done, and taking it back does that."""
+"""Each act that can be undone offers Undo where it is done, and Undo works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every address has a rule: who may come, and how.  A new one needs a sign-in unless listed."""
+"""Every URL has a rule that says who has access, and how.  A new one needs a sign-in unless listed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PUBLIC = {
     "livez",
     "readyz",
     "memory:sign-in",
-    "memory:sign-out",  # signing out twice harms nobody
+    "memory:sign-out",  # signing out twice does no harm
     "memory:welcome",
     "memory:first-account",
     "memory:invitation",
-    "research:shared-report",  # whoever has the link
-    "research:feed",  # whoever has the address
-    "research:unsubscribe",  # whoever has the mail
+    "research:shared-report",  # anyone with the link
+    "research:feed",  # anyone with the address
+    "research:unsubscribe",  # anyone with the email
     "research:metrics",  # this machine, or a token of staff: tests/pages/test_metrics.py
 }
 STAFF = {
@@ -113,7 +113,7 @@ def test_a_post_without_its_token_is_refused(alice: User) -> None:
     answers = {name: browser.post(address).status_code for name, address in ALL}
 
     assert browser.get("/settings/profile/").status_code == 200, "she was signed in until the end"
-    # Where only GET is answered, that may be said before the token is looked at.
+    # Where only GET is answered, that may be said before the token is checked.
     taken = {name for name, status in answers.items() if status not in (403, 405)}
     assert taken <= NO_TOKEN_NEEDED
 

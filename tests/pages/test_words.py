@@ -1,7 +1,7 @@
 """No page holds words that bypass gettext: rendered in a pseudo-language, all of them are marked.
 
 The pseudo-language puts ⟦ and ⟧ round everything that is translated.  What a person wrote is Greek
-here, so Latin letters outside the marks are words that somebody forgot, or names (NAMES).
+here, so Latin letters outside the marks are words that were forgotten, or names (NAMES).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _forget_kept_words() -> None:
 
 
 def _bare(text: str) -> str:
-    """Return what of a text stands outside all marks."""
+    """Return the parts of a text outside all marks."""
     while MARKED.search(text):
         text = MARKED.sub(" ", text)
     return text

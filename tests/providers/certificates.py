@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 
 def certificate(folder: Path, *, name: str, days: int) -> tuple[ssl.SSLContext, Path]:
-    """Return a server's TLS context with a certificate for `name`, and where that certificate lies."""
+    """Return a server's TLS context with a certificate for `name`, and the path of that certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)

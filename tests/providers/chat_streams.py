@@ -81,7 +81,7 @@ def torn_stream(*pieces: str) -> Scene:
 
 
 def endless(piece: str = "word ", *, pace: float = 0.0, seconds: float = 30) -> Scene:
-    """A stream that goes on for longer than anybody should listen."""
+    """A stream that continues for longer than a client should listen."""
 
     def lines() -> Iterator[bytes]:
         line = f"data: {json.dumps(chunk({'content': piece}))}\n\n".encode()

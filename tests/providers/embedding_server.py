@@ -30,7 +30,7 @@ class EmbeddingServer(LoopbackServer):
         return [text for body in self.asked for text in body.get("input", [])]
 
     def forget(self) -> None:
-        """Begin anew, for the next test."""
+        """Start over, for the next test."""
         super().forget()
         self.asked.clear()
         self.headers.clear()

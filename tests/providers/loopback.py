@@ -51,7 +51,7 @@ class LoopbackServer:
             self._scenes.extend(scenes)
 
     def forget(self) -> None:
-        """Begin anew, for the next test: stopping a server takes half a second."""
+        """Start over, for the next test: stopping a server takes half a second."""
         with self._lock:
             self._scenes.clear()
 
@@ -124,7 +124,7 @@ def cut() -> Scene:
 
 
 def body_of(request: Request) -> dict[str, Any]:
-    """Return the JSON object that was sent, {} if it is none."""
+    """Return the JSON object that was sent, {} if it isn't one."""
     parsed = json.loads(request.get_data() or b"{}")
     return parsed if isinstance(parsed, dict) else {}
 

@@ -38,7 +38,7 @@ class RawServer:
         return sum(map(len, self.requests))
 
     def pause(self, seconds: float) -> bool:
-        """Wait, but not past the end of the test; say whether to go on."""
+        """Wait, but not past the end of the test; say whether to continue."""
         return not self._stopped.wait(seconds)
 
     def __enter__(self) -> Self:

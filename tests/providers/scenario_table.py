@@ -108,7 +108,7 @@ class Outcome:
 
 
 def measured() -> dict[tuple[str, str], Outcome]:
-    """Return what came of each scenario of each service that asks somebody.  Takes some seconds."""
+    """Return what came of each scenario of each service that sends requests.  Takes some seconds."""
     keyed = [SerpApiServer(key=SERPAPI_KEY), TavilyServer(), BraveServer(), SearxngServer()]
     every = [*keyed, *(kind() for kind in OPEN_SERVERS), FeedServer()]
     found: dict[tuple[str, str], Outcome] = {}
@@ -123,7 +123,7 @@ def measured() -> dict[tuple[str, str], Outcome]:
         stack.callback(lambda: list(pool.map(lambda server: server.__exit__(), every)))
         for outcomes in pool.map(_promptly, every):
             found.update(outcomes)
-        # Short for this one scenario alone: amid others a busy machine would look slow.
+        # Short only for this scenario: amid others a busy machine would look slow.
         patch.setattr(http, "PATIENCE", PATIENCE)
         patch.setattr(open_servers, "PATIENCE", PATIENCE)
         slow = pool.map(lambda server: _played(server, "slow"), every)
@@ -171,7 +171,7 @@ def _as_in_a_run(text: str, service: str) -> str:
 
 
 def table(outcomes: Mapping[tuple[str, str], Outcome]) -> str:
-    """Return the tables, one a service, in the order of the catalogue."""
+    """Return the tables, one per service, in the order of the catalog."""
     return "\n\n".join(_section(service.name, outcomes) for service in CATALOGUE)
 
 

@@ -3,7 +3,7 @@
 A service's server is a subclass of `SearchServer` that says how that vendor writes things:
 
     class TavilyServer(SearchServer):
-        service = "tavily"                      # its name in the catalogue
+        service = "tavily"                      # its name in the catalog
         key = "tvly-…"                          # what the profile carries; "" for no key
 
         @staticmethod

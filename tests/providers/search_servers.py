@@ -97,7 +97,7 @@ class SerpApiServer(SearchServer):
 
 
 def told(code: int, text: str, headers: Mapping[str, str] | None = None) -> Scene:
-    """An error of Tavily: its text stands two levels deep."""
+    """An error of Tavily: its text is two levels deep."""
     return lambda _request: json_answer({"detail": {"error": text}}, code, headers)
 
 

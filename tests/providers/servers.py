@@ -4,7 +4,7 @@
         chat.enqueue(says("hello"), status(500), fenced({"queries": ["a"]}))
         chat.standing = lambda body: "text" or {"json": 1} or a scene, decided from the request
 
-What any server plays stands in loopback.py, the search services' own servers in
+What any server plays is in loopback.py, the search services' own servers in
 search_servers.py; both are named here too.
 """
 
@@ -103,7 +103,7 @@ def says(
 
 
 def calls_tool(name: str, arguments: object, call_id: str = "call-1") -> Scene:
-    """An answer that wants a tool called; arguments that are no text are sent as JSON."""
+    """An answer that wants a tool called; arguments that aren't text are sent as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
     return says(None, finish_reason="tool_calls", tool_calls=[call])
@@ -138,7 +138,7 @@ def fenced(data: object) -> Scene:
 
 
 def in_prose(data: object) -> Scene:
-    """JSON amid prose that has brackets of its own."""
+    """JSON amid prose with its own brackets."""
     return says(f"As [1] says {{so}}, I answer: {json.dumps(data)} – I hope that helps [2].")
 
 
@@ -149,7 +149,7 @@ def half(data: object) -> Scene:
 
 
 def another_language() -> Scene:
-    """An answer in a language that nobody asked for."""
+    """An answer in a language that wasn't asked for."""
     return says("Entschuldigung, das kann ich Ihnen leider nicht als Daten geben. 抱歉。")
 
 

@@ -212,7 +212,7 @@ def test_look_ups_that_change_or_mix_reach_no_private_server(
     monkeypatch: pytest.MonkeyPatch, say: Say
 ):
     with RawServer(http(b"<p>secret</p>")) as private:
-        # The port of the server is taken for one of the web's, so that the address alone decides.
+        # The port of the server is taken for one of the web's, so that only the address decides.
         monkeypatch.setitem(address_guard.PORTS, "web", private.port)
         answers = itertools.cycle(LOOK_UPS)
         fetcher = GuardedFetcher(

@@ -416,7 +416,7 @@ def test_absurd_spans_cost_little(reader: Extractor, span: str):
 
 
 def test_a_huge_table_keeps_its_rows(reader: Extractor):
-    """Of a page with so many tags only the plain reader is asked."""
+    """A page with so many tags only goes to the plain reader."""
     rows = "".join(f"<tr><td>L{n}</td><td>Open</td><td>{n}</td></tr>" for n in range(10_000))
 
     told = rows_of(reader, f"<table><tr><th>Line</th><th>State</th><th>No</th></tr>{rows}</table>")

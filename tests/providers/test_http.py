@@ -1,4 +1,4 @@
-"""Requests to configured services: what is sent, what is bounded, and what is never told."""
+"""Requests to configured services: what is sent, what is bounded, and what is never revealed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every search service that wants no key, against its loopback server."""
+"""What applies to every search service that wants no key, against its loopback server."""
 
 from __future__ import annotations
 

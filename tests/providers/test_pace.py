@@ -37,7 +37,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def domain() -> str:
-    """A vendor of this test alone: the cache outlives it."""
+    """A vendor only for this test: the cache outlives it."""
     return f"v{uuid.uuid4().hex}.example"
 
 

@@ -50,7 +50,7 @@ def model(chat: ScriptedChatServer) -> OpenAIModel:
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What on_text was told, with no pause between two of its calls."""
+    """What on_text was called with, with no pause between two of its calls."""
     monkeypatch.setattr(openai_reply, "EVERY", 0.0)
     return []
 
@@ -359,7 +359,7 @@ def test_an_error_event_by_its_name_is_an_error(model, chat):
         model.ask(HELLO, on_text=lambda _text: None)
 
 
-# --- whoever listens may stop it ------------------------------------------------------------------
+# --- the listener can stop it ---------------------------------------------------------------------
 
 
 def test_a_stream_whose_events_are_packed_each_for_itself_is_told_to_its_end():

@@ -24,7 +24,7 @@ PLAN = {"queries": ["cell lines", "cell prices"]}
 
 
 class Killed(BaseException):
-    """The worker is gone, as after kill -9: nothing of it is carried out any more."""
+    """The worker is gone, as after kill -9: nothing more of it is carried out."""
 
 
 def url(n: int) -> str:

@@ -101,7 +101,7 @@ def results(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def meanwhile(act: Callable[[], object], then: Scene, seconds: float = 20.0) -> Scene:
-    """A model that thinks for long, while somebody does something."""
+    """A model that thinks for long, while someone does something."""
 
     def scene(request: Request) -> Response:
         act()

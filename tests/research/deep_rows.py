@@ -25,7 +25,7 @@ CALLS: tuple[dict[str, Any], ...] = (
 
 
 def make_tracks(run: Run, *, live: int = 0, calls: int = 4) -> list[Step]:
-    """Return the rows of three tracks: those before `live` done, that one going on (0: all done)."""
+    """Return the rows of three tracks: those before `live` done, that one running (0: all done)."""
     now = timezone.now()
     position = [kind.name for kind in pipeline.steps_of("deep")].index("tracks")
     item = ContentItem.objects.create(
@@ -73,7 +73,7 @@ def make_steps(run: Run, *, done: int, state: str = "") -> None:
 
 
 def going_on(topic: Topic, *, calls: int = 4) -> Run:
-    """Return a deep run whose second track goes on."""
+    """Return a deep run whose second track is running."""
     run = make_run(topic, saved=False, depth="deep", new_count=12, known_count=3)
     make_steps(run, done=4, state="running")
     make_tracks(run, live=2, calls=calls)

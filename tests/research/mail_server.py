@@ -103,7 +103,7 @@ class _Talk:
 
 
 def use(server: MailServer, settings: Any) -> None:
-    """Let Beacon send its mails to this server."""
+    """Let Beacon send its emails to this server."""
     settings.BEACON_MAIL = "smtp"
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port

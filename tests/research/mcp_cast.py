@@ -74,7 +74,7 @@ def by_pipe_environment() -> dict[str, str]:
 
 
 def by_pipe(token: str, **more: Any) -> Client:
-    """Return the official client for a `manage.py mcp --stdio` of its own."""
+    """Return the official client for its own `manage.py mcp --stdio`."""
     server = StdioServerParameters(
         command=sys.executable,
         args=[str(ROOT / "manage.py"), "mcp", "--stdio"],

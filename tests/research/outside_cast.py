@@ -53,7 +53,7 @@ class Outside:
         self.wanted: list[tuple[str, dict[str, Any]]] = []
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self.chat.forget()
         self.vectors.forget()
         self.search.asked.clear()

@@ -127,7 +127,7 @@ def _imported(owner: User, text: str) -> None:
 
 
 def _sent(path: str, **body: Any) -> Callable[[User, str], None]:
-    """By a program: what it sends stands under `content`, or under the name that holds ''."""
+    """By a program: what it sends is under `content`, or under the name that holds ''."""
 
     def write(owner: User, text: str) -> None:
         named = {name: text if value == "" else value for name, value in body.items()}

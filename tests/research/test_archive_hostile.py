@@ -1,4 +1,4 @@
-"""Archives that somebody changed by hand: what cannot be is refused, and no page breaks by the rest."""
+"""Archives that were changed by hand: what cannot be is refused, and no page breaks by the rest."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Site:
         self.run = Run()
 
     def reads(self, body: str, *, status: int = 200, kind: str = HTML) -> Run:
-        """Run the topic while the page is like this."""
+        """Run the topic with this page."""
         self.server.clear()
         answer = self.server.expect_request("/lines")
         answer.respond_with_data(body.encode(), status=status, content_type=kind)

@@ -1,4 +1,4 @@
-"""What real documentation holds that is no finding: log lines, parameter lists, cut sentences."""
+"""What real documentation holds that isn't a finding: log lines, parameter lists, cut sentences."""
 
 from __future__ import annotations
 

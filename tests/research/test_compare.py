@@ -46,7 +46,7 @@ def retire(fact: TopicFact, run: Run) -> None:
 
 
 def change(run: Run, fact: TopicFact, text: str) -> TopicFact:
-    """Let `run` say a fact anew with other numbers."""
+    """Let `run` state a fact again with other numbers."""
     made = learn(run, text)
     retire(fact, run)
     make_item(run, "changed", text, previous_fact=fact, previous_text=fact.text)

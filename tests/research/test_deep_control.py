@@ -17,7 +17,7 @@ from tests.research.cast import Killed
 from tests.research.conftest import Providers
 from tests.research.deep_cast import Agent, calls, meanwhile, opens, search
 
-# What somebody does meanwhile is done over another connection.
+# What someone does in the meantime uses another connection.
 by_others = pytest.mark.django_db(transaction=True)
 
 

@@ -1,4 +1,4 @@
-"""From what a run says that does not go together to the conflict desk, and back."""
+"""From contradicting statements of a run to Conflicts, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change that is not sure costs nobody a fact; what is told twice is told once, with its sources."""
+"""A change that is not sure removes no fact; a change found twice is reported once, with its sources."""
 
 from __future__ import annotations
 

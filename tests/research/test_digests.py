@@ -1,4 +1,4 @@
-"""Digests: when they come, what stands in them, and that no run stands in two."""
+"""Digests: when they come, what they contain, and that no run is in two."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_it_tells_of_changes_quiet_topics_and_failures(alice: User, chosen: Dige
     saved_run(make_topic(alice, "Databases"), "Version 18.1 is out.", "Version 13 has ended.")
     quiet = make_topic(alice, "Orchids")
     saved_run(quiet)
-    DigestEntry.objects.create(  # its baseline stood in an earlier one
+    DigestEntry.objects.create(  # its baseline was in an earlier one
         digest=Digest.objects.create(owner=alice, slot=timezone.now() - timedelta(days=1),
                                      created=timezone.now() - timedelta(minutes=1)),
         run=Run.objects.get(topic=quiet, number=1),

@@ -1,4 +1,4 @@
-"""In which order hits stand that several queries of several services returned."""
+"""The order of hits that several queries of several services returned."""
 
 from __future__ import annotations
 

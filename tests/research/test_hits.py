@@ -1,4 +1,4 @@
-"""What stands on a hit that several services found, in whatever order they answer."""
+"""What a hit says that several services found, in whatever order they answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer(service: str, query: str = "cells", **said: Any) -> Asked:
 
 
 def kept(topic: Topic, batches: Sequence[Sequence[Asked]]) -> list[dict[str, Any]]:
-    """Return what stands on the hits after these batches of answers came one after the other."""
+    """Return what the hits say after these batches of answers came one after the other."""
     work, count = cast.work_of(topic), 0
     for batch in batches:
         count = hits.keep(work, batch, ORDER, count)

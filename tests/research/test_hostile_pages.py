@@ -1,8 +1,8 @@
-"""Runs over hostile pages, with a model that does whatever a page says, whoever asks it.
+"""Runs over hostile pages, with a model that does whatever a page says.
 
 Each page plays one of the tricks of `tests/memory/hostile_texts.py`.  The model copies the page's
 words into all that it is asked to write, with a remote image, and calls every tool that it is
-given: nothing of that may leave the topic, change who is who, or load an image.
+given: none of that can leave the topic, change an identity note or file, or load an image.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Obedient:
 
 
 def outside(owner: User, topic: Topic) -> dict[str, Any]:
-    """All that stands outside the topic and may enter another prompt, and who is who."""
+    """Everything outside the topic that can enter another prompt, and the identity notes and files."""
     notes = Note.objects.of(owner).exclude(kind="summary", topic=topic)
     return {
         "files": sorted(MemoryFile.objects.of(owner).values_list("path", "content")),
@@ -131,7 +131,7 @@ def researched(topic: Topic, providers: Providers, text: str) -> Run:
 
 @pytest.fixture
 def topic(alice: User) -> Topic:
-    """The run's own topic; another one, with a fact of its own, stands beside it."""
+    """The run's own topic; another one, with its own fact, is beside it."""
     other = make_topic(alice, "Tokyo trip")
     TopicFact.objects.add(other, "The train from Narita takes an hour.", by=alice.actor)
     return make_topic(alice, "Solid-state batteries")

@@ -1,4 +1,4 @@
-"""What a run may do to facts, and what people do to them while it goes on."""
+"""What a run can do to facts, and what people do to them while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sentence says of what is known: which fact it speaks of, and how it stands to it."""
+"""What a sentence says of what is known: which fact it is about, and how it relates to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mails by a real SMTP server: what it is given, and what its refusals are called."""
+"""Emails by a real SMTP server: what it is given, and what its refusals are called."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def server(settings: Any) -> Iterator[MailServer]:
 
 
 def send(**fields: Any) -> list[str]:
-    """Send a mail; return what was noted on the way."""
+    """Send an email; return what was noted on the way."""
     noted: list[str] = []
     given: dict[str, Any] = {
         "to": "desk@example.org", "subject": "Grüße", "text": "plain", "html": "<p>rich</p>",

@@ -1,4 +1,4 @@
-"""What programs may do by MCP: scopes, whose records, what they are told; without a network."""
+"""What programs can do by MCP: scopes, whose records, answers; without a network."""
 
 from __future__ import annotations
 

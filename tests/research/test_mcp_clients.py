@@ -258,7 +258,7 @@ def test_the_door_opens_to_a_token_that_holds_from_a_host_of_its_own(
 def test_a_page_on_another_port_of_this_machine_cannot_send_a_token(
     alice: User, address: str
 ) -> None:
-    """Its origin is let in, but no browser lets it send the header that holds the token."""
+    """Its origin is allowed, but no browser lets it send the header that holds the token."""
     page = {"Origin": "http://localhost:3000"}
     asked = {
         "Access-Control-Request-Method": "POST",

@@ -1,4 +1,4 @@
-"""Listing and reading resources by MCP: who may not, and where a list does not go on."""
+"""Listing and reading resources by MCP: who has no access, and where a list ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deltas of several runs as one: each fact once, as it stands at the last of them."""
+"""The deltas of several runs as one: each fact once, in its state at the last of them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_fact_that_was_purged_is_followed_by_its_words():
 
 # --- whatever the runs said --------------------------------------------------------------------------
 
-# A machine that does much else draws slowly: that is no fault.
+# A machine that does much else draws slowly, which isn't an error.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 STATES = ("new", "changed", "contradicted", "confirmed", "gone quiet")
 ITEMS = st.lists(
@@ -125,7 +125,7 @@ ITEMS = st.lists(
 
 
 def _made(rows: list[tuple[int, str, str, str]]) -> list[DeltaItem]:
-    """Return items as runs make them: what is new has no words before, what stands the same."""
+    """Return items as runs make them: what is new has no words before, what is unchanged the same."""
     made = []
     for run, status, sentence, before in sorted(rows, key=lambda row: row[0]):
         old = "" if status == "new" else before

@@ -1,4 +1,4 @@
-"""What somebody no longer wants, or pressed for twice, between a message's making and its sending."""
+"""What a person no longer wants, or pressed for twice, between a message's making and its sending."""
 
 from __future__ import annotations
 

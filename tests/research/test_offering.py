@@ -1,4 +1,4 @@
-"""The best observations of a topic stand in the prompts of its runs."""
+"""The best observations of a topic are in the prompts of its runs."""
 
 from __future__ import annotations
 

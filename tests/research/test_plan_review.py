@@ -1,4 +1,4 @@
-"""A run whose plan waits for a person: it is let go of, claimed by nobody, and goes on when told."""
+"""A run whose plan waits for a person: it is released, not claimed again, and continues on request."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_what_needs_no_look_goes_on_by_itself(topic: Topic, providers: Providers
     assert run.status == ("cancelled" if how == "stopping" else "succeeded")
 
 
-# --- it goes on -------------------------------------------------------------------------------------
+# --- it continues -----------------------------------------------------------------------------------
 
 
 def test_accepted_as_it_is_it_goes_on_and_says_who_looked(run: Run, topic: Topic):

@@ -1,7 +1,7 @@
 """What is deleted permanently is gone from every column of every table, and from the data folder.
 
 A marker is put into a record of each kind, the record is used by every door, deleted, and the marker
-is looked for everywhere.
+is searched for everywhere.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _by_ask(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     called = Answer("", Usage(10, 5), "fake", "tool_calls", tool_calls=wanted)
     model = FakeLanguageModel(called, said, profile=FAKE_PROFILE)
     session = conversation.start(owner, "Harbour")
-    for use in (model, None):  # with a model, and by recall alone
+    for use in (model, None):  # with a model, and only by recall
         monkeypatch.setattr(connections, "language_model", lambda use=use: use)
         waiting = conversation.ask(session, f"What of {MARKER}?", by=owner.actor)
         conversation_turn.answer(waiting.pk)
@@ -224,7 +224,7 @@ def _last(record: Any) -> Any:
 
 
 def _by_runs(owner: User) -> None:
-    """Let a run of another topic read it, and a channel be told of it."""
+    """Let a run of another topic read it, and a channel be notified of it."""
     run = make_run(make_topic(owner, "Ships"))
     RunToolCall.objects.create(
         run=run,
@@ -247,7 +247,7 @@ def _by_runs(owner: User) -> None:
 
 
 def found(words: str = MARKER) -> set[tuple[str, str]]:
-    """Return the tables and columns in which the words stand, in whatever case."""
+    """Return the tables and columns which contain the words, in whatever case."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, column_name FROM information_schema.columns "

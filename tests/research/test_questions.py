@@ -16,7 +16,7 @@ from tests.research.conftest import Providers
 
 
 class ByKeywords(FakeSearch):
-    """A service that is asked by the words of the subject alone."""
+    """A service that is asked only by the words of the subject."""
 
     def worded(self, query: str, options: Any) -> str:
         return " ".join(keywords(query))

@@ -89,7 +89,7 @@ def test_another_language_is_followed_by_a_task(alice: Any) -> None:
     Note.follow([note])
     alice.language = "de"
     alice.save()
-    assert found(alice, "verkauft") == [note]  # meanwhile as before
+    assert found(alice, "verkauft") == [note]  # until then as before
     assert note not in found(alice, "Haus")
     follow_languages()
     assert found(alice, "Haus") == [note]
@@ -109,7 +109,7 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
         hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
         return {hit.content: hit.found_later for hit in hits}
 
-    assert later() == {was: "", now: ""}  # the fact stands: nobody has let it go yet
+    assert later() == {was: "", now: ""}  # the fact is current: no run has retired it yet
     old.retire(by=RESEARCH, why="a run found another", run=second.number)
     assert later() == {was: now, now: ""}
     hit = next(hit for hit in recall(alice, "hives", types=["observation"]) if hit.content == was)
@@ -123,4 +123,4 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
         f"found: {now}"
     )  # the web's words, marked as data
     new.strike(by=alice.actor)
-    assert later() == {was: "", now: ""}  # what was struck is told to nobody
+    assert later() == {was: "", now: ""}  # what was struck isn't shown to anyone

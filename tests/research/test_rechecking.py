@@ -86,7 +86,7 @@ def test_what_its_source_says_otherwise_is_changed_beside_the_old(
     known: Topic, providers: Providers
 ):
     old = fact_of(known, 1)
-    # Of a later month: another number for the same one contradicts, and both stay.
+    # For a later month: another number for the same one contradicts, and both stay.
     said = old.text.replace("4,400 cells in May", "9,900 cells in June")
     providers.pages = FakeFetcher({cast.url(1): cast.page(1).replace(old.text, said)})
 

@@ -28,7 +28,7 @@ MEMORY: dict[str, Any] = {
 def server(settings: Any) -> Iterator[redis.Redis]:
     """The tests' own Redis, in one of whose last databases the other one's keys lie."""
     address, _slash, mine = settings.REDIS_URL.rpartition("/")
-    url = f"{address}/{60 + int(mine)}"  # each process of the tests has one of its own
+    url = f"{address}/{60 + int(mine)}"  # each process of the tests has its own
     settings.OTHER_REDIS = url
     with redis.Redis.from_url(url) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""Looking back on a run: when it is done, what it is told, and that the web's words wait."""
+"""Reflection on a run: when it happens, what it gets, and that the web's words wait for approval."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_model_looks_back_on_what_the_run_did(by_model: Callable[..., Run], pr
     assert "Research the topic “Solid-state batteries”." in user
     assert 'Call: web_search {"query": "cell lines"}' in user and "fake: 2 hits" in user
     assert f'Call: open_page {{"url": "{cast.url(1)}"}}' in user and "I wrote the report" in user
-    assert user.count(cast.sentence(1)) <= 1  # the report is told once, as the result
+    assert user.count(cast.sentence(1)) <= 1  # the report is given once, as the result
     assert step.detail == "1 write waits for you, by the model"
     assert step.prompt_tokens and ModelCall.objects.filter(purpose="reflect").count() == 2
 

@@ -1,4 +1,4 @@
-"""A run that loses its worker goes on behind its last finished step, and always ends."""
+"""A run that loses its worker continues after its last finished step, and always ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing one run: what only it brought goes, what it retired stands again, all comes back."""
+"""Removing one run: what only it brought goes, what it retired is current again, all can be restored."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_numbers_never_move(topic: Topic, bad: Run, providers: Providers, run_of
     cast.set_up(providers, 3, 4)
     third = run_of(topic)
     assert third.number == 3
-    assert cast.sentence(3) in texts(topic)  # found anew, as if the bad run had never been
+    assert cast.sentence(3) in texts(topic)  # found again, as if the bad run had never been
     assert Hit.objects.get(run=third, url=cast.url(3)).state == Hit.State.NEW
 
 

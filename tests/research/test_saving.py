@@ -233,7 +233,7 @@ def test_a_run_goes_on_where_redis_is_down_and_the_log_says_so(
     assert Activity.objects.filter(kind="publish-failed", is_warning=True).count() == 1
 
 
-# --- what stands on the run ----------------------------------------------------------------------
+# --- what the run records -----------------------------------------------------------------------
 
 
 def test_the_manifest_says_what_the_run_was_made_with(topic: Topic, once: Run):

@@ -163,7 +163,7 @@ def test_for_all_that_was_missed_one_run_comes(weekly: Topic):
 
 
 HOURLY = "0 * * * *"
-OFF = [  # how long Beacon was off from 07:00 on, the line, how many slots were missed
+OFF = [  # how long Beacon was off starting at 07:00, the line, how many slots were missed
     (timedelta(minutes=10), HOURLY, 0),
     (timedelta(minutes=20), HOURLY, 1),
     (timedelta(hours=3, minutes=30), HOURLY, 4),

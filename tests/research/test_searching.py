@@ -1,4 +1,4 @@
-"""What the queries of a run learn of a service from each other, and how a failure is told."""
+"""What the queries of a run learn of a service from each other, and how a failure is reported."""
 
 from __future__ import annotations
 

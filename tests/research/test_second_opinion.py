@@ -1,4 +1,4 @@
-"""Where a model is set up, it is asked of what words alone are not sure of, and may retire nothing."""
+"""Where a model is set up, it is asked where words don't decide, and can retire nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.research.conftest import Providers
 RunOf = Callable[[Topic], Run]
 OPENS = "Nordvolt will open its cell factory in Malmo in spring 2026."
 COSTS = "Solid-state batteries from Kyoto cost 97 euros per kilowatt hour, says their maker."
-# What words alone say of each: that it changes what is known, or denies it, and never for sure.
+# What a comparison by words says of each: that it changes what is known, or denies it, and never for sure.
 LATER = "Nordvolt has put off the start of its Malmo works until the autumn."
 AGAIN = "The plant in Malmo, which Nordvolt builds, is to begin its work next spring."
 OTHER = "Nordvolt hires 300 people for its research centre in Malmo."
@@ -199,7 +199,7 @@ def test_the_least_sure_are_asked_first_and_no_more_than_fit():
 
 
 def asked(comparison: Comparison, *answers: Any) -> tuple[dict[int, str], list[str], str]:
-    """Return what a model's answers make of it, the warnings, and what the model was told."""
+    """Return what a model's answers make of it, the warnings, and what the model was sent."""
     model, warnings = FakeLanguageModel(*answers), list[str]()
     found = second_opinion.opinions(
         comparison,
@@ -235,7 +235,7 @@ def test_an_answer_of_no_use_changes_nothing_and_is_warned_of(answer: Any, says:
 def test_what_was_answered_of_some_counts_for_these():
     statuses, warnings, _prompt = asked(compared(LATER, OTHER), told("other"))
 
-    assert statuses == {1: "new"}  # the least sure stands first
+    assert statuses == {1: "new"}  # the least sure is first
     assert len(warnings) == 1
 
 

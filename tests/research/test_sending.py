@@ -1,4 +1,4 @@
-"""What a run found is told once to each channel: over retries, lost workers, twice-sent messages."""
+"""What a run found is sent once to each channel: over retries, lost workers, twice-sent messages."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _killed(*args: Any, **more: Any) -> str:
 def test_a_worker_lost_after_the_mail_was_handed_over_sends_none_twice(
     topic: Topic, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """Nobody can know whether it arrived: it is said, and a person may send it again."""
+    """It can't be known whether it arrived. The page says so, and a person can send it again."""
     email(topic.owner)
     [row] = laid_out(saved_run(topic, "A fact."))
     with monkeypatch.context() as patch, pytest.raises(cast.Killed):

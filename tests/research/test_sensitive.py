@@ -1,4 +1,4 @@
-"""What is marked sensitive reaches nobody outside, by whatever path it came in and whoever asks."""
+"""What is marked sensitive never leaves this machine, by whatever path it came in and no matter who asks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asked(asker: str, owner: User, outside: Outside) -> None:
 
 
 def told_of(word: str, outside: Outside) -> set[str]:
-    """Return who was told the word."""
+    """Return who got the word."""
     return {who for who, said in outside.heard().items() if word in said}
 
 

@@ -44,7 +44,7 @@ def chat(providers: Providers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scri
 
 
 def body(words: int = 400) -> dict[str, Any]:
-    """Return a long report: its middle stands behind half of it."""
+    """Return a long report: its middle comes after half of it."""
     filler = "Much was said of them that year. " * (words // 7)
     report = cast.report(1)
     report["body"] = (
@@ -67,7 +67,7 @@ def write(server: ScriptedChatServer, said: Any, *, pace: float = 0.15, **more: 
 
 @dataclass
 class Watcher:
-    """Somebody who polls the run's page from another thread while the run goes on."""
+    """A person who polls the run's page from another thread while the run is in progress."""
 
     browser: Client
     run: Run
@@ -104,7 +104,7 @@ def draft_in(shown: str) -> str:
 def watched(
     alice: User, topic: Topic, chat: ScriptedChatServer, client_of: Callable[[Any], Client]
 ) -> Callable[..., tuple[Run, Watcher]]:
-    """Return a function that carries a run out while somebody watches it."""
+    """Return a function that carries a run out while someone watches it."""
 
     def carry_out(act: Callable[[str], object] = lambda shown: None) -> tuple[Run, Watcher]:
         run = cast.started(topic)

@@ -1,4 +1,4 @@
-"""The styles of a report, by a model and without one; the delta section is no part of them."""
+"""The styles of a report, by a model and without one; the delta section isn't part of them."""
 
 from __future__ import annotations
 

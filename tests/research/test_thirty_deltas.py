@@ -109,7 +109,7 @@ AGAIN: tuple[Callable[[int], str], ...] = (
 
 
 class Web:
-    """What a run may find: a page with a new fact, pages that say known ones again, known pages."""
+    """What a run can find: a page with a new fact, pages that say known ones again, known pages."""
 
     def __init__(self) -> None:
         self.pages: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What lists tell of unread reports is counted once, and anew as soon as anything of it changes."""
+"""What lists say about unread reports is counted once, and again as soon as it changes."""
 
 from __future__ import annotations
 

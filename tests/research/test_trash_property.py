@@ -1,4 +1,4 @@
-"""Whatever a topic owns: put away and brought back, an archive of it says the same as before."""
+"""Whatever a topic owns: trashed and restored, an archive of it says the same as before."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SMALL = settings(
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
     database=None,
-    phases=[Phase.generate],  # a failure is told as it was met: shrinking it takes minutes
+    phases=[Phase.generate],  # a failure is reported as it was found: shrinking it takes minutes
 )
 
 

@@ -1,4 +1,4 @@
-"""Whoever tests backups begins with the same accounts and the same place."""
+"""Tests of backups begin with the same accounts and the same place."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ SKIPPED = {"name": "apprise", "skip_reason": "not found on the index"}
     ("packages", "code", "said"),
     [
         ([FINE], 0, "1 packages, 0 known weaknesses, 0 left out"),
-        ([FINE, WEAK], 1, "pypdf 1.0: CVE-1, mended in 1.1"),
+        ([FINE, WEAK], 1, "pypdf 1.0: CVE-1, fixed in 1.1"),
         ([FINE, SKIPPED], 1, "apprise: left out, not found on the index"),
-        ([], 2, "not audited: no package was looked at"),
+        ([], 2, "not audited: no package was checked"),
         (
             [SKIPPED, SKIPPED],
             2,

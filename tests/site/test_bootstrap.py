@@ -116,4 +116,4 @@ def test_a_machine_without_packages_for_vectors_runs_all_the_same(
 
     bootstrap.install(lock)
 
-    assert "recall finds by words alone" in capsys.readouterr().out
+    assert "recall searches only by words" in capsys.readouterr().out

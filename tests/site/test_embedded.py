@@ -117,7 +117,7 @@ def test_a_lost_state_file_loses_no_data(folder: Path):
 def test_the_servers_stop_even_if_their_folder_was_removed_under_them(folder: Path):
     with embedded.ensure(folder):
         started = marks(folder)
-        while folder.exists():  # the servers write into it meanwhile
+        while folder.exists():  # the servers still write into it
             shutil.rmtree(folder, ignore_errors=True)
 
     assert not any(processes.is_alive(mark) for mark in started)

@@ -109,7 +109,7 @@ def full(small_disk: SmallDisk) -> Iterator[SmallDisk]:
 
 
 def long_text() -> str:
-    """Return words that need pages of their own, however well Postgres packs them."""
+    """Return words that fill whole pages, however well Postgres packs them."""
     return secrets.token_hex(15_000)
 
 

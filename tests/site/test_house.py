@@ -1,4 +1,4 @@
-"""The house as the design draws it, and what it stands on."""
+"""The parts of the project as designed, and the software that it uses."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def log() -> Any:
     handler.setFormatter(root.handlers[0].formatter)
     root.addHandler(handler)
     level = root.level
-    root.setLevel(logging.INFO)  # of a server; a command's log holds warnings alone
+    root.setLevel(logging.INFO)  # of a server; a command's log only holds warnings
     yield stream
     root.setLevel(level)
     root.removeHandler(handler)

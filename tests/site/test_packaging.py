@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that Beacon runs from it alone, far from any clone."""
+"""The wheel: what is in it, and that Beacon runs from only the wheel, without a clone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make up` tells whoever starts it; as a process it is tried in test_runner.py."""
+"""What `make up` prints; as a process it is tried in test_runner.py."""
 
 from __future__ import annotations
 

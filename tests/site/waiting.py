@@ -21,7 +21,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
 def let_others_through(folder: Path) -> None:
     """Let the servers' own user pass from the temporary folder down to `folder`.
 
-    Else, under root, each test's database would lie in /var/lib and stay there.
+    Else, under root, each test's database would be in /var/lib and stay there.
     """
     top = Path(tempfile.gettempdir())
     for parent in folder.parents:
