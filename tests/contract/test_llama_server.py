@@ -3,7 +3,7 @@
 BEACON_TEST_LLAMA_SERVER=…/llama-server BEACON_TEST_LLAMA_MODEL=…/model.gguf \\
     .venv/bin/python -m pytest tests/contract -n0
 
-How to come by both, and what came out, stands in docs/model-endpoints.md.  What a model says is
+docs/dev/llama-server.md says how to get both, and what came out.  What a model says is
 never asserted, only that the server keeps to the interface: the smallest one will do.
 """
 

@@ -1,4 +1,4 @@
-"""The table in docs/providers.md: service x scenario -> what the run said.
+"""The table in docs/dev/search-services.md: service x scenario -> what the run said.
 
     python -m tests.providers.scenario_table            prints it
     python -m tests.providers.scenario_table --write    puts it into the document
@@ -43,7 +43,7 @@ from tests.providers.scenarios import PATIENCE, SCENARIOS, SearchServer
 from tests.providers.search_servers import BraveServer, SearxngServer, SerpApiServer, TavilyServer
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "providers.md"
+DOCUMENT = ROOT / "docs" / "dev" / "search-services.md"
 BEGIN = "<!-- what follows is written by: python -m tests.providers.scenario_table --write -->"
 END = "<!-- until here -->"
 QUERY = "postgres logical replication news"
