@@ -23,6 +23,13 @@ from pathlib import Path
 import django
 import pytest
 
+if __name__ == "__main__":  # the imports below need Django's settings
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
+    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
+    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
+    django.setup()
+
 from beacon_site.providers import http
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
 from beacon_site.providers.meter import Limits
@@ -217,11 +224,6 @@ def written(document: str, tables: str) -> str:
 
 def main(arguments: Iterable[str], show: Callable[[str], object] = print) -> None:
     """Print the tables, or write them into the document."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
-    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
-    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
-    django.setup()
     tables = table(measured())
     if "--write" in arguments:
         DOCUMENT.write_text(written(DOCUMENT.read_text(), tables))
