@@ -24,7 +24,7 @@ test-slow: ## run the slow tests: real processes, browser, faults, attacks (ARGS
 coverage: ## run the fast tests and fail if they execute less than 95 % of memory and research
 	@$(RUN) coverage $(ARGS)
 
-faults: ## break real processes for 15 minutes and print what was kept (ARGS=--write: docs/reliability.md)
+faults: ## break real processes for 15 minutes and print what was kept (ARGS=--write: docs/dev/reliability.md)
 	@$(RUN) faults $(ARGS)
 
 attacks: ## attack every sink for minutes and print what was refused, neutralised, run (ARGS=--write as above)

@@ -113,7 +113,7 @@ VARIABLES = {
             "the mail server: `smtp+tls://user:password@host:587` (STARTTLS), "
             "`smtps://user:password@host:465` (TLS), `smtp://host:25` (neither); `file:///folder` "
             "keeps mails there, `console:` writes them into the log. Signs such as `@ : /` in a "
-            "name or password are written as `%40 %3A %2F` ([how](../notifications.md#e-mail))",
+            "name or password are written as `%40 %3A %2F` ([how](../notifications.md#email))",
             usual="mails are kept in `mail/` of the data folder and can be read under Settings → "
             "Notifications; in production none is sent",
         ),

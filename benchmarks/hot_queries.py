@@ -1,6 +1,6 @@
 """The ten dearest queries of what people and agents do most, and what Postgres makes of each.
 
-    .venv/bin/python -m benchmarks.hot_queries [--size 100000] [--most 10] [--write docs/scale.md]
+    .venv/bin/python -m benchmarks.hot_queries [--size 100000] [--most 10] [--write docs/dev/queries.md]
 
 One owner with so many notes, forty topics and three runs of the sample, in a throw-away database.
 Every act is carried out once unseen and once seen; each statement is timed where it is sent.  Told

@@ -201,7 +201,7 @@ def need_chromium() -> None:
 def faults(rest: list[str]) -> None:
     """Break real processes in every way there is a promise for, and print what came of it.
 
-    With `--write` the table goes into docs/reliability.md.
+    With `--write` the table goes into docs/dev/reliability.md.
     """
     measure("faults", rest, *_of_other_folders(), "-m", "faults")
 
@@ -227,7 +227,7 @@ def _that_hold(mark: str) -> list[str]:
 def attacks(rest: list[str]) -> None:
     """Attack everything that shows or takes what others wrote, and print what came of it.
 
-    With `--write` the table goes into docs/reliability.md.
+    With `--write` the table goes into docs/dev/reliability.md.
     """
     need_chromium()
     found = _named_in("tests/attacks/classes.py") | {*_that_hold("mark.attacks")}

@@ -1,4 +1,4 @@
-"""Every requirement that docs/requirements.md lists has a test that names it."""
+"""Every requirement that docs/dev/requirements.md lists has a test that names it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOC = ROOT / "docs" / "requirements.md"
+DOC = ROOT / "docs" / "dev" / "requirements.md"
 ROW = re.compile(r"^\| (R\d+) \| (.+?) \| (.+?) \| (.+?) \|$", re.M)
 
 

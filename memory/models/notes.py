@@ -193,7 +193,7 @@ class Note(Recalled):
         """Delete the note for good; what it had superseded does not come back by that.
 
         The next note of the chain supersedes it from then on; without one it goes to the trash.  So
-        nothing that was replaced is recalled again, and nothing else is lost (docs/decisions.md).
+        nothing that was replaced is recalled again, and nothing else is lost (docs/dev/decisions.md).
         """
         with transaction.atomic():
             self.let_go([self], by=by)

@@ -2,7 +2,7 @@
 
 Both are brought to 0..1 by what they could be at most, not by the best hit at hand: so a value
 means the same for every question, and a lane that found nothing good says little.  Measured with
-benchmarks/recall_quality.py beside rank fusion and scaling per question (docs/benchmarks.md).
+benchmarks/recall_quality.py beside rank fusion and scaling per question (docs/dev/benchmarks.md).
 """
 
 from __future__ import annotations

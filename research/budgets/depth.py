@@ -27,8 +27,8 @@ class Depth:
 
 
 # 24 pages and 60,000 tokens are what six queries and one report ask for, with room for a repair
-# round.  The text of 48 pages, 120,000 characters each, is looked through in about a minute (see
-# docs/runs.md): thorough stays within a run's 15 minutes.
+# round.  The text of 48 pages, 120,000 characters each, is looked through in about a minute
+# (docs/dev/benchmarks.md): thorough stays within a run's 15 minutes.
 DEPTHS = {
     Choice.SKIM: Depth(pages=8, tokens=30_000, text=15_000, prompt=2_500),
     Choice.NORMAL: Depth(pages=24, tokens=60_000, text=60_000, prompt=6_000),

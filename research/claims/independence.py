@@ -4,7 +4,7 @@ Data flow: the pages that a run read -> each held against those published before
 words that both hold and by who publishes them -> what each is derived from, and so how many of the
 sources of a sentence are independent.
 
-Measured on `tests/research/data/independence.json`; see docs/trust.md.
+Measured on `tests/research/data/independence.json`; see docs/dev/decisions.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a topic's intent asks for, judged without a model: a rule of words, stated in docs/trust.md.
+"""What a topic's intent asks for, judged without a model: a rule of words, stated in docs/reference/limits.md.
 
 Data flow: “only tell me if prices or a new entrant” -> `Asked`: kinds of news (price, entrant …),
 names and other words, and what is not wanted -> one sentence of a delta -> a `Verdict` with its

@@ -1,7 +1,7 @@
-"""Two walks of docs/journeys.md: the researcher's with many topics, the keeper's with an agent.
+"""Two user journeys: a researcher with many topics, and an owner who reviews an agent's writes.
 
-The newcomer's is test_journey.py (test_keyboard.py, test_no_javascript.py), the host's
-test_first_account.py; more of the keeper's test_trust_by_keyboard.py, test_review.py, test_files.py.
+Others are in test_journey.py (first use), test_first_account.py (hosting), test_trust_by_keyboard.py,
+test_review.py and test_files.py.
 """
 
 from __future__ import annotations

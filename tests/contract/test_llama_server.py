@@ -3,7 +3,7 @@
 BEACON_TEST_LLAMA_SERVER=…/llama-server BEACON_TEST_LLAMA_MODEL=…/model.gguf \\
     .venv/bin/python -m pytest tests/contract -n0
 
-docs/model-endpoints.md says how to get both, and what the results were.  What a model says is
+docs/dev/llama-server.md says how to get both, and what came out.  What a model says is
 never asserted, only that the server keeps to the interface: the smallest one will do.
 """
 

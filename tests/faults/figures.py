@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "reliability.md"
+DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "dev" / "reliability.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 NAME = "fault"
 HEAD = ("What was injected", "Promise", "Figure", "Kept")

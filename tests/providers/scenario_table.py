@@ -1,4 +1,4 @@
-"""The table in docs/providers.md: service x scenario -> what the run said.
+"""The table in docs/dev/search-services.md: service x scenario -> what the run said.
 
     python -m tests.providers.scenario_table            prints it
     python -m tests.providers.scenario_table --write    puts it into the document
@@ -23,6 +23,13 @@ from pathlib import Path
 import django
 import pytest
 
+if __name__ == "__main__":  # the imports below need Django's settings
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
+    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
+    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
+    django.setup()
+
 from beacon_site.providers import http
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
 from beacon_site.providers.meter import Limits
@@ -43,7 +50,7 @@ from tests.providers.scenarios import PATIENCE, SCENARIOS, SearchServer
 from tests.providers.search_servers import BraveServer, SearxngServer, SerpApiServer, TavilyServer
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "providers.md"
+DOCUMENT = ROOT / "docs" / "dev" / "search-services.md"
 BEGIN = "<!-- what follows is written by: python -m tests.providers.scenario_table --write -->"
 END = "<!-- until here -->"
 QUERY = "postgres logical replication news"
@@ -217,11 +224,6 @@ def written(document: str, tables: str) -> str:
 
 def main(arguments: Iterable[str], show: Callable[[str], object] = print) -> None:
     """Print the tables, or write them into the document."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
-    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
-    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
-    django.setup()
     tables = table(measured())
     if "--write" in arguments:
         DOCUMENT.write_text(written(DOCUMENT.read_text(), tables))

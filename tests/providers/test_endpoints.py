@@ -299,7 +299,7 @@ def test_an_unknown_kind_is_an_endpoint_like_any_other():
 
 
 def test_every_kind_stands_in_the_documentation():
-    page = (Path(__file__).parents[2] / "docs" / "model-endpoints.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
 
     for kind in KINDS.values():
         assert f"| {kind.label} |" in page

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.delta import answers, show
 from benchmarks.delta_scenarios import practice, scenarios
 
-# On what the weights were fitted on; the table of what was left out is in docs/benchmarks.md.
+# On what the weights were fitted on; the table of what was left out is in docs/dev/benchmarks.md.
 LEAST_TOLD = {"new": 0.85, "confirmed": 0.7, "repeat": 0.8, "noise": 0.8}  # share of those meant
 LEAST_RIGHT = {"confirmed": 0.75, "changed": 0.6, "contradicted": 0.85}  # share of those told
 

@@ -72,7 +72,7 @@ def test_every_document_is_reached_from_the_readme():
 # --- what is named in passing ---------------------------------------------------------------------
 
 # Decisions and changes tell of what was, figures of the commit that they were taken at.
-OF_THEN = {ROOT / "CHANGELOG.md", ROOT / "docs/decisions.md"}
+OF_THEN = {ROOT / "CHANGELOG.md", ROOT / "docs/dev/decisions.md"}
 NOW = [page for page in PAGES if page not in PRINTED and page not in OF_THEN]
 
 
@@ -108,7 +108,7 @@ def test_every_file_of_the_house_that_is_named_is_there():
 def test_every_module_of_the_house_that_is_named_is_there():
     told = named(r"`((?:beacon_site|memory|research)\.[\w.]+)`") - {"memory.md", "research.md"}
 
-    assert len(told) > 5
+    assert told
     assert [name for name in sorted(told) if not resolves(name)] == []
 
 

@@ -1,4 +1,4 @@
-"""What docs/scale.md promises of one database for many owners, and of workers on many hosts."""
+"""What docs/dev/queries.md says of one database for many owners, and of workers on many hosts."""
 
 from __future__ import annotations
 
