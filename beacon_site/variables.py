@@ -43,7 +43,7 @@ VARIABLES = {
         Variable(
             "BEACON_MCP_PORT",
             "where the MCP server listens, at `BEACON_BIND` and under `/mcp` "
-            "([how](../agents.md#programs-by-mcp)); `0`: there is none",
+            "([how](../agents.md#connect-over-mcp)); `0`: there is none",
             usual="`8001`",
         ),
         Variable(

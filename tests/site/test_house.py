@@ -59,7 +59,7 @@ def test_each_task_of_the_schedule_exists_and_has_a_queue_that_the_worker_serves
 
 @pytest.mark.requirement("R249")
 def test_the_docs_say_that_postgres_replaces_plain_files_and_why():
-    text = (ROOT / "docs" / "how-it-works.md").read_text()
+    text = (ROOT / "docs" / "compare.md").read_text()
 
     assert "## Why Postgres, and not plain files" in text
     assert "which version a write was based on" in text
