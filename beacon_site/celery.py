@@ -17,7 +17,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
-from beacon_site.providers import extract
+from beacon_site.net import extract
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
@@ -66,13 +66,13 @@ def _log_as_django_does(**kwargs: Any) -> None:
 def _warm_up(**kwargs: Any) -> None:
     """Load what the first run would otherwise wait for: the model client, and the reader's child."""
     if settings.BEACON_LLM_MODEL:
-        import_module("beacon_site.providers.openai_client")
+        import_module("beacon_site.llm.openai_client")
     extract.get_extractor().warm_up()
 
 
 @signals.worker_ready.connect  # type: ignore[untyped-decorator]
 def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
-    # One worker may serve the runs and the upkeep, or each has its own (beacon_site.runner).
+    # One worker may serve the runs and the upkeep, or each has its own (beacon_site.launcher.runner).
     name, queues = str(sender.hostname), set(app.amqp.queues.consume_from)
     kinds = {name: "worker"} if "research" in queues else {}
     kinds |= {f"{name}, upkeep": "upkeep"} if "maintenance" in queues else {}

@@ -1,26 +1,97 @@
-"""Whether Beacon lives and can work: `/livez`, `/readyz`, and the checks behind the banner.
-
-`python -m beacon_site.health web|worker|upkeep|beat|mcp` is the same question for a container's
-healthcheck: exit code 0 if a process of that kind spoke within its time, or the server beside it
-answers.
-"""
+"""Whether there is room to write: on the disk of the data folder, and where Postgres keeps its files."""
 
 from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import sys
+import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import disk
-from beacon_site.database_errors import FULL, GONE
+from beacon_site.db.errors import FULL, GONE, failure_of, was_full
+from beacon_site.embedded.places import read_state
+
+# Below it Postgres can fail at any moment: it writes its log in files of 16 MiB, several at once.
+LEAST_ROOM = 128 * 1024**2
+ASKED_EVERY = 10.0  # seconds: neither polling nor many pages at once make it cost more
+# Sorted on disk and thrown away at once: about 1 MiB that Postgres has to find room for.
+_WRITE = "SELECT count(*) FROM generate_series(1, 30000)"
+
+_free: tuple[float, int | None] = (-ASKED_EVERY, None)
+_could_write: tuple[float, bool] = (-ASKED_EVERY, True)
+
+
+def free_bytes() -> int | None:
+    """Return the room on the disks of the data folder and of an embedded Postgres, the lesser one.
+
+    None where it can't be told.  Asked of the system every ten seconds at most.
+    """
+    global _free
+    now = time.monotonic()
+    if now - _free[0] >= ASKED_EVERY:
+        found = []
+        for folder in {settings.DATA_DIR, *_storage()}:
+            try:
+                found.append(shutil.disk_usage(folder).free)
+            except OSError:
+                continue
+        _free = (now, min(found, default=None))
+    return _free[1]
+
+
+def _storage() -> list[Path]:
+    storage = read_state(Path(settings.DATA_DIR)).get("storage")
+    return [Path(storage)] if storage else []
+
+
+def postgres_can_write() -> bool:
+    """Let Postgres write a temporary file of 1 MiB; False if its disk is full.
+
+    It finds a full disk on another machine, too.  Asked every ten seconds at most.  Raises
+    DatabaseError for what else is wrong.
+    """
+    global _could_write
+    now = time.monotonic()
+    if now - _could_write[0] >= ASKED_EVERY:
+        _could_write = (now, _writes())
+    return _could_write[1]
+
+
+def _writes() -> bool:
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('work_mem', '64kB', true)")
+            cursor.execute(_WRITE)
+    except DatabaseError as exc:
+        if failure_of(exc) is not FULL:
+            raise
+        return False
+    return True
+
+
+def problem(*, ask_postgres: bool = False) -> str:
+    """Return "full" where something could not be written, "low" where that is near, else "".
+
+    Without `ask_postgres` it costs no query, and knows of what this process wrote within a minute.
+    """
+    if (ask_postgres and not postgres_can_write()) or was_full():
+        return "full"
+    free = free_bytes()
+    if free is None or free >= LEAST_ROOM:
+        return ""
+    return "low" if free else "full"
+
+
+# --- Whether Beacon lives and can work: `/livez`, `/readyz`, and the checks behind the banner ---
 
 # Ages after which a process counts as gone, in seconds: workers speak every 10 s, the tick that
 # beat sends comes every 15 s.
@@ -62,7 +133,7 @@ def redis_problem() -> str:
 
 def disk_warning() -> str:
     """Return what people are told of a disk that is full or almost full, or "".  No query."""
-    return {"full": str(_FULL), "low": str(_LOW)}.get(disk.problem(), "")
+    return {"full": str(_FULL), "low": str(_LOW)}.get(problem(), "")
 
 
 def livez(request: HttpRequest) -> HttpResponse:
@@ -76,12 +147,12 @@ def readyz(request: HttpRequest) -> HttpResponse:
     503 where the database is gone or has no room to write.  Redis down, a silent worker or a disk
     that is almost full is `degraded`, since pages, edits and reads work (`design.md` decision 5).
     """
-    state: dict[str, Any] = {"redis": redis_problem() or "ok", "disk": disk.problem() or "ok"}
-    free = disk.free_bytes()
+    state: dict[str, Any] = {"redis": redis_problem() or "ok", "disk": problem() or "ok"}
+    free = free_bytes()
     state["disk_free_mib"] = None if free is None else free // 1024**2
     try:
         spoke = ages()
-        state["disk"] = disk.problem(ask_postgres=True) or "ok"
+        state["disk"] = problem(ask_postgres=True) or "ok"
     except DatabaseError as exc:
         why = {"status": "down", "database": type(exc).__name__, "reason": str(GONE.title)}
         if state["disk"] != "ok":

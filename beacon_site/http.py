@@ -17,7 +17,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 if TYPE_CHECKING:
-    from memory.actors import Actor
+    from memory.core.actors import Actor
     from memory.models import User
 
 

@@ -16,8 +16,9 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import __version__, embedded, env, env_mail, installed, logs, ticks
-from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
+from beacon_site import __version__, embedded, env, logs, ticks
+from beacon_site.embedded import installed
+from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
 
 BASE_DIR = installed.PROJECT
 BEACON_VERSION = __version__
@@ -108,7 +109,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "research.views.errors.InWordsMiddleware",
+    "research.pages.errors.InWordsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -125,8 +126,8 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
-                "beacon_site.installed.by_hand",
-                "research.context_processors.frame",
+                "beacon_site.embedded.installed.by_hand",
+                "research.pages.context_processors.frame",
             ],
             "builtins": ["beacon_site.template_tags"],
         },
@@ -265,12 +266,12 @@ BEACON_API_REQUESTS_PER_MINUTE = env.number("BEACON_API_REQUESTS_PER_MINUTE", 3_
 
 # --- mail --------------------------------------------------------------------------------------
 
-_mail = env_mail.server("EMAIL_URL", folder=None if PRODUCTION else DATA_DIR / "mail")
+_mail = env.server("EMAIL_URL", folder=None if PRODUCTION else DATA_DIR / "mail")
 BEACON_MAIL, EMAIL_BACKEND, EMAIL_FILE_PATH = _mail.kind, _mail.backend, _mail.folder
 EMAIL_HOST, EMAIL_PORT, EMAIL_TIMEOUT = _mail.host, _mail.port, 10
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.starttls, _mail.tls
-DEFAULT_FROM_EMAIL = env_mail.sender("BEACON_MAIL_FROM", BEACON_URL)
+DEFAULT_FROM_EMAIL = env.sender("BEACON_MAIL_FROM", BEACON_URL)
 
 # --- security ----------------------------------------------------------------------------------
 
@@ -296,11 +297,11 @@ AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_CALLABLE = "memory.views.accounts.locked_out"
+AXES_LOCKOUT_CALLABLE = "memory.pages.accounts.views.locked_out"
 # The address as all of Beacon takes it (`ForwardedMiddleware`): axes' own reading of a proxy's header
 # knew none, and one stranger's failures closed a name for everybody.
 AXES_CLIENT_IP_CALLABLE = "memory.accounts.sign_ins.counted_address_of"
-AXES_HANDLER = "memory.accounts.sign_in_failures.Failures"
+AXES_HANDLER = "memory.accounts.sign_ins.Failures"
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins stand in Activity and in the list of browsers
 BEACON_SIGN_INS_PER_MINUTE = env.number("BEACON_SIGN_INS_PER_MINUTE", 60, least=1)
 AXES_VERBOSE = False
@@ -330,7 +331,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = BEACON_HTTPS
 CSRF_COOKIE_SECURE = BEACON_HTTPS
 CSRF_COOKIE_HTTPONLY = False
-CSRF_FAILURE_VIEW = "research.views.errors.csrf_failed"
+CSRF_FAILURE_VIEW = "research.pages.errors.csrf_failed"
 SECURE_SSL_REDIRECT = BEACON_HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]
 SECURE_HSTS_SECONDS = 31_536_000 if BEACON_HTTPS else 0

@@ -15,7 +15,7 @@ urlpatterns = [
     path("", include("research.urls")),
 ]
 
-handler400 = "research.views.errors.bad_request"
-handler403 = "research.views.errors.forbidden"
-handler404 = "research.views.errors.not_found"
-handler500 = "research.views.errors.server_error"
+handler400 = "research.pages.errors.bad_request"
+handler403 = "research.pages.errors.forbidden"
+handler404 = "research.pages.errors.not_found"
+handler500 = "research.pages.errors.server_error"

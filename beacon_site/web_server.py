@@ -7,7 +7,7 @@ here.
 
 How it logs: as all else does (`settings.LOGGING`), so that its lines hold no query either.
 
-Where its processes count requests (`beacon_site.request_figures`): in a folder that this server makes
+Where its processes count requests (`beacon_site.request_log`): in a folder that this server makes
 and takes away.
 
 Beacon is loaded once, before the processes part: each by itself took two thirds of a start.
@@ -22,12 +22,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+from django.core.checks.urls import check_url_config
 from gunicorn.http import message  # type: ignore[import-untyped]
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
-from django.conf import settings
-from django.core.checks.urls import check_url_config
 
 LONGEST = 128 * 1024
 COUNTS = "beacon-counts-"

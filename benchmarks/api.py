@@ -29,10 +29,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks import stack
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import stack  # noqa: E402  the script's own folder first
 
 MOST_RECALL, MOST_REMEMBER = 100.0, 50.0  # ms
 WORDS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -95,7 +96,7 @@ def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
     from benchmarks.memories import memories, pool_of
     from benchmarks.recall import _analysed, _notes
     from memory.accounts.tokens import issue
-    from memory.models import Note, User, indexing
+    from memory.models import Note, User, search_index
 
     owner = User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
     texts = memories(pool_of(folder), size)
@@ -103,7 +104,7 @@ def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
     for start in range(0, len(notes), 1000):
         some = notes[start : start + 1000]
         Note.objects.bulk_create(some)
-        indexing.index(some)
+        search_index.index(some)
     _analysed()
     _token, text = issue(owner, name="bench", scopes=["read", "write"], by=owner.actor)
     return texts, owner, text
@@ -130,8 +131,8 @@ def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
     def keep_going() -> None:
         from django.db import connection
 
+        from research.execution import starting
         from research.models import Run
-        from research.running import starting
 
         number = 0
         while not over.is_set():

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from beacon_site.providers.fakes import FAKE_PROFILE
-from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
+from beacon_site.llm.base import Answer, Message, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE
+from beacon_site.llm.tokens import Size, counted
+from beacon_site.text.cleaning import as_data
 from memory.models import ContentItem
-from memory.texts.text import as_data
-from memory.texts.token_count import Size, counted
-from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
+from memory.tools.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
 
 KIB = 1024
 SEARCH, PAGE, TABLE = 8 * KIB, 50 * KIB, 50 * KIB

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from beacon_site.providers import minilm_embedder
+from beacon_site.llm import minilm_embedder
 from benchmarks import throwaway
 from benchmarks.delta_scenarios import Scenario, scenarios
 
@@ -28,7 +28,7 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
     comparison = scenario.comparison(embed)
     verdicts = comparison.verdicts()
     if ask is not None:
-        from research.deltas import second_opinion
+        from research.reporting import second_opinion
 
         warn, about = (lambda words: print(words, file=sys.stderr)), scenario.topic
         said = second_opinion.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)

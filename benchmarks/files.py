@@ -20,10 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throwaway import database
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 ROUNDS, MOST_MS, MOST_PAGE_MS, MOST_QUERIES = 9, 100.0, 300.0, 12
 PATH = "episodes/2026-02.md"
@@ -98,10 +99,10 @@ def give_revisions(file: Any, count: int) -> None:
 
 
 def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
+    from beacon_site.text.diff import diff, folded
     from memory.files.limits import MOST_EPISODES
     from memory.files.reading import index_text, read_file
     from memory.files.services import append_to, patch_file, save_file
-    from memory.texts.diff import diff, folded
 
     by = owner.actor
     texts = [text_of(seed, MOST_EPISODES) for seed in (1, 2, 3)]

@@ -68,7 +68,7 @@ def _measured(sizes: Sequence[int]) -> dict[str, list[tuple[float, float]]]:
 
 
 def _acts(owner: Any, client: Any, size: int) -> dict[str, Callable[[], tuple[float, float]]]:
-    from memory.recall.recalling import recall
+    from memory.search.recall import recall
 
     asked = _questions()
     return {
@@ -125,14 +125,14 @@ def _writes(owner: Any) -> list[Callable[[], object]]:
 
 def _saves(owner: Any, size: int) -> tuple[float, float]:
     """Carry sample runs of one topic out; return what their save took, as the run has it."""
+    from research.execution import pipeline, starting
     from research.models import Run
-    from research.running import executor, starting
 
     topic = starting.create_sample_topic(owner, by=owner.actor, title=f"Cells {size}")
     took = []
     for _number in range(RUNS):
         run = Run.objects.start(topic, trigger="command", by=owner.actor)
-        executor.execute(run.pk, worker="benchmark")
+        pipeline.execute(run.pk, worker="benchmark")
         run.refresh_from_db()
         assert run.status == "succeeded", (run.status, run.error, run.warnings)
         took.append(float(run.steps.get(name="save").milliseconds or 0))

@@ -72,7 +72,7 @@ def _measured(folder: Path, runs: int, most: int) -> int:
 @contextmanager
 def _hosts(folder: Path, count: int) -> Iterator[None]:
     """Run a worker for each host: the one of `make up`, under the host's name."""
-    from beacon_site import runner
+    from beacon_site.launcher import runner
 
     arguments, more = runner.commands("127.0.0.1", 1, folder / "schedule")["worker"]
     plain = [one for one in arguments if not one.startswith(("--hostname", "--concurrency"))]
@@ -103,8 +103,8 @@ def _hosts(folder: Path, count: int) -> Iterator[None]:
 def _carried_out(name: str, count: int) -> tuple[float, Counter[str]]:
     """Start a run of each of so many new topics; return the seconds, and who carried out which."""
     from memory.models import User
+    from research.execution import starting
     from research.models import Run
-    from research.running import starting
 
     owner = User.objects.get()
     topics = [

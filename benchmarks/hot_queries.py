@@ -74,15 +74,15 @@ def main() -> int:
 def _made(size: int) -> tuple[Any, Any]:
     from django.test import Client
 
+    from research.execution import pipeline, starting
     from research.models import Run
-    from research.running import executor, starting
 
     owner, topics = list_page.owner_with_topics()
     list_page.grow(owner, topics, 1, size)
     topic = starting.create_sample_topic(owner, by=owner.actor, title="Cells")
     for _number in range(RUNS):
         run = Run.objects.start(topic, trigger="command", by=owner.actor)
-        executor.execute(run.pk, worker="benchmark")
+        pipeline.execute(run.pk, worker="benchmark")
     client = Client()
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
     return owner, client
@@ -93,7 +93,7 @@ def acts(owner: Any, client: Any) -> dict[str, Callable[[], object]]:
     from django.urls import reverse
 
     from memory.models import Note
-    from memory.recall.recalling import recall
+    from memory.search.recall import recall
     from research.models import Run
 
     run = Run.objects.filter(topic__owner=owner).order_by("-pk").first()

@@ -22,10 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throwaway import database
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 QUERIES = 200
 
@@ -48,7 +49,7 @@ def main() -> int:
 
 def _copied(folder: Path, library: Path, most: int) -> list[Path]:
     """Copy readable files, evenly over the folder, and return the copies."""
-    from memory.documents.reading import LARGEST, media_type_of
+    from memory.library.reading import LARGEST, media_type_of
 
     found = [
         path
@@ -67,7 +68,7 @@ def _copied(folder: Path, library: Path, most: int) -> list[Path]:
 def _measure(library: Path, files: list[Path]) -> None:
     from django.contrib.auth import get_user_model
 
-    from memory.documents import folder as library_folder
+    from memory.library import folder as library_folder
 
     owner = get_user_model().objects.create_user("bench", is_staff=True)
     size = sum(path.stat().st_size for path in files) / 1e6
@@ -97,8 +98,8 @@ def _searches(owner: Any, library: Path) -> None:
     from django.conf import settings
     from django.utils import timezone
 
-    from beacon_site.providers.search import SearchOptions
-    from memory.documents.library import find, library_search
+    from beacon_site.search_services.base import SearchOptions
+    from memory.library.services import find, library_search
     from memory.models import LibraryDocument, LibraryFolder
 
     # Looked at just now, so that the searches do not look again.

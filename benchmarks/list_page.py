@@ -20,10 +20,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throwaway import database
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 Figures = tuple[int, float, float]  # queries, milliseconds, of those the processor's
 ROUNDS, MOST_QUERIES, MOST_MS, GOAL = 20, 12, 100.0, 100_000
@@ -75,7 +76,7 @@ SELECT md5('note' || n)::uuid, %(owner)s,
                   FROM generate_series(1, 12 + n %% 30) w WHERE n > 0) words
 """
 
-# As memory.texts.terms makes them of such words: each is its own stem.
+# As beacon_site.text.terms makes them of such words: each is its own stem.
 ENTRIES = """
 INSERT INTO memory_searchentry (space_id, record_id, length, words, kind, topic_id, created, until,
     stands, trust, sensitivity)
@@ -118,8 +119,8 @@ def grow(owner: Any, topics: list[Any], first: int, size: int) -> None:
     """Let there be `size` notes, the first ones kept, each in the search index."""
     from django.db import connection
 
+    from beacon_site.text.terms import LEVELS
     from memory.models import SearchSpace
-    from memory.texts.terms import LEVELS
 
     space, _made = SearchSpace.objects.get_or_create(owner=owner, record_type="note")
     numbers = {"owner": owner.pk, "topics": topics, "size": size, "space": space.pk}
@@ -158,8 +159,8 @@ def _measure(sizes: list[int]) -> int:
 
 
 def _half_way(owner: Any) -> str:
+    from beacon_site.db.keyset import cursor_of
     from memory.models import Note
-    from memory.paging import cursor_of
 
     notes = Note.objects.of(owner).order_by("-created")
     row = notes[notes.count() // 2]
@@ -168,14 +169,14 @@ def _half_way(owner: Any) -> str:
 
 def _act(owner: Any) -> tuple[int, float]:
     """Tag all rules as the task does; return how many were changed, and the seconds."""
-    from memory.records import bulk_acts
+    from memory.pages.records import bulk
 
-    act = bulk_acts.ask(owner, "notes", "tag", query="q=kind:rule", arguments={"tag": "bench"})
+    act = bulk.ask(owner, "notes", "tag", query="q=kind:rule", arguments={"tag": "bench"})
     began = time.perf_counter()
-    done = bulk_acts.carry_out(act.pk, seconds=3_600)
+    done = bulk.carry_out(act.pk, seconds=3_600)
     assert done is not None
     took = time.perf_counter() - began
-    bulk_acts.carry_out(bulk_acts.ask_undo(done).pk, seconds=3_600)
+    bulk.carry_out(bulk.ask_undo(done).pk, seconds=3_600)
     return done.done, took
 
 

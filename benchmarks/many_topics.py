@@ -19,10 +19,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throwaway import database
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 TOPICS, RUNS, ITEMS, ROUNDS = 500, 60, 4, 20
 MOST_MS, MOST_QUERIES = 100.0, 12
@@ -132,7 +133,7 @@ def _measure(owner: Any) -> int:
 
 def _catch_up() -> None:
     """Count what is stale, as ticks do, and tell how long that takes."""
-    from research.unread import topic_news
+    from research.reports import topic_news
 
     began, ticks, counted = time.perf_counter(), 0, 0
     while done := topic_news.catch_up():

@@ -38,10 +38,10 @@ class Space:
     def __init__(self, docs: list[Doc], *, with_vectors: bool) -> None:
         from django.contrib.auth import get_user_model
 
-        from memory.models import Embedding, Note, users
-        from memory.recall import embedding
+        from memory.models import Embedding, Note, accounts
+        from memory.search import embedding
 
-        users.FIRST_ROWS[:] = []  # the notes of this owner are only those of the collection
+        accounts.FIRST_ROWS[:] = []  # the notes of this owner are only those of the collection
         self.owner = get_user_model().objects.create_user(uuid.uuid4().hex)
         self.ids = {doc["id"]: uuid.uuid4() for doc in docs}
         self.names = {pk: name for name, pk in self.ids.items()}
@@ -80,7 +80,7 @@ class Beacon:
 
     def search(self, question: str, k: int) -> list[str]:
         """Return what recall finds."""
-        from memory.recall.recalling import recall
+        from memory.search.recall import recall
 
         hits = recall(self.space.owner, question, self.mode, types=("note",), limit=k)
         return [self.space.names[hit.id] for hit in hits]

@@ -35,10 +35,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throwaway import database
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 QUESTIONS = 40  # of each length
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -124,8 +125,8 @@ def _ratio(ours: list[float], theirs: list[float] | None) -> str:
 def ours(texts: list[str]) -> list[Figures]:
     from django.contrib.auth import get_user_model
 
-    from memory.models import Note, SearchEntry, SearchTerm, indexing
-    from memory.recall.recalling import recall
+    from memory.models import Note, SearchEntry, SearchTerm, search_index
+    from memory.search.recall import recall
 
     owner = get_user_model().objects.create_user(f"bench{len(texts)}")
     began = time.perf_counter()
@@ -133,7 +134,7 @@ def ours(texts: list[str]) -> list[Figures]:
     for start in range(0, len(notes), 1000):
         some = notes[start : start + 1000]
         Note.objects.bulk_create(some)
-        indexing.index(some)
+        search_index.index(some)
     built = time.perf_counter() - began
     del notes
     _analysed()
@@ -156,7 +157,7 @@ def _notes(owner: Any, texts: list[str]) -> list[Any]:
     from django.utils import timezone
 
     from memory.models import Note
-    from memory.models.base import Trust
+    from memory.models.remembered import Trust
 
     kinds, now = (Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE), timezone.now()
     notes = []

@@ -31,10 +31,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.quality_engines import (  # noqa: E402  the script's own folder first
+from benchmarks.quality_engines import (
     LEXICAL_RIVALS,
     Beacon,
     Engine,
@@ -44,8 +41,12 @@ from benchmarks.quality_engines import (  # noqa: E402  the script's own folder 
     Space,
     missing,
 )
-from benchmarks.quality_measures import MEASURES, mean, measure, paired_interval  # noqa: E402
-from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
+from benchmarks.quality_measures import MEASURES, mean, measure, paired_interval
+from benchmarks.throwaway import database
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
 
 K = 10
 Rows = dict[str, list[dict[str, Any]]]  # engine -> one row a question
@@ -81,7 +82,7 @@ def _told(sets: dict[str, Path]) -> int:
     from django.core.management import call_command
 
     from memory.llm import embedders
-    from memory.recall import embedding
+    from memory.search import embedding
 
     embedding._nudge = lambda: None  # no worker runs here
     call_command("vectors")

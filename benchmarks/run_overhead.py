@@ -53,14 +53,14 @@ def _configure(origin: str, folder: str, services: Sequence[str]) -> None:
 def _one(number: int) -> tuple[float, dict[str, float]]:
     """Carry one run of a fresh topic out; return its seconds and those of each step."""
     from memory.models import User
+    from research.execution import pipeline, starting
     from research.models import Run
-    from research.running import executor, starting
 
     user = User.objects.get()
     topic = starting.create_topic(owner=user, title=f"Overhead topic {number}", by=user.actor)
     run = Run.objects.start(topic, trigger="command", by=user.actor)
     began = time.perf_counter()
-    executor.execute(run.pk, worker="benchmark")
+    pipeline.execute(run.pk, worker="benchmark")
     seconds = time.perf_counter() - began
     run.refresh_from_db()
     assert run.status == "succeeded", (run.status, run.error, run.warnings)
@@ -79,21 +79,21 @@ def _work() -> None:
     import structlog
 
     structlog.configure(processors=[structlog.testing.LogCapture()])
+    from research.execution import pipeline
     from research.models import Run
-    from research.running import executor
 
     _one(1000 + os.getpid())
     print("warm", flush=True)
     sys.stdin.readline()
     while (waiting := Run.objects.filter(status="queued").order_by("?").first()) is not None:
-        executor.execute(waiting.pk, worker=f"benchmark-{os.getpid()}")
+        pipeline.execute(waiting.pk, worker=f"benchmark-{os.getpid()}")
 
 
 def _throughput(workers: int) -> float:
     """Return the seconds in which so many warm processes carry out eight runs that wait."""
     from memory.models import User
+    from research.execution import starting
     from research.models import Run
-    from research.running import starting
 
     command = [sys.executable, "-m", "benchmarks.run_overhead", "--work"]
     started = [

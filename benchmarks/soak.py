@@ -32,11 +32,12 @@ from typing import Any
 
 import psutil
 
+from benchmarks.soak_book import Book, heading, row, told
+from benchmarks.stack import beacon, configure, free_port, loopback
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.soak_book import Book, heading, row, told  # noqa: E402
-from benchmarks.stack import beacon, configure, free_port, loopback  # noqa: E402
 
 WEIGH_EVERY = 2.0  # s
 EDIT_EVERY = 0.5  # s, of each of the two programs
@@ -95,7 +96,7 @@ def _made(count_: int) -> tuple[list[Any], Any, str]:
     """Return the topics, their owner, and one of the owner's tokens."""
     from memory.accounts.tokens import issue
     from memory.models import User
-    from research.running import starting
+    from research.execution import starting
 
     owner = User.objects.create_user("soak", password="soak-horse-1")  # noqa: S106
     topics = [
@@ -138,8 +139,8 @@ def _beside(book: Book, act: Callable[[], None], every: float) -> Iterator[None]
 
 def _carry_out(asked: argparse.Namespace, topics: list[Any], owner: Any, book: Book) -> None:
     """Keep runs under way until as many as asked have ended, printing a row at every tenth."""
+    from research.execution import starting
     from research.models import Run
-    from research.running import starting
 
     open_ = ("queued", "running")
     started = 0

@@ -82,7 +82,7 @@ def beacon(
     folder: Path, port: int, *, only: Sequence[str] = ()
 ) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Run what `make up` runs, or only these of it, until the site answers and to the block's end."""
-    from beacon_site import runner
+    from beacon_site.launcher import runner
 
     with ExitStack() as stack:
         running: dict[str, subprocess.Popen[bytes]] = {}

@@ -16,10 +16,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throwaway import database
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 RUNS, SOURCES, SEEN, ROUNDS = 200, 500, 500, 40
 MOST_MS = 100.0
@@ -71,8 +72,8 @@ def _data() -> tuple[Any, Any]:
 
 def _facts(owner: Any, topic: Any, now: datetime) -> None:
     """Make ten current facts and 900 retired ones."""
+    from beacon_site.text.cleaning import match_key
     from memory.models import TopicFact
-    from memory.texts.text import match_key
 
     facts = [
         TopicFact(

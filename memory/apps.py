@@ -18,24 +18,24 @@ class MemoryConfig(AppConfig):
         from beacon_site import checks as checks
         from memory.accounts import deletion
         from memory.archive import jobs, memory_kinds
-        from memory.contexts import identity
-        from memory.files import first, mirror, mirror_account
-        from memory.models import base, files, searchable, topics, users
-        from memory.recall import embedding, reindex
+        from memory.context import identity
+        from memory.files import mirror, mirror_folder, reading
+        from memory.models import accounts, files, remembered, search_index, topics
+        from memory.records import traces
+        from memory.search import bm25, embedding
         from memory.topics import publishing
-        from memory.trash import traces
 
         topics.Topic.ON_CHANGE.append(publishing.follow)
-        topics.Topic.ON_RENAME.append(reindex.topic_renamed)
-        topics.Topic.ON_PURGE.append(reindex.topic_purged)
-        searchable.Recalled.ON_FOLLOW.append(embedding.follow)
+        topics.Topic.ON_RENAME.append(bm25.topic_renamed)
+        topics.Topic.ON_PURGE.append(bm25.topic_purged)
+        search_index.Recalled.ON_FOLLOW.append(embedding.follow)
         files.MemoryFile.ON_CHANGE.append(mirror.write_out)
-        base.Remembered.BEFORE_PURGE.append(traces.prepare)
-        users.FIRST_ROWS += [identity.make_first_notes, first.make_first_files]
-        users.LAST_ACTS += [
+        remembered.Remembered.BEFORE_PURGE.append(traces.prepare)
+        accounts.FIRST_ROWS += [identity.make_first_notes, reading.make_first_files]
+        accounts.LAST_ACTS += [
             publishing.take_down,
             jobs.forget_owner,
-            mirror_account.forget,
+            mirror_folder.forget,
             deletion.sweep,
         ]
         memory_kinds.register_kinds()

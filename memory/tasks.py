@@ -14,29 +14,28 @@ from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from beacon_site.broker import send
-from memory import invariants
-from memory.accounts import sign_in_failures, sign_ins
-from memory.actors import MAINTENANCE
-from memory.advisory_locks import LockId, advisory_lock
+from beacon_site.db.advisory_locks import LockId, advisory_lock
+from memory.accounts import sign_ins
 from memory.archive import jobs
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
-from memory.conflicts import finding as conflict_finding
-from memory.conflicts import resolve as conflicts
-from memory.content import retention
-from memory.documents import folder as library_folder
-from memory.errors import InvalidValue
-from memory.file_pages import condensing as file_condensing
+from memory.conflicts import services as conflict_services
+from memory.content import services as content_services
+from memory.core.actors import MAINTENANCE
+from memory.core.errors import InvalidValue
+from memory.files import condensing as file_condensing
 from memory.files import mirror
+from memory.health import invariants
+from memory.library import folder as library_folder
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
-from memory.models.trash import TRASH_DAYS
+from memory.models.remembered import TRASH_DAYS
 from memory.notes import maintenance
-from memory.recall import embedding, reindex
-from memory.records import bulk_acts
-from memory.reviewing import review
+from memory.pages.records import bulk
+from memory.records import traces
+from memory.review import services as review_services
+from memory.search import bm25, embedding
 from memory.topics import publishing
-from memory.trash import traces
 
 logger = structlog.get_logger(__name__)
 
@@ -128,7 +127,7 @@ def forget_api_answers() -> None:
 def forget_sign_ins() -> None:
     """Delete the sessions of browsers whose time is over, and the failed sign-ins that are."""
     sign_ins.forget_over()
-    sign_in_failures.forget_over()
+    sign_ins.forget_old_failures()
 
 
 @shared_task
@@ -166,18 +165,18 @@ def embed_due() -> None:
 def carry_out_bulk_act(pk: str) -> None:
     """Do one act on many records, or go on with it; safe to deliver twice."""
     try:
-        bulk_acts.carry_out(pk)
+        bulk.carry_out(pk)
     except (OperationalError, InterfaceError):
         raise  # the row waits, and the tick takes it up again
     except Exception as exc:
-        bulk_acts.give_up(pk, type(exc).__name__)
+        bulk.give_up(pk, type(exc).__name__)
         raise
 
 
 @shared_task
 def take_up_bulk_acts() -> None:
     """Go on with acts on many records on which nobody works."""
-    for pk in bulk_acts.to_be_taken_up():
+    for pk in bulk.to_be_taken_up():
         try:
             carry_out_bulk_act(str(pk))
         except Exception:  # one that cannot go on must not hold up those after it
@@ -201,9 +200,9 @@ def take_up_archives() -> None:
 @shared_task(soft_time_limit=3_600, time_limit=3_660)
 def follow_languages() -> None:
     """Make anew what recall looks in of whoever chose another language; safe to deliver twice."""
-    for owner_id in reindex.owners_in_another_language():
+    for owner_id in bm25.owners_in_another_language():
         for owner in User.objects.filter(pk=owner_id):
-            read = reindex.rebuild(owner)
+            read = bm25.rebuild_owner(owner)
             logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
 
 
@@ -222,11 +221,11 @@ def maintain() -> None:
     Proposals that nobody decided in time expire first, and conflicts of which a side is gone settle
     themselves; what says almost the same as something else is looked for last.
     """
-    review.expire_due()
+    review_services.expire_due()
     for owner_id in maintenance.owners_in_need():
         maintain_notes_of(owner_id)
-    conflicts.settle_gone()
-    for owner_id in conflict_finding.owners_with_news(conflict_finding.day_ago()):
+    conflict_services.settle_gone()
+    for owner_id in conflict_services.owners_with_news(conflict_services.day_ago()):
         find_conflicts_of(owner_id)
 
 
@@ -237,7 +236,7 @@ def find_conflicts_of(owner_id: int) -> None:
     if owner is None:
         return
     try:
-        conflict_finding.find(owner)
+        conflict_services.find(owner)
     except Exception as exc:  # a task's edge: the other owners must still be looked after
         logger.exception("conflicts not looked for", owner=owner_id)
         Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
@@ -262,9 +261,9 @@ def retire_content() -> None:
 
     What fails is told in the log and keeps no other owner's from going.
     """
-    for owner in User.objects.filter(pk__in=retention.owners_in_need()):
+    for owner in User.objects.filter(pk__in=content_services.owners_in_need()):
         try:
-            retention.retire(owner)
+            content_services.retire(owner)
         except Exception as exc:  # a task's edge: the other owners must still be looked after
             logger.exception("content not retired", owner=owner.pk)
             why = type(exc).__name__

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db.models.functions import Now
 
 from memory.models import User
-from memory.models.users import LAST_ACTS
+from memory.models.accounts import LAST_ACTS
 from research.models import Run
-from research.models.run_queries import end_in
+from research.models.runs import end_in
 
 
 def end_runs(person: User) -> None:

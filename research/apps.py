@@ -20,26 +20,26 @@ class ResearchConfig(AppConfig):
         which run a record comes from, and which tools research adds.
         """
         from beacon_site import celery as celery
-        from memory import system_status
-        from memory.contexts import topic_block
+        from memory.context import topic_block
+        from memory.pages import health
         from research import account_deletion, archive_kinds, recall_kinds, tool_research
         from research import invariants as invariants
+        from research.execution import content_uses
         from research.facts import staleness
-        from research.running import content_keeping, content_uses
-        from research.runs import origins, traces
-        from research.search import search_health
-        from research.topics import record_moves, settings_kinds
-        from research.working import memory_for_prompt
+        from research.run_context import memory_for_prompt
+        from research.runs import presenters, trash
+        from research.search import searching
+        from research.topics import acts
 
-        system_status.FAILING.append(search_health.failing)
+        health.FAILING.append(searching.failing)
         topic_block.TASKS.append(memory_for_prompt.task_of)
-        record_moves.register_kinds()
-        settings_kinds.register_kinds()
+        acts.register_record_moves()
+        acts.register_settings()
         recall_kinds.register()
-        origins.register()
-        traces.register()
-        content_uses.register()
-        content_keeping.register()
+        presenters.register()
+        trash.register()
+        content_uses.register_uses()
+        content_uses.register_kept_items()
         archive_kinds.register_kinds()
         tool_research.register()
         account_deletion.register()

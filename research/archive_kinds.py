@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.archive import readable
+from memory.archive import exporter
 from memory.archive.kinds import Kind, register
 from memory.models import User
 from research import models
@@ -225,5 +225,5 @@ def _reports(owner: User) -> Iterator[tuple[str, Iterable[str]]]:
 def register_kinds() -> None:
     """Put research's models on the list; called once the app is ready."""
     register(KINDS, LEFT_OUT)
-    if _reports not in readable.MORE:
-        readable.MORE.append(_reports)
+    if _reports not in exporter.MORE:
+        exporter.MORE.append(_reports)

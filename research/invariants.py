@@ -13,12 +13,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as translate
 from django.utils.translation import gettext_lazy as _
 
-from memory.actors import MAINTENANCE
-from memory.content import clearing
-from memory.invariants import INVARIANTS, REPAIR, RESTORE, START, Invariant, Rows
+from memory.content import services as content_services
+from memory.core.actors import MAINTENANCE
+from memory.health.invariants import INVARIANTS, REPAIR, RESTORE, START, Invariant, Rows
 from memory.models import ContentItem, Topic
-from research import outbox
-from research.models import Delivery, Run, Schedule, Step, TopicNews
+from research.models import Delivery, Run, Schedule, Step, TopicNews, outbox
 from research.notifications import sending
 from research.schedules import scheduling
 
@@ -129,7 +128,7 @@ def _look_ahead(rows: Rows) -> None:
 def _trash_content(rows: Rows) -> None:
     why = translate("the run that it was read for is gone")
     items: Any = ContentItem.objects.filter(pk__in=[row[0] for row in rows])
-    clearing.change_all(items, {"trashed_at": timezone.now()}, by=MAINTENANCE, why=why)
+    content_services.change_all(items, {"trashed_at": timezone.now()}, by=MAINTENANCE, why=why)
 
 
 _LINE = _(

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.urls import reverse
 
 from memory.models import Observation, Sensitivity, TopicFact
-from memory.recall import kinds
+from memory.search import kinds
 from research.models import DeltaItem, Report
 
 

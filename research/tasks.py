@@ -9,13 +9,12 @@ import structlog
 from celery import shared_task
 from django.utils import timezone
 
-from research import outbox
-from research.models import Run, Worker
+from research.execution import pipeline, rechecking
+from research.models import Run, Worker, outbox
 from research.notifications import digests, sending
-from research.running import executor, following_up, rechecking
-from research.schedules import failing_schedules, scheduling
-from research.steps import plan_review
-from research.unread import topic_news
+from research.reports import topic_news
+from research.schedules import scheduling
+from research.steps import planning
 
 logger = structlog.get_logger(__name__)
 
@@ -23,13 +22,13 @@ logger = structlog.get_logger(__name__)
 @shared_task(bind=True, acks_late=True)
 def execute_run(self: Any, run_id: int) -> None:
     """Carry out one queued run."""
-    executor.execute(run_id, worker=str(self.request.hostname))
+    pipeline.execute(run_id, worker=str(self.request.hostname))
 
 
 @shared_task(acks_late=True)
 def carry_out_follow_up(step_id: int) -> None:
     """Carry out one follow-up of a saved run."""
-    following_up.carry_out_follow_up(step_id)
+    pipeline.carry_out_follow_up(step_id)
 
 
 @shared_task(acks_late=True)
@@ -59,7 +58,7 @@ def tick() -> None:
         outbox.dispatch,
         digests.make_due,
         sending.dispatch,
-        failing_schedules.pause_failing,
+        scheduling.pause_failing,
         topic_news.catch_up,
         _forget_old_processes,
     ):
@@ -89,7 +88,7 @@ def _start_rechecks() -> int:
 
 
 def _go_on() -> int:
-    return plan_review.go_on_unseen()
+    return planning.go_on_unseen()
 
 
 def _forget_old_processes() -> int:

@@ -16,14 +16,14 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site import health
+from beacon_site.text.cleaning import as_data, clean, one_line, shorten
 from memory.models import Sensitivity, Topic, Trust
-from memory.recall.filters import named_topic
-from memory.texts.text import as_data, clean, one_line, shorten
-from memory.toolkit import registry as tools
-from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.search.filters import named_topic
+from memory.tools import registry as tools
+from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from research.execution import agents_topics, starting
+from research.execution.starting import NotNow
 from research.models import Report, Run, RunInTheWay
-from research.running import agents_topics, starting
-from research.running.allowance import NotNow
 
 LONGEST_WAIT = 50  # s; programs give up on a call after a minute
 POLL_SECONDS = 0.5

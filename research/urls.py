@@ -5,33 +5,23 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 
 from research.api.joined import api
-from research.views import (
+from research.pages import (
     activity,
-    calendar,
     channels,
-    compare,
     digests,
-    exports,
     facts,
-    feedback,
-    forecast,
     home,
     metrics,
     palette,
-    reading,
-    rechecks,
+    report_list,
     reports,
-    run_trash,
     runs,
-    sentences,
+    schedules,
     shares,
-    source_desk,
-    standing_rules,
+    sources,
     topic,
-    topic_acts,
     topic_settings,
     topics,
-    topics_trash,
 )
 
 app_name = "research"
@@ -47,28 +37,28 @@ _topics = [
 
 # one topic: its settings, and what its buttons do
 _topic_acts = [
-    path("topics/<uuid:pk>/restore/", topic_acts.topic_restore, name="topic-restore"),
+    path("topics/<uuid:pk>/restore/", topic.topic_restore, name="topic-restore"),
     path("topics/<slug:slug>/settings/", topic_settings.topic_settings, name="topic-settings"),
-    path("topics/<slug:slug>/run/", topic_acts.topic_run, name="topic-run"),
-    path("topics/<slug:slug>/pause/", topic_acts.topic_pause, name="topic-pause"),
-    path("topics/<slug:slug>/resume/", topic_acts.topic_resume, name="topic-resume"),
-    path("topics/<slug:slug>/archive/", topic_acts.topic_archive, name="topic-archive"),
-    path("topics/<slug:slug>/unarchive/", topic_acts.topic_unarchive, name="topic-unarchive"),
-    path("topics/<slug:slug>/duplicate/", topic_acts.topic_duplicate, name="topic-duplicate"),
-    path("topics/<slug:slug>/trash/", topic_acts.topic_trash, name="topic-trash"),
+    path("topics/<slug:slug>/run/", topic.topic_run, name="topic-run"),
+    path("topics/<slug:slug>/pause/", topic.topic_pause, name="topic-pause"),
+    path("topics/<slug:slug>/resume/", topic.topic_resume, name="topic-resume"),
+    path("topics/<slug:slug>/archive/", topic.topic_archive, name="topic-archive"),
+    path("topics/<slug:slug>/unarchive/", topic.topic_unarchive, name="topic-unarchive"),
+    path("topics/<slug:slug>/duplicate/", topic.topic_duplicate, name="topic-duplicate"),
+    path("topics/<slug:slug>/trash/", topic.topic_trash, name="topic-trash"),
 ]
 
 _TOPIC = "topics/<slug:slug>/"
 _schedule = [
-    path("schedule/", calendar.calendar, name="calendar"),
+    path("schedule/", schedules.schedules, name="calendar"),
     path(
         "topics/<slug:slug>/schedule/hour/<int:hour>/",
-        calendar.schedule_hour,
+        schedules.schedule_hour,
         name="schedule-hour",
     ),
     path(
         "topics/<slug:slug>/schedule/missed/<slug:choice>/",
-        calendar.schedule_missed,
+        schedules.schedule_missed,
         name="schedule-missed",
     ),
 ]
@@ -85,24 +75,24 @@ _runs = [
     path(_RUN + "rerun/", runs.run_rerun, name="run-rerun"),
     path(_RUN + "plan/", runs.run_plan, name="run-plan"),
     path(_RUN + "plan/anew/", runs.run_plan_anew, name="run-plan-anew"),
-    path(_RUN + "read/", reports.report_read, name="report-read"),
-    path(_RUN + "unread/", reports.report_unread, name="report-unread"),
-    path(_RUN + "told/<int:item>/", feedback.tell_such, name="tell-such"),
-    path(_RUN + "told/<int:item>/undo/", feedback.tell_such_undo, name="tell-such-undo"),
-    path(_RUN + "trash/", run_trash.run_to_trash, name="run-trash"),
-    path(_RUN + "export/<str:kind>", exports.run_export, name="run-export"),
+    path(_RUN + "read/", report_list.report_read, name="report-read"),
+    path(_RUN + "unread/", report_list.report_unread, name="report-unread"),
+    path(_RUN + "told/<int:item>/", facts.tell_such, name="tell-such"),
+    path(_RUN + "told/<int:item>/undo/", facts.tell_such_undo, name="tell-such-undo"),
+    path(_RUN + "trash/", runs.run_to_trash, name="run-trash"),
+    path(_RUN + "export/<str:kind>", reports.run_export, name="run-export"),
 ]
 _SENTENCE = _RUN + "sentences/<slug:key>/"
 _sentences = [
-    path(_RUN + "sources/<int:n>/", sentences.run_source, name="run-source"),
-    path(_RUN + "sentences/", sentences.report_sentences_page, name="report-sentences"),
-    path(_SENTENCE + "correct/", sentences.sentence_correct, name="sentence-correct"),
-    path(_SENTENCE + "check/", sentences.sentence_check, name="sentence-check"),
-    path(_SENTENCE + "uncheck/", sentences.sentence_uncheck, name="sentence-uncheck"),
-    path(_TOPIC + "corrections/", sentences.topic_corrections, name="topic-corrections"),
+    path(_RUN + "sources/<int:n>/", reports.run_source, name="run-source"),
+    path(_RUN + "sentences/", reports.report_sentences_page, name="report-sentences"),
+    path(_SENTENCE + "correct/", reports.sentence_correct, name="sentence-correct"),
+    path(_SENTENCE + "check/", reports.sentence_check, name="sentence-check"),
+    path(_SENTENCE + "uncheck/", reports.sentence_uncheck, name="sentence-uncheck"),
+    path(_TOPIC + "corrections/", reports.topic_corrections, name="topic-corrections"),
     path(
         "corrections/<uuid:pk>/take-back/",
-        sentences.correction_take_back,
+        reports.correction_take_back,
         name="correction-take-back",
     ),
 ]
@@ -136,39 +126,43 @@ _notices = [
     path("unsubscribe/<str:token>/", digests.unsubscribe, name="unsubscribe"),  # likewise
 ]
 _reports = [
-    path("reports/", reports.reports, name="reports"),
-    path("reports/mark/", reports.reports_mark, name="reports-mark"),
-    path("reports/undo/<int:key>/", reports.reports_undo, name="reports-undo"),
-    path("reports/undo-unread/<int:key>/", reading.reports_undo_unread, name="reports-undo-unread"),
+    path("reports/", report_list.reports, name="reports"),
+    path("reports/mark/", report_list.reports_mark, name="reports-mark"),
+    path("reports/undo/<int:key>/", report_list.reports_undo, name="reports-undo"),
+    path(
+        "reports/undo-unread/<int:key>/",
+        report_list.reports_undo_unread,
+        name="reports-undo-unread",
+    ),
 ]
 
 # Home, the tabs of one topic, its facts, and the trash
 _home = [
     path("", home.home, name="home"),
     path("palette/", palette.palette, name="palette"),
-    path("topics/trash/", topics_trash.topics_trash, name="topics-trash"),
-    path("topics/<uuid:pk>/purge/", topics_trash.topic_purge, name="topic-purge"),
+    path("topics/trash/", topics.topics_trash, name="topics-trash"),
+    path("topics/<uuid:pk>/purge/", topics.topic_purge, name="topic-purge"),
 ]
 _topic = [
     path(_TOPIC, topic.topic, name="topic"),
-    path(_TOPIC + "forecast/", forecast.topic_forecast, name="topic-forecast"),
+    path(_TOPIC + "forecast/", runs.topic_forecast, name="topic-forecast"),
     path(_TOPIC + "timeline/", topic.topic_timeline, name="topic-timeline"),
-    path(_TOPIC + "sources/", source_desk.topic_sources, name="topic-sources"),
-    path(_TOPIC + "sources/act/", source_desk.source_act, name="source-act"),
-    path(_TOPIC + "sources/forget/", source_desk.source_forget_url, name="source-forget-url"),
+    path(_TOPIC + "sources/", sources.topic_sources, name="topic-sources"),
+    path(_TOPIC + "sources/act/", sources.source_act, name="source-act"),
+    path(_TOPIC + "sources/forget/", sources.source_forget_url, name="source-forget-url"),
     path(
         _TOPIC + "sources/remember/<int:line>/",
-        source_desk.source_remember_url,
+        sources.source_remember_url,
         name="source-remember-url",
     ),
-    path(_TOPIC + "sources/next/", source_desk.read_next, name="read-next"),
-    path(_TOPIC + "sources/next/not/", source_desk.read_next_not, name="read-next-not"),
-    path(_TOPIC + "sources/sources.csv", source_desk.sources_export, name="sources-export"),
-    path("settings/sources/", source_desk.source_rules_page, name="source-rules"),
+    path(_TOPIC + "sources/next/", sources.read_next, name="read-next"),
+    path(_TOPIC + "sources/next/not/", sources.read_next_not, name="read-next-not"),
+    path(_TOPIC + "sources/sources.csv", sources.sources_export, name="sources-export"),
+    path("settings/sources/", sources.source_rules_page, name="source-rules"),
     path(_TOPIC + "runs/", topic.topic_runs, name="topic-runs"),
-    path(_TOPIC + "read/", reading.topic_read, name="topic-read"),
-    path(_TOPIC + "unread/", reading.topic_unread, name="topic-unread"),
-    path(_TOPIC + "compare/", compare.compare, name="compare"),
+    path(_TOPIC + "read/", report_list.topic_read, name="topic-read"),
+    path(_TOPIC + "unread/", report_list.topic_unread, name="topic-unread"),
+    path(_TOPIC + "compare/", reports.compare, name="compare"),
     path(_TOPIC + "memory/", topic.topic_memory_page, name="topic-memory"),
     path(_TOPIC + "memory.json", topic.topic_memory_json, name="topic-memory-json"),
     path(_TOPIC + "memory/end/", topic.topic_end_memory, name="topic-end-memory"),
@@ -186,15 +180,15 @@ _facts = [
     path(_FACT + "unlock/", facts.fact_unlock, name="fact-unlock"),
     path(_FACT + "up/", facts.fact_move, {"way": "up"}, name="fact-up"),
     path(_FACT + "down/", facts.fact_move, {"way": "down"}, name="fact-down"),
-    path(_TOPIC + "recheck/", rechecks.topic_recheck, name="topic-recheck"),
-    path(_FACT + "recheck/", rechecks.fact_recheck, name="fact-recheck"),
+    path(_TOPIC + "recheck/", facts.topic_recheck, name="topic-recheck"),
+    path(_FACT + "recheck/", facts.fact_recheck, name="fact-recheck"),
     path(_FACT + "trash/", facts.fact_trash, name="fact-trash"),
     path(_FACT + "restore/", facts.fact_restore, name="fact-restore"),
 ]
 _rules = [
-    path(_TOPIC + "rules/", standing_rules.topic_rules, name="topic-rules"),
-    path(_TOPIC + "rules/add/", standing_rules.rule_add, name="rule-add"),
-    path(_TOPIC + "rules/remove/", standing_rules.rule_remove, name="rule-remove"),
+    path(_TOPIC + "rules/", sources.topic_rules, name="topic-rules"),
+    path(_TOPIC + "rules/add/", sources.rule_add, name="rule-add"),
+    path(_TOPIC + "rules/remove/", sources.rule_remove, name="rule-remove"),
 ]
 
 _activity = [

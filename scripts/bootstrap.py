@@ -47,11 +47,11 @@ def main(arguments: list[str]) -> None:
     need_python()
     if target == "up":
         environment("base", "embeddings")
-        become("-m", "beacon_site.up")
+        become("-m", "beacon_site.launcher.up")
     if target == "down":
         if not PYTHON.exists():
             sys.exit("Beacon: there is no environment here, so nothing can be running.")
-        become("-m", "beacon_site.up", "down")
+        become("-m", "beacon_site.launcher.up", "down")
     if target == "vendor":
         become_program("bash", ["vendor-src/build.sh"])
     environment("base", "embeddings", "extras", "build", "dev")

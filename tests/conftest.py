@@ -17,7 +17,8 @@ from django.db import connection
 from django.test import Client
 from xdist.scheduler import LoadScopeScheduling
 
-from beacon_site import broker, heartbeat
+from beacon_site import broker
+from beacon_site.db import heartbeat
 from memory.llm import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium

@@ -13,58 +13,51 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memory", "research", "beacon_site")
 
-# The rooms of an app from the ground up: a module imports its own room and lower lines, no other.
+# The packages of an app from the ground up: a module imports its own package and lower lines, no other.
+NO_APP = ("db", "net", "text", "llm", "search_services", "embedded")
 LAYERS = {
     "beacon_site": """
-        asgi atomic_files database_errors env heartbeat http installed mail_folder redaction request_figures
-        template_tags ticks web_server wsgi
-        embedded env_mail json_lines logs providers
-        celery disk management_base request_log runner settings variables
-        backups broker health up
-        checks
-        command urls
+        asgi db embedded env http logs net template_tags text ticks web_server wsgi
+        celery health launcher management_base request_log search_services
+        broker checks llm settings urls variables
     """,
     "memory": """
-        texts errors actors addresses advisory_locks paging
-        file_texts
+        core
         models
-        origins usage topics files
-        llm scratchpads
-        recall notes
-        observations content documents invariants
-        system_status
-        contexts records
-        reviewing conflicts content_pages file_pages
-        toolkit trash
+        admin_base scratchpad topics usage
+        llm
+        files notes search
+        content health library observations
+        context records
+        conflicts review
+        tools
         reflection
         chat
         archive
         accounts
-        forms tasks responses admin_pages management
-        double_submit
-        views api admin
-        urls apps
+        admin apps management web
+        pages
+        api tasks urls
     """,
     "research": """
-        models claims links palette
-        outbox budgets activity
-        schedules admin_notices figures recall_kinds first_steps context_processors account_deletion mcp
-        topic_settings archive_kinds admin
-        sources working
-        search deltas
-        reporting intent deep
-        facts
-        steps forms
-        rechecks follow_ups
-        running
-        runs responses tool_research
+        claims models
+        account_deletion activity admin budgets mcp recall_kinds
+        schedules
+        archive_kinds topic_settings
+        run_context sources
+        search
+        reporting
+        facts intent
+        steps
+        execution
+        runs tool_research
         reports
-        unread
-        notifications home_page
-        topics tasks invariants
-        views api
+        notifications
+        invariants tasks topics
+        apps pages
+        api
         reference urls
-        management apps
+        management
     """,
 }
 
@@ -95,8 +88,10 @@ def test_memory_does_not_know_research():
     assert _offenders("memory", ("research",)) == []
 
 
-def test_providers_import_no_app():
-    assert _offenders("beacon_site/providers", ("memory", "research")) == []
+@pytest.mark.parametrize("folder", NO_APP)
+def test_what_knows_no_app_imports_none(folder: str):
+    assert _files(f"beacon_site/{folder}")
+    assert _offenders(f"beacon_site/{folder}", ("memory", "research")) == []
 
 
 def _for_types_only(tree: ast.Module) -> set[ast.AST]:
@@ -109,8 +104,8 @@ def _for_types_only(tree: ast.Module) -> set[ast.AST]:
     }
 
 
-def _rooms_imported(path: Path, app: str) -> Iterator[str]:
-    """Yield the room, a package or a flat module, of each import from the same app."""
+def _packages_imported(path: Path, app: str) -> Iterator[str]:
+    """Yield the package, a package or a flat module, of each import from the same app."""
     tree = ast.parse(path.read_text())
     skipped = _for_types_only(tree)
     for node in ast.walk(tree):
@@ -126,21 +121,25 @@ def _rooms_imported(path: Path, app: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("app", sorted(LAYERS))
-def test_a_room_knows_lower_rooms_alone(app: str):
-    """So no two rooms know each other, and each can be read when those below it are known."""
+def test_a_package_knows_lower_packages_alone(app: str):
+    """So no two packages know each other, and each can be read when those below it are known."""
     height = {
-        room: line for line, rooms in enumerate(LAYERS[app].split("\n")) for room in rooms.split()
+        package: line
+        for line, packages in enumerate(LAYERS[app].split("\n"))
+        for package in packages.split()
     }
     offenders = []
     for path in _files(app):
-        room = path.relative_to(ROOT / app).parts[0].removesuffix(".py")
-        if room == "__init__":
+        package = path.relative_to(ROOT / app).parts[0].removesuffix(".py")
+        if package == "__init__":
             continue
-        assert room in height, f"give {app}/{room} a line in LAYERS, above all that it imports"
+        assert package in height, (
+            f"give {app}/{package} a line in LAYERS, above all that it imports"
+        )
         offenders += [
-            f"{path.relative_to(ROOT)} ({room}) imports {other}"
-            for other in _rooms_imported(path, app)
-            if other != room and other in height and height[other] >= height[room]
+            f"{path.relative_to(ROOT)} ({package}) imports {other}"
+            for other in _packages_imported(path, app)
+            if other != package and other in height and height[other] >= height[package]
         ]
     assert offenders == []
 
@@ -180,9 +179,8 @@ def test_no_module_leads_back_to_itself():
 @pytest.mark.parametrize(
     ("folder", "may"),
     [
-        ("memory/texts", ("memory.texts", "beacon_site.providers")),
-        ("memory/file_texts", ("memory.file_texts", "memory.texts", "memory.errors")),
-        ("research/claims", ("research.claims", "memory.texts")),
+        ("beacon_site/text", ("beacon_site.text", "beacon_site.net", "beacon_site.llm.base")),
+        ("research/claims", ("research.claims", "beacon_site.text")),
     ],
 )
 def test_what_only_handles_text_knows_no_record(folder: str, may: tuple[str, ...]):
@@ -198,9 +196,10 @@ def test_what_only_handles_text_knows_no_record(folder: str, may: tuple[str, ...
     assert offenders == []
 
 
-def test_providers_read_settings_only_inside_functions():
+@pytest.mark.parametrize("folder", ["net", "llm", "search_services", "text"])
+def test_outside_services_read_settings_only_inside_functions(folder: str):
     at_import = []
-    for path in _files("beacon_site/providers"):
+    for path in _files(f"beacon_site/{folder}"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
                 continue
@@ -215,19 +214,8 @@ def test_providers_read_settings_only_inside_functions():
 
 
 @pytest.mark.parametrize("app", ["memory", "research"])
-def test_views_do_not_import_views_and_models_no_tasks(app: str):
-    offenders = []
-    for path in _files(app):
-        inside = path.relative_to(ROOT / app).parts
-        for name in _imports(path):
-            is_view = inside[0] == "views" and path.name != "__init__.py"
-            if is_view and (name.startswith((f"{app}.views.", "memory.views.", "research.views."))):
-                offenders.append(f"{path.relative_to(ROOT)} imports {name}")
-            if inside[0] == "models" and name.startswith(
-                (f"{app}.tasks", f"{app}.views", f"{app}.forms")
-            ):
-                offenders.append(f"{path.relative_to(ROOT)} imports {name}")
-    assert offenders == []
+def test_models_import_neither_tasks_nor_pages(app: str):
+    assert _offenders(f"{app}/models", (f"{app}.tasks", f"{app}.pages", f"{app}.api")) == []
 
 
 def test_every_advisory_lock_has_its_own_number():
@@ -238,7 +226,7 @@ def test_every_advisory_lock_has_its_own_number():
         for path in _files(app)
         if "pg_advisory" in path.read_text() or "pg_try_advisory" in path.read_text()
     }
-    assert used == {"memory/advisory_locks.py"}
+    assert used == {"beacon_site/db/advisory_locks.py"}
 
 
 @pytest.mark.parametrize("app", ["memory", "research"])

@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 from django.db import connection
 
-from memory import invariants
+from memory.health import invariants
 from memory.models import Revision
 
 PLACES = {

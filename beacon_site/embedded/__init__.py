@@ -16,17 +16,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from beacon_site.embedded import locks, postgres, processes, valkey
-from beacon_site.embedded.account import Account, storage_of
-from beacon_site.embedded.errors import EmbeddedError
+from beacon_site.embedded import places, postgres, processes, valkey
+from beacon_site.embedded.installed import PROJECT
 from beacon_site.embedded.places import (
+    EmbeddedError,
     data_dir,
     load_env_file,
     prepare,
     read_state,
     write_state,
 )
-from beacon_site.installed import PROJECT
+from beacon_site.embedded.processes import Account, storage_of
 
 __all__ = [
     "EmbeddedError",
@@ -63,7 +63,7 @@ class Servers:
         self._open = False
         _uses[self.folder] -= 1
         if _uses[self.folder] == 0:
-            with locks.held(_servers_lock(self.folder)):
+            with places.held(_servers_lock(self.folder)):
                 _leave(self.folder)
 
     def __enter__(self) -> Servers:
@@ -103,9 +103,9 @@ def ensure(
     """
     folder = (folder or data_dir()).absolute()
     prepare(folder)
-    with locks.held(_servers_lock(folder)):
+    with places.held(_servers_lock(folder)):
         if not _uses.get(folder):
-            locks.take(_users_lock(folder), shared=True)
+            places.take(_users_lock(folder), shared=True)
         _uses[folder] = _uses.get(folder, 0) + 1
         try:
             storage, account = storage_of(folder)
@@ -131,7 +131,7 @@ def revive(folder: Path) -> list[str]:
     dead = [n for n, (key, _) in _KINDS.items() if key in state and not _runs(state[key])]
     if not dead or not _uses.get(folder):
         return []
-    with locks.held(_servers_lock(folder)):
+    with places.held(_servers_lock(folder)):
         storage, account = storage_of(folder)
         for name in dead:
             _start_if_missing(folder, storage, account, name, durable=True)
@@ -151,21 +151,21 @@ def remember(folder: Path) -> dict[str, Any]:
 
 def stop_if_unused(folder: Path) -> bool:
     """Stop the servers if no process uses them; call with `servers.lock` held."""
-    if not locks.take(_users_lock(folder), wait=False):
+    if not places.take(_users_lock(folder), wait=False):
         return False
     try:
         state = read_state(folder) or _known.get(folder, {})
         for key, module in _KINDS.values():
             module.stop(state.get(key))
     finally:
-        locks.release(_users_lock(folder))
+        places.release(_users_lock(folder))
     return True
 
 
 def stop_servers(folder: Path | None = None) -> bool:
     """Stop servers that were left running; False if a process uses them still."""
     folder = (folder or data_dir()).absolute()
-    with locks.held(_servers_lock(folder)):
+    with places.held(_servers_lock(folder)):
         for _ in range(TRIES):
             if stop_if_unused(folder):
                 return True
@@ -177,7 +177,7 @@ def _leave(folder: Path) -> None:
     # The shared lock becomes the only one without being given up in between: the janitor,
     # which waits for just that, would otherwise get it first, and the caller go on too early.
     if not stop_if_unused(folder):
-        locks.release(_users_lock(folder))
+        places.release(_users_lock(folder))
 
 
 def _start_if_missing(

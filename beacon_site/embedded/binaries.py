@@ -8,8 +8,8 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from beacon_site.embedded.account import Account
-from beacon_site.embedded.errors import EmbeddedError
+from beacon_site.embedded.places import EmbeddedError
+from beacon_site.embedded.processes import Account
 
 
 def postgres_bin(storage: Path, account: Account) -> Path:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from beacon_site import embedded
-from beacon_site.embedded.errors import EmbeddedError
-from beacon_site.embedded.places import read_state
-from beacon_site.installed import MAKE
+from beacon_site.embedded.installed import MAKE
+from beacon_site.embedded.places import EmbeddedError, read_state
 
 # These load the settings and touch no database: they get addresses at which nothing listens.
 NO_SERVERS = {

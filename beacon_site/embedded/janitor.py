@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from beacon_site import embedded
-from beacon_site.embedded import locks, processes
+from beacon_site.embedded import places, processes
 from beacon_site.embedded.places import read_state, write_state
 
 STEPS = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 5.0))
@@ -42,16 +42,16 @@ def main(folder: Path, *, remove: bool = False) -> None:
     """Wait for the last user to be gone and tidy up behind it; `remove` the folder too."""
     users, servers = folder / "users.lock", folder / "servers.lock"
     for path in (users, servers):
-        locks.descriptor(path)
+        places.descriptor(path)
     embedded.remember(folder)
     while True:
-        locks.take(users)
-        locks.release(users)
-        with locks.held(servers):
-            if not locks.take(users, wait=False):
+        places.take(users)
+        places.release(users)
+        with places.held(servers):
+            if not places.take(users, wait=False):
                 embedded.remember(folder)
                 continue  # somebody came in between
-            locks.release(users)
+            places.release(users)
             if read_state(folder).get("processes"):
                 end_leftovers(folder)
             embedded.stop_if_unused(folder)

@@ -1,16 +1,60 @@
-"""Where Beacon keeps its data, what stands in `beacon.env`, and the state file of the servers."""
+"""What the embedded servers say when they cannot be had."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from beacon_site import installed
-from beacon_site.embedded import locks
-from beacon_site.embedded.errors import EmbeddedError
+from beacon_site.embedded import installed
+
+
+class EmbeddedError(RuntimeError):
+    """A server could not be found, started or stopped; the text says why and what to do."""
+
+
+# --- Locks between processes on files of the data folder ---
+
+_open: dict[Path, int] = {}
+
+
+def descriptor(path: Path) -> int:
+    """Open the lock file, once per process; the lock then works even if the folder is removed."""
+    if path not in _open:
+        _open[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return _open[path]
+
+
+def take(path: Path, *, shared: bool = False, wait: bool = True) -> bool:
+    """Lock `path` for this process; with `wait=False` return whether it could be had at once."""
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.lockf(descriptor(path), how if wait else how | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def release(path: Path) -> None:
+    """Give the lock on `path` back."""
+    fcntl.lockf(descriptor(path), fcntl.LOCK_UN)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold `path` alone for the length of the block."""
+    take(path)
+    try:
+        yield
+    finally:
+        release(path)
+
+
+# --- places ---
 
 
 def data_dir() -> Path:
@@ -104,5 +148,5 @@ def write_state(folder: Path, **changes: Any) -> None:
 
 def note(folder: Path, **changes: Any) -> None:
     """`write_state()`, taking turns with those who start and stop the servers."""
-    with locks.held(folder / "servers.lock"):
+    with held(folder / "servers.lock"):
         write_state(folder, **changes)

@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 
 from beacon_site.embedded import binaries, processes
-from beacon_site.embedded.account import Account
-from beacon_site.embedded.errors import EmbeddedError
+from beacon_site.embedded.places import EmbeddedError
+from beacon_site.embedded.processes import Account
 
 ROLE = DATABASE = "beacon"
 # After kill -9 the old backends hold the shared memory until they notice: tried, up to 20 s.

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from beacon_site.embedded import binaries, processes
-from beacon_site.embedded.account import Account
-from beacon_site.embedded.errors import EmbeddedError
+from beacon_site.embedded.places import EmbeddedError
+from beacon_site.embedded.processes import Account
 
 START_SECONDS = 20.0
 TRIES = 5

@@ -38,7 +38,7 @@ def _runs(titles: list[str]) -> None:
 
     structlog.configure(processors=[structlog.testing.LogCapture()])
     from memory.models import Topic, User
-    from research.running import starting
+    from research.execution import starting
 
     call_command("migrate", verbosity=0)
     owner = User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
@@ -54,12 +54,12 @@ def _runs(titles: list[str]) -> None:
 
 
 def _one(topic: Any, owner: Any) -> dict[str, Any]:
+    from research.execution import pipeline
     from research.models import Run
-    from research.running import executor
 
     run = Run.objects.start(topic, trigger="command", by=owner.actor)
     began = time.perf_counter()
-    executor.execute(run.pk, worker="benchmark")
+    pipeline.execute(run.pk, worker="benchmark")
     seconds = time.perf_counter() - began
     run.refresh_from_db()
     assert run.status == "succeeded", (run.status, run.error, run.warnings)

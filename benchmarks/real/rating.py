@@ -63,20 +63,20 @@ def topics() -> list[Topic]:
 def beacon(topic: Topic, documents: Sequence[Document]) -> list[str]:
     """Return what Beacon's report without a model would say."""
     from research.claims import selection
-    from research.deltas import told
+    from research.reporting import delta
 
     pages = [
         selection.Reading(number, f"https://{n}.example/", one.title, f"{n}.example", one.text)
         for number, one in enumerate(documents, start=1)
         for n in [f"p{number}"]
     ]
-    found = selection.find(pages, topic=topic.title, limit=MOST, embed=told.local_vectors())
+    found = selection.find(pages, topic=topic.title, limit=MOST, embed=delta.local_vectors())
     return [one.sentence for one in found]
 
 
 def lead(topic: Topic, documents: Sequence[Document]) -> list[str]:
     """Return the first sentence of each page."""
-    from memory.texts.sentences import sentences
+    from beacon_site.text.sentences import sentences
 
     read = (sentences(document.text, topic.language) for document in documents)
     return [found[0].text for found in read if found]

@@ -18,12 +18,12 @@ from django.db import DatabaseError, models, transaction
 from django.db.models import CharField, Count, Value
 from django.utils.translation import gettext as _
 
-from memory.actors import SYSTEM
+from beacon_site.text.cleaning import one_line
 from memory.archive.kinds import in_order
-from memory.errors import InvalidValue
+from memory.core.actors import SYSTEM
+from memory.core.errors import InvalidValue
 from memory.models import Activity, ApiToken, Archive, SignIn, User
 from memory.models.history import APPEND_ONLY
-from memory.texts.text import one_line
 
 logger = structlog.get_logger(__name__)
 

@@ -14,12 +14,12 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memory.accounts import agent_settings
-from memory.actors import Actor
-from memory.contexts import identity
-from memory.errors import MemoryRefused
+from memory.accounts import agents
+from memory.context import identity
+from memory.core.actors import Actor
+from memory.core.errors import MemoryRefused
 from memory.models import Activity, Agent, User
-from memory.reviewing import levels as review_levels
+from memory.review import levels as review_levels
 
 State = Mapping[str, Any]
 PROFILE = ("display_name", "email", "time_zone", "language", "interests", "shortcuts")
@@ -107,13 +107,13 @@ def _put_levels(owner: User, _target: str, values: State, by: Actor) -> None:
 
 def _agent(owner: User, target: str) -> State | None:
     rows = Agent.objects.filter(owner=owner, pk=int(target))
-    found: State | None = rows.values(*agent_settings.FIELDS).first()
+    found: State | None = rows.values(*agents.FIELDS).first()
     return found
 
 
 def _put_agent(owner: User, target: str, values: State, by: Actor) -> None:
     agent = Agent.objects.get(owner=owner, pk=int(target))
-    agent_settings.change(agent, values, by=by)
+    agents.change(agent, values, by=by)
 
 
 _SETTINGS: dict[str, Setting] = {

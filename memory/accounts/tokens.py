@@ -16,11 +16,11 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
-from memory.errors import InvalidValue
+from beacon_site.text.cleaning import clean, is_visible, one_line
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, ApiToken, Invitation, User
-from memory.models.agents import LONGEST_NAME
-from memory.texts.text import clean, is_visible, one_line
+from memory.models.accounts import LONGEST_NAME
 
 PREFIX = "bcn_"
 METRICS = "metrics"  # for staff alone: the figures of the site, and nothing of anybody's memory

@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import structlog
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
-from beacon_site.installed import BY_HAND
+from beacon_site.embedded.installed import BY_HAND
 from memory.accounts import tokens
-from memory.actors import Actor
 from memory.api.problems import Problem
-from memory.models import Agent, ApiToken, Trust, User
-from memory.notes.writing import lowest_trust
-from memory.reviewing import agent_reading, refused
-from memory.toolkit.types import ToolContext
+from memory.content.services import checked_scope
+from memory.core.actors import Actor
+from memory.models import Agent, AgentScope, ApiToken, Session, Trust, User
+from memory.notes.services import lowest_trust
+from memory.review import blocked
+from memory.review import trust as review_trust
+from memory.tools.types import ToolContext
 
 REALM = 'Bearer realm="Beacon"'
 
@@ -64,7 +67,7 @@ class Caller:
                 self.source,
                 scope=str(self.agent.actor),
                 place=self.place,
-                trust=agent_reading.before(self.agent, Trust.OWNER),
+                trust=review_trust.before(self.agent, Trust.OWNER),
             )
         return self._context
 
@@ -80,7 +83,7 @@ class Caller:
         """
         context = self.context()
         context.trust = lowest_trust([context.trust, trust])
-        agent_reading.note(self.agent, context.trust)
+        review_trust.note(self.agent, context.trust)
 
     def may_read(self, record: Any) -> bool:
         """Whether the caller may see the record: a person all of theirs, an agent what tools show."""
@@ -153,7 +156,7 @@ class Bearer(HttpBearer):
         caller = authenticated(request)
         if caller.may(self.scope):
             if self.scope == "write":
-                refused.check(caller.owner, caller.by)
+                blocked.check(caller.owner, caller.by)
             request.api_scope = self.scope  # type: ignore[attr-defined]
             return caller
         words = _("This takes a token of scope %(needed)s; this one has: %(have)s.")
@@ -174,3 +177,65 @@ def only_people(caller: Caller, what: str) -> None:
     """Refuse (403) what agents do not do: correct, unlock, decide."""
     if not caller.by.is_person:
         raise Problem(403, what)
+
+
+# --- Which scopes a caller of the API may name ---
+
+_NAMED = ("session:", "run:")
+
+
+def named(caller: Caller, scope: str) -> str:
+    """Return the scope that the caller named, as it is stored.
+
+    Raises InvalidValue for what is no scope, Problem (403) for one that is not the caller's.
+    """
+    scope = checked_scope(scope)
+    if not is_open(caller, scope):
+        raise _not_yours(caller)
+    return scope
+
+
+def claimed(caller: Caller, scope: str) -> str:
+    """Return the scope that the caller writes in, which an agent then holds if it named it.
+
+    Raises as `named` does.
+    """
+    scope = named(caller, scope)
+    is_named = not caller.by.is_person and scope.startswith(_NAMED)
+    if is_named and not AgentScope.objects.claim(caller.owner, scope, caller.agent.name):
+        raise _not_yours(caller)
+    return scope
+
+
+def _not_yours(caller: Caller) -> Problem:
+    words = _(
+        "This scope isn’t yours. An agent uses owner, %(own)s, or a session: or run: name that no "
+        "other agent uses. Runs with a number are Beacon’s."
+    )
+    return Problem(403, words % {"own": caller.agent.actor})
+
+
+def is_open(caller: Caller, scope: str) -> bool:
+    """Whether the caller may read and write in this scope."""
+    if caller.by.is_person or scope in caller.context().scopes:
+        return True
+    kind, _colon, name = scope.partition(":")
+    name = name.partition("/")[0]  # a sub-agent's scope is part of that of its run or session
+    if not scope.startswith(_NAMED):
+        return False
+    is_others = _is_beacons_run(name) if kind == "run" else _is_others_session(caller, name)
+    holder = AgentScope.objects.holder(caller.owner, scope)
+    return not is_others and holder in ("", caller.agent.name)
+
+
+def _is_beacons_run(name: str) -> bool:
+    """Whether runs of Beacon's bear such names; also one to come, lest a program prepare its desk."""
+    return name.strip().isdecimal()
+
+
+def _is_others_session(caller: Caller, name: str) -> bool:
+    try:
+        stored = Session.objects.filter(pk=UUID(name))
+    except ValueError:
+        return False
+    return bool(stored.exists() and not stored.filter(agent=caller.agent).exists())

@@ -13,8 +13,7 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
-from memory.conflicts import resolve as conflicts
-from memory.conflicts import undo as conflict_undo
+from memory.conflicts import services as conflict_services
 from memory.models import Conflict
 from memory.models.notes import MOST_CONTENT
 
@@ -90,10 +89,10 @@ def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> C
     one = _conflict(request.auth, conflict_id)
     seen = (body.left_version or one.left_version, body.right_version or one.right_version)
     try:
-        done = conflicts.settle(
+        done = conflict_services.settle(
             one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated
         )
-    except (conflicts.AlreadyResolved, conflicts.StaleConflict) as exc:
+    except (conflict_services.AlreadyResolved, conflict_services.StaleConflict) as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(done)
 
@@ -103,8 +102,8 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
     """Reopen a resolved conflict.  409: it is already open, or a side was changed since."""
     one = _conflict(request.auth, conflict_id)
     try:
-        conflict_undo.take_back(one, by=request.auth.by)
-    except conflicts.AlreadyResolved as exc:
+        conflict_services.take_back(one, by=request.auth.by)
+    except conflict_services.AlreadyResolved as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(one)
 

@@ -1,41 +1,187 @@
-"""`/content`: full results of actions, kept outside the conversation, and snapshots of them.
-
-Which scopes an agent sees and fills, `memory.api.scopes` says.
-"""
+"""Content items and snapshots as programs send and get them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from django.db.models import Q
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
+from pydantic import BaseModel, Field
 
-from memory.api import scopes
+from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
-from memory.api.content_schemas import (
-    ClearedOut,
-    ContentIn,
-    ContentWanted,
-    ItemOut,
-    RestoredOut,
-    RestoreIn,
-    ShownOut,
-    SnapshotIn,
-    SnapshotOut,
-    ViewWanted,
-)
-from memory.api.frame import located, router
-from memory.api.paging import Listing, listing
+from memory.api.frame import Body, located, router
+from memory.api.notes import Sensitivity, Tags
+from memory.api.paging import Listing, Paged, listing
 from memory.api.problems import Problem, not_found
-from memory.api.reading import moment, used
-from memory.api.reviewing import check_unreviewed, source_of
-from memory.content import clearing, querying, snapshots, storing, transforms
-from memory.content.querying import matching
+from memory.api.proposals import check_unreviewed, source_of
+from memory.api.shown import Moment, Textless, moment, shows, used
+from memory.content import services as content_services
+from memory.content import snapshots, transforms
+from memory.content.services import (
+    LONGEST_ACTION,
+    LONGEST_SOURCE,
+    LONGEST_TITLE,
+    LONGEST_URL,
+    MOST_BYTES,
+    MOST_RELATED,
+    matching,
+)
+from memory.content.transforms import View
 from memory.models import ContentItem, Snapshot, Trust
-from memory.models.base import OWNER_SCOPE
+from memory.models.remembered import OWNER_SCOPE
+from memory.notes.checks import LONGEST_SCOPE
+
+Type = Literal["action_result", "web_content", "database_result", "custom"]
+TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
+Scope = Annotated[
+    str,
+    Field(max_length=LONGEST_SCOPE, description="owner, run:<id>, session:<id> or agent:<name>."),
+]
+
+
+class ContentIn(Body):
+    """An item to be stored, whole."""
+
+    content: str = Field(max_length=MOST_BYTES, description="At most 8 MiB of UTF-8.")
+    type: Type = "custom"
+    source: str = Field(
+        "", max_length=LONGEST_SOURCE, description="Where it came from; the caller if left out."
+    )
+    tags: Tags = []
+    related_to: list[str] = Field(
+        [], max_length=MOST_RELATED, description="The ids of items that it belongs to."
+    )
+    scope: Scope = "owner"
+    title: str = Field("", max_length=LONGEST_TITLE)
+    url: str = Field("", max_length=LONGEST_URL)
+    action: str = Field(
+        "", max_length=LONGEST_ACTION, description="The action whose result it is, if it is one."
+    )
+    sensitivity: Sensitivity = "normal"
+
+
+class ContentWanted(Paged):
+    """Which items; all of the criteria must hold."""
+
+    scope: Scope | None = Field(None, description="Only of this scope; else what you may see.")
+    type: Type | None = None
+    source: str = Field("", max_length=LONGEST_SOURCE, description="Only from this very source.")
+    tag: list[str] = Field([], max_length=50, description="Only items that bear all of these tags.")
+    after: Moment | None = Field(None, description="Only those stored then or later.")
+    before: Moment | None = Field(None, description="Only those stored then or before.")
+
+
+class ViewWanted(BaseModel):
+    """How an item is shown."""
+
+    transform: TransformName = Field("full", description="docs/content-store.md describes them.")
+    n: int | None = Field(None, ge=1, le=MOST_BYTES, description="How many units; full takes none.")
+    q: str = Field("", max_length=400, description="Words to look for: excerpt and filtered.")
+    unit: Literal["characters", "lines"] = "characters"
+
+
+class ItemOut(BaseModel):
+    """What is known of an item, without its content."""
+
+    id: UUID
+    type: Type
+    source: str
+    scope: str
+    tags: list[str]
+    title: str
+    url: str
+    action: str
+    size: int = Field(description="Characters of the whole content.")
+    kept_with: str
+    sensitivity: Sensitivity
+    trust: str
+    version: int
+    created: datetime
+    updated: datetime
+
+    @classmethod
+    def about(cls, item: ContentItem) -> Self:
+        """Return the item as it is told."""
+        shows(item)
+        return cls(**{name: getattr(item, name) for name in cls.model_fields})
+
+
+class ShownOut(ItemOut):
+    """An item as a transform shows it: `shown` of `of` units of its content."""
+
+    content: str
+    transform: TransformName
+    shown: int
+    of: int
+    unit: str
+    related_to: list[UUID]
+
+    @classmethod
+    def view_of(cls, item: ContentItem, name: TransformName, view: View) -> Self:
+        """Return the item with what the view shows of it."""
+        shows(item)
+        related = item.related_to.live().order_by("pk").values_list("pk", flat=True)
+        return cls(
+            **{field: getattr(item, field) for field in ItemOut.model_fields},
+            content=view.text,
+            transform=name,
+            shown=view.shown,
+            of=view.of,
+            unit=view.unit,
+            related_to=list(related),
+        )
+
+
+class ClearedOut(Textless):
+    """How many items went to the trash."""
+
+    cleared: int
+
+
+class SnapshotIn(Body):
+    """Of which scope a snapshot is taken."""
+
+    scope: Scope
+    title: str = Field("", max_length=200)
+
+
+class SnapshotOut(BaseModel):
+    """A snapshot: what a scope held at a moment."""
+
+    id: UUID
+    scope: str
+    title: str
+    count: int = Field(description="Items.")
+    size: int = Field(description="Characters of all of them.")
+    format: int
+    created: datetime
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        """Return the snapshot as it is told."""
+        shows(snapshot)
+        return cls(**{name: getattr(snapshot, name) for name in cls.model_fields})
+
+
+class RestoreIn(Body):
+    """Where a snapshot is brought back: into its own scope, or as new items into another."""
+
+    scope: Scope | None = None
+
+
+class RestoredOut(Textless):
+    """The items that came back, the oldest first."""
+
+    ids: list[UUID]
+    scope: str
+
+
+# --- `/content`: full results of actions, kept outside the conversation, and snapshots of them ---
 
 api = router("content", is_held=True)
 
@@ -45,10 +191,10 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
     """Store an item in full; nothing of it enters a prompt unless it is asked for by its id."""
     caller = request.auth
     fields = item.model_dump(exclude={"content", "source", "scope"})
-    scope = scopes.claimed(caller, item.scope)
+    scope = auth.claimed(caller, item.scope)
     if scope == OWNER_SCOPE:
         check_unreviewed(caller, "content", _("Content that all agents share"))
-    stored = storing.store(
+    stored = content_services.store(
         caller.owner,
         item.content,
         by=caller.by,
@@ -70,7 +216,7 @@ def query_content(
     caller = request.auth
     among: Any = None if caller.by.is_person else caller.context().scopes
     if wanted.scope is not None:
-        among = [scopes.named(caller, wanted.scope)]
+        among = [auth.named(caller, wanted.scope)]
     rows = matching(
         caller.owner,
         scopes=among,
@@ -96,8 +242,8 @@ def show_content(
 ) -> ShownOut:
     """Show an item whole or in part, with how much of how much that is."""
     caller = request.auth
-    item = querying.retrieve(caller.owner, item_id, scopes=None)
-    if item is None or not scopes.is_open(caller, item.scope):
+    item = content_services.retrieve(caller.owner, item_id, scopes=None)
+    if item is None or not auth.is_open(caller, item.scope):
         raise not_found()
     if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).for_agents().exists():
         raise Problem(403, _("It is shown to people only."))
@@ -111,17 +257,17 @@ def show_content(
 @api.delete("", auth=WRITE, response=ClearedOut)
 def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=200)]) -> ClearedOut:
     """Move all that this very scope holds to the trash, and nothing else."""
-    caller, named = request.auth, scopes.named(request.auth, scope)
+    caller, named = request.auth, auth.named(request.auth, scope)
     check_unreviewed(caller, "content", _("Clearing a scope"))
     _check_persons(caller, named)
-    return ClearedOut(cleared=clearing.clear(caller.owner, named, by=caller.by))
+    return ClearedOut(cleared=content_services.clear(caller.owner, named, by=caller.by))
 
 
 @api.post("/snapshots", auth=WRITE, response={201: SnapshotOut})
 def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     """Keep what a scope holds now; it is kept until it is deleted itself."""
     caller = request.auth
-    scope = scopes.named(caller, snapshot.scope)
+    scope = auth.named(caller, snapshot.scope)
     check_unreviewed(caller, "content", _("A snapshot"))
     taken = snapshots.take_snapshot(
         caller.owner, scope, by=caller.by, title=snapshot.title, trust=caller.write_trust
@@ -137,10 +283,10 @@ def restore_snapshot(
     caller = request.auth
     mine = Snapshot.objects.of(caller.owner).live()
     snapshot: Snapshot | None = mine.filter(pk=snapshot_id).first()
-    if snapshot is None or not scopes.is_open(caller, snapshot.scope):
+    if snapshot is None or not auth.is_open(caller, snapshot.scope):
         raise not_found()
     named = restore.scope if restore is not None and restore.scope else snapshot.scope
-    into = scopes.claimed(caller, named)
+    into = auth.claimed(caller, named)
     check_unreviewed(caller, "content", _("Restoring a snapshot"))
     if into == snapshot.scope:
         _check_persons(caller, into)

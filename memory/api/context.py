@@ -6,10 +6,8 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import READ, ApiRequest
 from memory.api.frame import Body, router
-from memory.api.reading import topic_of
-from memory.api.shown import shows
-from memory.contexts.context import build_context
-from memory.contexts.data import context_data
+from memory.api.shown import shows, topic_of
+from memory.context.layers import build_context, context_data
 
 api = router("context")
 

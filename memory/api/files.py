@@ -1,48 +1,171 @@
-"""`/files`: memory files, exact Markdown by path; written by programs as tools and people do.
-
-Data flow of a write: the disk's edits are taken in -> the rows are held -> If-Match or
-If-None-Match is compared with what stands -> a person's write is saved, an agent's goes through
-the tool of the same name, which the review may hold (202).
-"""
+"""Memory files as programs send and get them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime
+from typing import Any, Self
 
 from django.db import transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Status
+from pydantic import BaseModel, Field
 
-from beacon_site.database_errors import retried
-from memory.advisory_locks import LockId, lock_until_commit
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
+from beacon_site.db.errors import retried
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
-from memory.api.file_schemas import (
-    EntryIn,
-    FileIn,
-    FileListed,
-    FileOut,
-    FilePatch,
-    FileSaved,
-    RevisionOut,
-)
-from memory.api.frame import Held, located, router
+from memory.api.frame import Body, Held, located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
-from memory.api.reading import used
-from memory.api.shown import shows
-from memory.api.tool_answers import problem_of
+from memory.api.shown import shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
-from memory.errors import InvalidValue
-from memory.file_texts.paths import checked_path
-from memory.files.errors import FileConflict
+from memory.core.errors import InvalidValue
+from memory.core.file_format import checked_path
+from memory.files.limits import MOST_EPISODES, FileConflict
 from memory.files.mirror import take_in
 from memory.files.reading import read_file as read_file_at
 from memory.files.services import Saved, append_to, patch_file, rows_held, save_file
-from memory.models import MemoryFile
+from memory.models import MemoryFile, Revision, Trust
 from memory.records import history as record_history
-from memory.toolkit.registry import call_tool
+from memory.tools.registry import call_tool
+from memory.tools.types import ToolResult
+
+MOST_PATCHES = 100
+_WHY = Field("", max_length=500, description="Why it changes, for its history.")
+
+
+class FileIn(Body):
+    """A file's whole text."""
+
+    content: str = Field(
+        max_length=MOST_EPISODES,
+        description="Markdown. Both fact files together have at most 15 KiB, a month's 256 KiB.",
+    )
+    why: str = _WHY
+
+
+class PatchPair(Body):
+    """A stretch of text and what replaces it."""
+
+    old_text: str = Field(
+        min_length=1, max_length=MOST_EPISODES, description="Stands in the file exactly once."
+    )
+    new_text: str = Field(max_length=MOST_EPISODES)
+
+
+class FilePatch(Body):
+    """Stretches of a file, all or none."""
+
+    patches: list[PatchPair] = Field(min_length=1, max_length=MOST_PATCHES)
+    why: str = _WHY
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the pairs of old and new text."""
+        return [(one.old_text, one.new_text) for one in self.patches]
+
+
+class EntryIn(Body):
+    """An entry for a file's end."""
+
+    entry: str = Field(min_length=1, max_length=MOST_EPISODES, description="Markdown.")
+    summary: str | None = Field(
+        None,
+        max_length=500,
+        description="The file's summary line. An agent can't replace a line that a person wrote.",
+    )
+    why: str = _WHY
+
+
+class FileListed(BaseModel):
+    """A file without its text."""
+
+    path: str
+    summary: str
+    summary_by: str = Field(
+        description="Who wrote the summary line: `beacon` (generated), `person` or `agent`."
+    )
+    version: int
+    size: int = Field(description="Bytes of UTF-8.")
+    source: str
+    trust: str
+    sensitivity: str
+    lock: str
+    section_locks: list[list[str]] = Field(
+        description="Headings of sections that only people change."
+    )
+    created: datetime
+    updated: datetime
+
+    @classmethod
+    def of(cls, file: MemoryFile, **more: Any) -> Self:
+        """Return the file as it is told."""
+        shows(file)
+        same = cls.model_fields.keys() - more.keys()
+        return cls(**{name: getattr(file, name) for name in same}, **more)
+
+
+class FileOut(FileListed):
+    """A file with its exact text."""
+
+    content: str
+
+
+class FileSaved(FileOut):
+    """A file as it was saved, and what its writer should know of that."""
+
+    warnings: list[str]
+
+
+class RevisionOut(BaseModel):
+    """One version of a file: who made it, when, and why."""
+
+    version: int
+    actor: str
+    reason: str
+    source: str
+    size: int | None = Field(description="Bytes, where this version changed the text.")
+    created: datetime
+
+    @classmethod
+    def of(cls, revision: Revision) -> Self:
+        """Return the revision as it is told; who lists them reports the file."""
+        shows(trust=Trust.AGENT)
+        same = cls.model_fields.keys() - {"size"}
+        fields = {name: getattr(revision, name) for name in same}
+        return cls(size=revision.after.get("size"), **fields)
+
+
+# --- What a tool answered, as the API says it: agents' writes pass the same tools ---
+
+# By the word that tools have for programs (`ToolResult`); any other refusal is a conflict.
+_STATUS = {
+    "not_found": 404,
+    "invalid": 422,
+    "bad_arguments": 422,
+    "locked": 403,
+    "sensitive": 403,
+    "conflict": 412,
+    "stale": 412,
+    "over_budget": 413,
+}
+_TOLD = ("current", "version", "have", "most")
+
+
+def problem_of(result: ToolResult) -> Problem:
+    """Return the problem for a tool's refusal, with what helps the caller on."""
+    data = result.data
+    status = _STATUS.get(str(data.get("error", "")), 409)
+    errors = {name: _lines(value) for name, value in dict(data.get("errors") or {}).items()}
+    more = {name: data[name] for name in _TOLD if data.get(name) is not None}
+    return Problem(status, str(data.get("message") or result.text), errors=errors, **more)
+
+
+def _lines(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+# --- files ---
 
 api = router("files")
 _ONE = "/{path:path}"

@@ -1,30 +1,380 @@
-"""The frame of the API: what happens to every request before and after its endpoint.
+"""What a program sends, read strictly: JSON of a bounded size and depth, texts that can be stored.
 
-Data flow: bearer token -> size and type of the body -> the token's limit -> the Idempotency-Key ->
-the endpoint's own scope, arguments and function -> JSON, or a problem.  An endpoint calls the same
-model methods and activities as pages and tools; what they refuse becomes a problem by itself.
+Characters that Postgres cannot hold (NUL, lone surrogates, controls) are taken out of all texts,
+and the answer's header `Beacon-Cleaned` names the fields: the same boundary as everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import hashlib
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
+import redis
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
+from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext as _
 from ninja import NinjaAPI, Router
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
+from ninja.parser import Parser
 from pydantic import BaseModel, ConfigDict, Field
+from redis.exceptions import RedisError
 
-from memory.api import bodies, idempotency, problems, shown, throttling
-from memory.api.auth import ADMIN, authenticated
+from beacon_site.db.advisory_locks import LockId, try_lock_until_commit
+from beacon_site.text.cleaning import clean, one_line
+from memory.api import problems
+from memory.api import shown as api_shown
+from memory.api.auth import ADMIN, Caller, authenticated
+from memory.api.problems import Problem
+from memory.api.shown import bare_text, current, shows
 from memory.api.versions import one_transaction
+from memory.models import ApiAnswer, ApiToken
+from memory.models.accounts import LONGEST_KEY
+from memory.usage.booking import kept_booked
+
+MOST_BODY = 1024 * 1024  # bytes of a request
+MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, as JSON escapes it
+MOST_DEPTH = 32  # lists and objects inside one another
+JSON = "application/json"
+CLEANED = "Beacon-Cleaned"
+_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
+
+
+class _Malformed(ValueError):
+    """JSON that its format allows, or Python reads, and that is refused here all the same."""
+
+
+def check_size(request: HttpRequest, most: int = MOST_BODY) -> None:
+    """Refuse a body before it is read: one too large, without its length, or not JSON."""
+    if request.method not in _WITH_BODY:
+        return
+    if request.headers.get("Transfer-Encoding"):
+        words = _("Send the request with its Content-Length: a body in chunks is not read.")
+        raise Problem(411, words)
+    have = _length(request)
+    if have > most:
+        told = {"most": f"{most:,}", "have": f"{have:,}"}
+        words = _("A request to this address has at most %(most)s bytes; this has %(have)s.")
+        if most == MOST_CONTENT_BODY:
+            words += " " + _("The text of a content item has at most 8 MiB: store it in parts.")
+        raise Problem(413, words % told, most=most)
+    if have and request.content_type != JSON:
+        told_type = {"have": request.content_type or "-"}
+        words = _("Send JSON, with the header Content-Type: application/json; this is “%(have)s”.")
+        raise Problem(415, words % told_type)
+
+
+def _length(request: HttpRequest) -> int:
+    try:
+        return max(int(request.META.get("CONTENT_LENGTH") or 0), 0)
+    except ValueError:
+        return 0
+
+
+class StrictParser(Parser):
+    """Reads bodies and query strings as described above."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """Return the JSON of the body.  Raises Problem, with the reason in words."""
+        value = parsed(request.body)
+        taken: list[str] = []
+        value = _cleaned(value, taken)
+        _note(request, taken)
+        return value
+
+    def parse_querydict(
+        self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
+    ) -> dict[str, Any]:
+        """Return the query string's values, with spaces for what no row can hold.
+
+        So they stay as long as they were sent: nothing of them is stored, but lengths are checked.
+        """
+        read = super().parse_querydict(data, list_fields, request)
+        return {
+            name: [_spaced(one) for one in value] if isinstance(value, list) else _spaced(value)
+            for name, value in read.items()
+        }
+
+
+def parsed(body: bytes) -> Any:
+    """Return the value of a JSON text.  Raises Problem for what is none, or too deep."""
+    words = ""
+    try:
+        value = json.loads(
+            body.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_number
+        )
+        _check_depth(value)
+    except _Malformed as exc:
+        words = str(exc)
+    except UnicodeDecodeError:
+        words = _("The body is not UTF-8.")
+    except RecursionError:
+        words = _too_deep()
+    except ValueError as exc:
+        words = _("The body is not JSON: %(why)s.") % {"why": exc}
+    if words:
+        raise Problem(400, words + " " + _("Nothing was done."))
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        named = Counter(name for name, _value in pairs)
+        twice = next(name for name, times in named.items() if times > 1)
+        raise _Malformed(_("The body names “%(name)s” twice in one object.") % {"name": twice[:80]})
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise _Malformed(_("The body holds %(text)s, which is no number in JSON.") % {"text": text})
+
+
+def _too_deep() -> str:
+    return _("The body has lists and objects more than %(most)d deep.") % {"most": MOST_DEPTH}
+
+
+def _check_depth(value: Any) -> None:
+    level: list[Any] = [value]
+    for _depth in range(MOST_DEPTH + 1):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return
+    raise _Malformed(_too_deep())
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    found: Iterable[Any] = ()
+    if isinstance(value, dict):
+        found = value.values()
+    elif isinstance(value, list):
+        found = value
+    return [one for one in found if isinstance(one, dict | list)]
+
+
+def _spaced(text: str) -> str:
+    kept, was_cleaned = clean(text)
+    return "".join(clean(char)[0] or " " for char in text) if was_cleaned else kept
+
+
+def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:
+    """Return the value with its texts cleaned; `taken` gets the fields that had something."""
+    if isinstance(value, str):
+        text, was_cleaned = clean(value)
+        if was_cleaned:
+            taken.append(place or "body")
+        return text
+    if isinstance(value, dict):
+        kept = {}
+        for name, one in value.items():
+            field = clean(name)[0]
+            kept[field] = _cleaned(one, taken, place or field)
+        return kept
+    return [_cleaned(one, taken, place) for one in value] if isinstance(value, list) else value
+
+
+def said_in(request: HttpRequest) -> str:
+    """Return all text that a request holds, on one line: its address and the texts of its body."""
+    texts = [unquote(request.get_full_path())]
+    with suppress(ValueError, RecursionError):  # not JSON: it was refused, and quotes nothing
+        texts += texts_in(json.loads(request.body or b"null"))
+    return one_line(clean("\n".join(texts))[0])
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return all texts in a JSON value, the names of its fields too."""
+    if isinstance(value, str):
+        return [value]
+    names = list(value) if isinstance(value, dict) else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [*names, *(text for one in inner for text in texts_in(one))]
+
+
+def _note(request: HttpRequest, taken: list[str]) -> None:
+    if taken:
+        fields = dict.fromkeys([*getattr(request, "api_cleaned", ()), *taken])
+        request.api_cleaned = tuple(fields)  # type: ignore[attr-defined]
+
+
+def cleaned_header(request: HttpRequest) -> str:
+    """Return what the answer's header says: the fields from which characters were taken."""
+    fields = getattr(request, "api_cleaned", ())
+    return ", ".join(field for field in fields if field.isascii() and field.isprintable())[:500]
+
+
+# --- `Idempotency-Key` on POST: a request that is sent twice is carried out once ---
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+_KEY = re.compile(rf"[!-~]{{1,{LONGEST_KEY}}}")
+_KEPT_HEADERS = ("Location", "ETag", "Content-Type")
+
+
+def once(request: HttpRequest, caller: Caller, run: Callable[[], HttpResponse]) -> HttpResponse:
+    """Carry `run` out, or give the answer that the same request had within 24 hours.
+
+    A request that only reads is carried out each time: what it may show changes.
+    Raises Problem: 422 for a key that was used for another request, 409 while that one is still
+    being carried out.
+    """
+    key = request.headers.get(HEADER)
+    if key is None or request.method != "POST":
+        return run()
+    key, same = _checked(key), fingerprint(request)
+    with kept_booked(), transaction.atomic():
+        if not _hold(caller.token, key):
+            raise _at_work()
+        mine = ApiAnswer.objects.filter(token=caller.token, key=key)
+        known = mine.kept().first()
+        if known is not None:
+            return _again(known, same)
+        mine.delete()
+        response = run()
+        only_reads = getattr(request, "api_scope", "") == "read"
+        if response.status_code < 300 and not only_reads:
+            shown = current()
+            answer = ApiAnswer(token=caller.token, key=key, fingerprint=same, trust=shown.lowest())
+            headers = {name: response[name] for name in _KEPT_HEADERS if name in response.headers}
+            body = response.content.decode()
+            answer.save_answer(
+                response.status_code, headers, body, bare=bare_text(body), ids=shown.ids
+            )
+    return response
+
+
+def fingerprint(request: HttpRequest) -> str:
+    """Return what the same request has in common: method, address and body."""
+    head = f"{request.method} {request.get_full_path()}\n"
+    return hashlib.sha256(head.encode() + request.body).hexdigest()
+
+
+def _checked(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        words = _(
+            "An Idempotency-Key is 1 to %(most)d visible characters of ASCII, such as a UUID, a new "
+            "one for each request that is to be carried out."
+        ) % {"most": LONGEST_KEY}
+        raise Problem(422, words, errors={HEADER: [words]})
+    return key
+
+
+def _hold(token: ApiToken, key: str) -> bool:
+    """Take the key until the transaction ends; False if another request has it."""
+    with connection.cursor() as cursor:
+        # A model can take longer to answer than a transaction is usually idle.
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '15min'")
+    return try_lock_until_commit(LockId.IDEMPOTENCY_KEY, f"{token.pk}:{key}")
+
+
+def _at_work() -> Problem:
+    words = _(
+        "A request with this Idempotency-Key is being carried out. Wait for its answer, or send "
+        "this again in a moment: it is then answered as that one was."
+    )
+    return Problem(409, words, headers={"Retry-After": "1"})
+
+
+def _again(known: ApiAnswer, same: str) -> HttpResponse:
+    if known.fingerprint != same:
+        words = _(
+            "This Idempotency-Key was used within 24 hours for another request. Nothing was done: "
+            "take a new key for a new request."
+        )
+        raise Problem(422, words, errors={HEADER: [words]})
+    shows(trust=known.trust)
+    response = HttpResponse(known.body, status=known.status, headers=known.headers)
+    response[REPLAYED] = "true"
+    return response
+
+
+# --- How often a token may ask: so many requests a minute (BEACON_API_REQUESTS_PER_MINUTE) ---
+
+logger = structlog.get_logger(__name__)
+
+WINDOW = 60  # seconds
+WITHOUT_REDIS = 10.0  # seconds until it is asked again after it failed: a silent one costs 0.3 s
+
+
+class _Here:
+    """Counts of this process, for the time that Redis is away."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._window = 0
+        self.until = 0.0  # monotonic time until which Redis is not asked
+
+    def count(self, key: str, window: int) -> int:
+        """Return how many requests of `key` there were in this window, this one included."""
+        with self._lock:
+            if window != self._window:
+                self._counts.clear()
+                self._window = window
+            self._counts[key] += 1
+            return self._counts[key]
+
+
+_here = _Here()
+
+
+def check(caller: Caller) -> None:
+    """Count a request.  Raises Problem (429) with Retry-After where the minute's are used up."""
+    most = settings.BEACON_API_REQUESTS_PER_MINUTE
+    window, gone = divmod(int(time.time()), WINDOW)
+    if _count(caller.token.hash[:32], window) <= most:
+        return
+    words = _(
+        "This token has sent its %(most)s requests of this minute. Wait %(seconds)d seconds; whoever "
+        "runs Beacon can allow more (BEACON_API_REQUESTS_PER_MINUTE)."
+    )
+    told = {"most": f"{most:,}", "seconds": WINDOW - gone}
+    raise Problem(429, words % told, headers={"Retry-After": str(WINDOW - gone)})
+
+
+def _count(key: str, window: int) -> int:
+    if time.monotonic() >= _here.until:
+        try:
+            return _count_in_redis(f"beacon:api-requests:{key}:{window}")
+        except RedisError as exc:
+            _here.until = time.monotonic() + WITHOUT_REDIS
+            logger.warning("requests are counted by each process", error=type(exc).__name__)
+    return _here.count(key, window)
+
+
+def _count_in_redis(name: str) -> int:
+    """Count in one round trip; the name holds its window, so its end may be set each time."""
+    with _client(str(settings.CACHES["default"]["LOCATION"])).pipeline() as together:
+        together.incr(name)
+        together.expire(name, 2 * WINDOW)
+        number, _is_set = together.execute()
+    return int(number)
+
+
+@functools.cache
+def _client(address: str) -> redis.Redis:
+    """Return this process's client: the cache's own takes three round trips to count."""
+    return redis.Redis.from_url(address, socket_connect_timeout=0.3, socket_timeout=0.3)
+
+
+# --- The frame of the API: what happens to every request before and after its endpoint ---
 
 PREFIX = "/api/v1"
 # Addresses whose bodies may be larger than others'.
-LARGER = {f"{PREFIX}/content": bodies.MOST_CONTENT_BODY}
+LARGER = {f"{PREFIX}/content": MOST_CONTENT_BODY}
 _REF = "#/components/schemas/{model}"
 
 
@@ -34,7 +384,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Held(shown.Textless):
+class Held(api_shown.Textless):
     """The write waits for a person, under Review: nothing is stored yet."""
 
     proposal: str = Field(description="The proposal's id.")
@@ -56,7 +406,7 @@ class BeaconAPI(NinjaAPI):
     """The API with Beacon's frame; an endpoint that names no scope takes `admin` alone."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(parser=bodies.StrictParser(), auth=ADMIN, **more)
+        super().__init__(parser=StrictParser(), auth=ADMIN, **more)
         problems.install(self)
         self.add_decorator(entered, mode="view")
         self._document: OpenAPISchema | None = None
@@ -79,21 +429,21 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
     @wraps(run)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        with shown.collected() as told:
+        with api_shown.collected() as told:
             try:
                 caller = authenticated(request)
-                bodies.check_size(request, LARGER.get(request.path, bodies.MOST_BODY))
-                throttling.check(caller)
-                response = idempotency.once(request, caller, lambda: run(request, *args, **kwargs))
+                check_size(request, LARGER.get(request.path, MOST_BODY))
+                check(caller)
+                response = once(request, caller, lambda: run(request, *args, **kwargs))
                 if not caller.may("read"):
-                    sent = bodies.said_in(request) if response.status_code >= 400 else ""
-                    response = shown.without_stored_text(response, sent=sent)
-                shown.noted(caller, response, told)
+                    sent = said_in(request) if response.status_code >= 400 else ""
+                    response = api_shown.without_stored_text(response, sent=sent)
+                api_shown.noted(caller, response, told)
             except problems.Problem as exc:
                 response = exc.answer()
         response["Cache-Control"] = "no-store"
-        if taken := bodies.cleaned_header(request):
-            response[bodies.CLEANED] = taken
+        if taken := cleaned_header(request):
+            response[CLEANED] = taken
         return response
 
     return answer
@@ -141,7 +491,7 @@ def _statuses(path: str, method: str, endpoint: dict[str, Any]) -> list[int]:
 
 _IDEMPOTENCY_KEY = {
     "in": "header",
-    "name": idempotency.HEADER,
+    "name": HEADER,
     "required": False,
     "schema": {
         "type": "string",

@@ -1,47 +1,178 @@
-"""`/notes`: written, read, corrected, merged, superseded and pruned by programs.
-
-What an agent writes passes the review (decision 10): a write that is held answers 202 with its
-proposal.  What a person wrote, edited or pinned, agents supersede by that way only.
-"""
+"""Notes as programs send and get them."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from django.db import transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from memory.api import scopes
+from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
-from memory.api.frame import Held, located, router
-from memory.api.note_schemas import (
-    Kind,
-    MergedOut,
-    MergeIn,
-    NoteIn,
-    NoteOut,
-    NotePatch,
-    PrunedOut,
-    SupersedeIn,
-)
+from memory.api.frame import Body, Held, located, router
 from memory.api.paging import Listing, Paged, listing
 from memory.api.problems import Problem
-from memory.api.reading import is_persons, one_of, topic_of, used, visible
-from memory.api.reviewing import check_unreviewed, reviewed, source_of
+from memory.api.proposals import check_unreviewed, reviewed, source_of
+from memory.api.shown import Textless, is_persons, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note
-from memory.models.notes import NoteQuerySet
+from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
 from memory.notes import merging
-from memory.notes import writing as notes
-from memory.notes.checks import usual_stability
+from memory.notes import services as notes
+from memory.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
 from memory.notes.maintenance import prune_expired
 from memory.records import acts as record_acts
-from memory.reviewing import review
-from memory.reviewing.types import MERGE, TRASH
+from memory.review import services as review_services
+from memory.review.verdict import MERGE, TRASH
+
+Kind = Literal["log", "summary", "rule", "soul", "agent", "user"]
+WrittenKind = Literal["log", "summary", "rule"]
+Stability = Literal["volatile", "stable", "permanent"]
+Sensitivity = Literal["normal", "sensitive"]
+Lock = Literal["open", "append-only", "read-only"]
+Content = Annotated[
+    str,
+    Field(min_length=1, max_length=MOST_CONTENT, description="What is remembered, at most 64 KiB."),
+]
+Tags = Annotated[
+    list[Annotated[str, Field(max_length=LONGEST_TAG)]],
+    Field(max_length=MOST_TAGS, description="Words by which to find it again."),
+]
+Evidence = Annotated[
+    list[str],
+    Field(max_length=MOST_EVIDENCE, description="What it is based on. An agent's rule needs some."),
+]
+Confidence = Annotated[float, Field(ge=0, le=1, description="A rule wants 0.8 or more.")]
+Days = Annotated[int, Field(ge=1, le=MOST_TTL_DAYS, description="Days until it expires.")]
+
+
+class NoteIn(Body):
+    """A note to be written."""
+
+    content: Content
+    kind: WrittenKind = "log"
+    tags: Tags = []
+    stability: Stability | None = Field(
+        None, description="stable if left out; volatile needs ttl_days, permanent takes none."
+    )
+    ttl_days: Days | None = None
+    confidence: Confidence = 1.0
+    evidence: Evidence = []
+    sensitivity: Sensitivity = "normal"
+    scope: str = Field(
+        "owner", max_length=LONGEST_SCOPE, description="owner, run:<id>, session:<id>, agent:<name>"
+    )
+    topic: str | None = Field(None, description="The slug of the topic it is about.")
+    source: str | None = Field(
+        None, max_length=200, description="Where it came from; the caller if left out."
+    )
+
+
+class NotePatch(Body):
+    """What changes; what is left out stays as it is."""
+
+    content: Content | None = None
+    kind: WrittenKind | None = None
+    tags: Tags | None = None
+    stability: Stability | None = None
+    ttl_days: Days | None = None
+    confidence: Confidence | None = None
+    evidence: Evidence | None = None
+    sensitivity: Sensitivity | None = None
+    scope: str | None = Field(None, max_length=LONGEST_SCOPE)
+    pinned: bool | None = Field(None, description="Pinned notes do not expire; a person's to say.")
+    lock: Lock | None = Field(None, description="What agents may do with it; a person's to say.")
+    why: str = Field("", max_length=500, description="Why it changes, for its history.")
+
+    def changed(self) -> dict[str, Any]:
+        """Return what was sent: of the days to live also that there are none."""
+        sent = self.model_dump(exclude_unset=True, exclude={"why"})
+        return {k: v for k, v in sent.items() if v is not None or k == "ttl_days"}
+
+
+class SupersedeIn(Body):
+    """A note that is to stand in for another; what is left out is as in that one."""
+
+    content: Content
+    kind: WrittenKind | None = None
+    tags: Tags | None = None
+    stability: Stability | None = None
+    ttl_days: Days | None = None
+    confidence: Confidence | None = None
+    evidence: Evidence | None = None
+    sensitivity: Sensitivity | None = None
+    why: str = Field("", max_length=500, description="Why it changes, for its history.")
+
+    def fields(self) -> dict[str, Any]:
+        """Return what was sent besides the words and the reason."""
+        sent = self.model_dump(exclude_unset=True, exclude={"why", "content"})
+        return {k: v for k, v in sent.items() if v is not None or k == "ttl_days"}
+
+
+class MergeIn(Body):
+    """Notes of which one summary is to be made."""
+
+    ids: list[str] = Field(min_length=2, max_length=20, description="The notes' ids.")
+
+
+class NoteOut(BaseModel):
+    """A note as it is stored."""
+
+    id: UUID
+    kind: Kind
+    content: str
+    scope: str
+    tags: list[str]
+    confidence: float
+    stability: Stability
+    ttl_days: int | None
+    expires_at: datetime | None
+    sensitivity: Sensitivity
+    evidence: list[str]
+    job: str
+    topic: str | None
+    source: str
+    trust: str
+    version: int
+    pinned: bool
+    lock: Lock
+    superseded_by: UUID | None
+    edited_by_person: bool
+    created: datetime
+    updated: datetime
+
+    @classmethod
+    def of(cls, note: Note, **more: Any) -> Self:
+        """Return the note as it is told; its topic is loaded with it."""
+        shows(note)
+        same = cls.model_fields.keys() - {"topic", "superseded_by", *more}
+        return cls(
+            topic=note.topic.slug if note.topic is not None else None,
+            superseded_by=note.superseded_by_id,
+            **{name: getattr(note, name) for name in same},
+            **more,
+        )
+
+
+class MergedOut(NoteOut):
+    """The summary note, who put its words together, and what kept a model from it."""
+
+    by_model: bool
+    warning: str
+
+
+class PrunedOut(Textless):
+    """How many expired notes went to the trash."""
+
+    pruned: int
+
+
+# --- `/notes`: written, read, corrected, merged, superseded and pruned by programs ---
 
 api = router("notes", is_held=True)
 _ONE = "/{uuid:note_id}"
@@ -87,7 +218,7 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
     caller = request.auth
     topic = topic_of(caller, note.topic)
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
-    fields["scope"] = scopes.claimed(caller, note.scope)
+    fields["scope"] = auth.claimed(caller, note.scope)
     fields["stability"] = note.stability or usual_stability(note.kind)
     source = source_of(caller, note.source)
     held = reviewed(
@@ -133,7 +264,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
         after = {**now, **changed}
         held = reviewed(
             caller,
-            review.kind_of_note(note.kind, after["kind"]),
+            review_services.kind_of_note(note.kind, after["kind"]),
             before=now,
             after=after,
             texts=[after["content"], *after.get("evidence", ()), *after.get("tags", ())],
@@ -171,7 +302,7 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
         )
         only_people(caller, words)
     if "scope" in changed:
-        scopes.claimed(caller, changed["scope"])
+        auth.claimed(caller, changed["scope"])
     named = sorted({"pinned", "lock", "sensitivity"} & changed.keys())
     if named:
         words = _("Only a person sets %(fields)s of a note that is there.")
@@ -197,7 +328,7 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
         only_people(caller, words)
     held = reviewed(
         caller,
-        review.kind_of_note(note.kind),
+        review_services.kind_of_note(note.kind),
         before={"content": note.content},
         after={"act": TRASH, "kind": note.kind, "content": note.content},
         texts=[],
@@ -234,7 +365,7 @@ def _held_merge(caller: Caller, ids: list[str]) -> Held | None:
     versions = {str(note.pk): note.version for note in joined}
     return reviewed(
         caller,
-        review.kind_of_note(*(note.kind for note in joined)),
+        review_services.kind_of_note(*(note.kind for note in joined)),
         after={"act": MERGE, "kind": "summary", "content": content, "versions": versions},
         texts=[content],
     )
@@ -272,7 +403,7 @@ def supersede_note(
     before = {name: getattr(note, name) for name in fields}
     held = reviewed(
         caller,
-        review.kind_of_note(note.kind, fields.get("kind", note.kind)),
+        review_services.kind_of_note(note.kind, fields.get("kind", note.kind)),
         before={"kind": note.kind, "content": note.content, **before},
         after={"kind": note.kind, "content": successor.content, **fields},
         texts=[successor.content, *fields.get("evidence", ()), *fields.get("tags", ())],

@@ -15,9 +15,9 @@ from django.utils.translation import gettext as _
 from ninja.params.functions import Query as in_query
 from pydantic import BaseModel, Field
 
+from beacon_site.db.keyset import page_of
 from memory.api import shown
 from memory.api.problems import Problem
-from memory.paging import page_of
 
 USUAL, MOST = 50, 200
 LONGEST_CURSOR = 500

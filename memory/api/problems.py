@@ -19,12 +19,11 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel
 
-from beacon_site.database_errors import GONE, Failure, failure_of
+from beacon_site.db.errors import GONE, Failure, failure_of
 from beacon_site.http import Respond
-from memory.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
-from memory.files.errors import NoSuchFile
-from memory.files.limits import OverBudget
-from memory.texts.text import clean, shorten
+from beacon_site.text.cleaning import clean, shorten
+from memory.core.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
+from memory.files.limits import NoSuchFile, OverBudget
 
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, cast
 from uuid import UUID
@@ -10,14 +11,18 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field
 
 from memory.api.auth import ADMIN, ApiRequest, Caller
-from memory.api.frame import Body, router
+from memory.api.frame import Body, Held, router
 from memory.api.paging import PAGE, Listing, Paged, closed, listing, opened
 from memory.api.problems import Problem, not_found
 from memory.files.limits import MOST_EPISODES
-from memory.models import Proposal
+from memory.models import Proposal, Remembered, Topic
 from memory.models.proposals import Danger
-from memory.reviewing import danger, review
-from memory.reviewing.risk_codes import reasons_of
+from memory.observations.lines import Line
+from memory.review import risks as review_risks
+from memory.review import services as review_services
+from memory.review.risks import reasons_of
+from memory.tools import review as tool_review
+from memory.tools.types import ToolResult
 
 api = router("proposals")
 _ONE = "/{uuid:proposal_id}"
@@ -39,7 +44,7 @@ class ProposalsWanted(Paged):
 class RejectIn(Body):
     """Why a proposal is rejected."""
 
-    reason: str = Field("", max_length=review.LONGEST_REASON)
+    reason: str = Field("", max_length=review_services.LONGEST_REASON)
 
 
 class AcceptIn(Body):
@@ -100,7 +105,9 @@ def list_proposals(
 ) -> Listing[ProposalOut]:
     """List proposals, the most dangerous first: those that wait, unless others are asked for."""
     owner = request.auth.owner
-    rows = review.waiting(owner) if wanted.state == "waiting" else Proposal.objects.of(owner)
+    rows = (
+        review_services.waiting(owner) if wanted.state == "waiting" else Proposal.objects.of(owner)
+    )
     if wanted.state not in ("waiting", "all"):
         rows = rows.filter(state=wanted.state)
     if wanted.type:
@@ -108,7 +115,7 @@ def list_proposals(
     if wanted.order == "created":
         return listing(rows.order_by(), wanted, name="proposals", out=ProposalOut.of, falling=False)
     name = "proposals.by-danger"
-    found = danger.page(rows, cursor=opened(wanted, name), size=wanted.limit)
+    found = review_risks.page(rows, cursor=opened(wanted, name), size=wanted.limit)
     return Listing(
         items=list(map(ProposalOut.of, found.rows)), next=closed(found.next_cursor, name)
     )
@@ -126,8 +133,8 @@ def accept_proposal(
         raise Problem(422, words, errors={"content": [words]})
     after = None if content is None else {"content": content}
     try:
-        review.accept(proposal, by=request.auth.by, after=after)
-    except review.Overtaken as exc:
+        review_services.accept(proposal, by=request.auth.by, after=after)
+    except review_services.Overtaken as exc:
         raise Problem(409, str(exc), current=exc.theirs) from exc
     return ProposalOut.of(proposal)
 
@@ -138,7 +145,7 @@ def reject_proposal(
 ) -> ProposalOut:
     """Let a held write not be carried out.  409: it waits no more."""
     proposal = _proposal(request.auth, proposal_id)
-    review.reject(proposal, by=request.auth.by, why=reject.reason if reject else "")
+    review_services.reject(proposal, by=request.auth.by, why=reject.reason if reject else "")
     return ProposalOut.of(proposal)
 
 
@@ -148,3 +155,56 @@ def _proposal(caller: Caller, key: UUID) -> Proposal:
         raise not_found(_("There is no such proposal, or it is not yours."))
     found.owner = caller.owner
     return found
+
+
+# --- reviewing ---
+
+
+def reviewed(
+    caller: Caller,
+    kind: str,
+    *,
+    after: Mapping[str, Any],
+    texts: Sequence[str],
+    before: Mapping[str, Any] | None = None,
+    target: Remembered | None = None,
+    why: str = "",
+) -> Held | None:
+    """Hold an agent's write that is to be held, and return the answer; None if it may be stored."""
+    return _held(
+        tool_review.reviewed(
+            caller.context(), kind, after=after, texts=texts, before=before, target=target, why=why
+        )
+    )
+
+
+def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
+    """Refuse (403) an agent's act that cannot wait, where the owner reviews all that agents write."""
+    review_services.check_unreviewed(caller.owner, kind, by=caller.by, act=act)
+
+
+def source_of(caller: Caller, named: str | None) -> str:
+    """Return the source of a write, as `memory.tools.review.named_source` does."""
+    return tool_review.named_source(caller.context(), named)
+
+
+def reviewed_lines(
+    caller: Caller,
+    lines: Sequence[Line],
+    source: str,
+    *,
+    topic: Topic | None = None,
+    sensitivity: str = "normal",
+) -> Held | None:
+    """Hold a batch of observations whole if one of them is to be held."""
+    return _held(
+        tool_review.reviewed_lines(
+            caller.context(), lines, source, topic=topic, sensitivity=sensitivity
+        )
+    )
+
+
+def _held(waits: ToolResult | None) -> Held | None:
+    if waits is None:
+        return None
+    return Held(proposal=str(waits.data["proposal"]), why=str(waits.data.get("why", "")))

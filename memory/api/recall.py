@@ -13,13 +13,12 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import READ, ApiRequest, Caller
 from memory.api.frame import router
-from memory.api.observation_schemas import Category
+from memory.api.observations import Category
 from memory.api.problems import Problem
-from memory.api.reading import Moment, moment
-from memory.api.shown import shows
+from memory.api.shown import Moment, moment, shows
 from memory.models import Trust, Use
-from memory.recall.operators import Filter, parse
-from memory.recall.recalling import MOST_HITS, How, RecallHit, RecallPage, recall_page
+from memory.search.query import Filter, parse
+from memory.search.recall import MOST_HITS, How, RecallHit, RecallPage, recall_page
 
 api = router("recall")
 

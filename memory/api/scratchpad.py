@@ -11,20 +11,19 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import BaseModel, Field
 
-from memory.api import scopes
+from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import Listing, Paged, listing
 from memory.api.problems import Problem
-from memory.api.reading import open_to_agents, used
-from memory.api.reviewing import check_unreviewed
-from memory.api.shown import shows
+from memory.api.proposals import check_unreviewed
+from memory.api.shown import open_to_agents, shows, used
 from memory.api.versions import tagged
-from memory.errors import NoSuchKey
+from memory.core.errors import NoSuchKey
 from memory.models import ScratchpadEntry
-from memory.models.base import OWNER_SCOPE
+from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_VALUE
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 
 api = router("scratchpad", is_held=True)
 _ONE = "/{path:key}"
@@ -110,7 +109,7 @@ def set_entry(
         key,
         entry.value,
         by=caller.by,
-        scope=scopes.claimed(caller, scope),
+        scope=auth.claimed(caller, scope),
         source=caller.source,
         trust=caller.write_trust,
     )
@@ -130,7 +129,7 @@ def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[No
 
 
 def _scope(caller: Caller, session: str) -> str:
-    return scopes.named(caller, f"session:{session}") if session.strip() else OWNER_SCOPE
+    return auth.named(caller, f"session:{session}") if session.strip() else OWNER_SCOPE
 
 
 def _entry(caller: Caller, key: str, session: str, *, hold: bool = False) -> ScratchpadEntry:

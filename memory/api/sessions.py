@@ -14,12 +14,12 @@ from django.utils.translation import gettext as _
 from ninja import Path, Query, Status
 from pydantic import BaseModel, Field
 
-from memory.api import scopes
+from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, Held, located, router
-from memory.api.observation_schemas import IdsOut
+from memory.api.observations import IdsOut
 from memory.api.problems import Problem, not_found
-from memory.api.reviewing import reviewed_lines
+from memory.api.proposals import reviewed_lines
 from memory.api.shown import shows
 from memory.api.versions import tagged
 from memory.chat import conversation
@@ -194,7 +194,7 @@ def consolidate_session(
     trust = caller.write_trust
     key = str(session.pk) if session is not None else session_id
     if session is None:
-        scopes.claimed(caller, source_of(key))
+        auth.claimed(caller, source_of(key))
     lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust, answers))
     if transcript.messages:
         checked_size(lines)

@@ -11,17 +11,17 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import BaseModel, Field
 
-from beacon_site.database_errors import retried
+from beacon_site.db.errors import retried
+from beacon_site.text.cleaning import clean, one_line, plain, shorten
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.shown import item, shows
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
+from memory.pages.trash import listing as trash_page
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
-from memory.texts.text import clean, one_line, plain, shorten
-from memory.trash import page as trash_page
 
 api = router("trash", is_held=True)
 _ONE = "/{str:record_type}/{uuid:record_id}"

@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from beacon_site.database_errors import retried
+from beacon_site.db.errors import retried
 from memory.api.problems import Problem
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])

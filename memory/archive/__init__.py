@@ -1,1 +1,0 @@
-"""Everything of an owner as one file, and back: export, import, and import from elsewhere."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from django.db import connection, models
 
+from beacon_site.text.dates import moment_of
 from memory.archive.kinds import Kind
-from memory.texts.days import moment_of
 
 MOST_AHEAD = 1_000_000  # how far beyond the last run's id one may be kept: ids stay short
 _REFERENCE = re.compile(

@@ -1,16 +1,12 @@
-"""Import an archive of Beacon: preview it first, then store it in one transaction.
-
-Zip -> manifest and record types -> every line is read once, to check it and to choose its id (`ids`)
--> read again, a few hundred rows at a time: each is new, already here, here but different, or refused
--> links within the archive, search index, schedules. The preview does the same and rolls it back, so
-it counts what an import will do.
-"""
+"""An archive on its way into an account, and what was counted of it."""
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,14 +14,80 @@ from typing import Any
 from django.db import DataError, IntegrityError, models, transaction
 from django.utils.translation import gettext as _
 
-from beacon_site.database_errors import allow_long_transaction
-from memory.archive.counting import Counted, TakingIn
-from memory.archive.kinds import Kind, in_order
-from memory.archive.rows import Broken, Unfit, decoded, encoded, parsed
-from memory.archive.writing import CHUNK, FORMAT, MANIFEST, VERSION
+from beacon_site.db.errors import allow_long_transaction
+from beacon_site.text.cleaning import shorten
+from memory.archive.exporter import CHUNK, FORMAT, MANIFEST, VERSION
+from memory.archive.ids import Ids
+from memory.archive.kinds import Broken, Kind, Unfit, decoded, encoded, in_order, parsed
 from memory.archive.zips import ImportRejected, lines, opened
-from memory.models import Activity, LibraryDocument, Note, Recalled, Revision, Trust, User, indexing
-from memory.texts.text import shorten
+from memory.core.actors import Actor
+from memory.models import (
+    Activity,
+    LibraryDocument,
+    Note,
+    Recalled,
+    Revision,
+    Trust,
+    User,
+    search_index,
+)
+
+MOST_WHYS = 5  # examples of refused rows of one kind
+
+
+@dataclass(slots=True)
+class Counted:
+    """What became of the rows of one kind."""
+
+    new: int = 0
+    identical: int = 0
+    differing: int = 0
+    refused: int = 0
+    whys: list[str] = field(default_factory=list)
+
+    def refuse(self, number: int, why: str) -> None:
+        """Count a row that is not taken in, and keep the reason of the first few."""
+        self.refused += 1
+        if len(self.whys) < MOST_WHYS:
+            self.whys.append(_("line %(line)d: %(why)s") % {"line": number, "why": why})
+
+
+@dataclass(slots=True)
+class TakingIn:
+    """One archive on its way into an account.
+
+    `is_own` says that the person made it themselves: who wrote what and how far it is believed
+    stays as it is.  What a stranger made is `external`, and its source says where it came from.
+    """
+
+    owner: User
+    by: Actor
+    name: str
+    is_own: bool
+    tell: Callable[[int], object] = lambda done: None
+    ids: Ids = field(init=False)
+    counts: dict[str, Counted] = field(default_factory=dict)
+    # Of the rows taken in: those that something is done with at the end, and their links.
+    fresh: dict[str, list[Any]] = field(default_factory=dict)
+    links: dict[tuple[str, str], dict[Any, Any]] = field(default_factory=dict)
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        self.ids = Ids(self.owner)
+
+    @property
+    def source(self) -> str:
+        """Return the text that names a stranger's archive as where a record came from."""
+        return f"import:{self.name}"[:200]
+
+
+def summed(counts: dict[str, Counted]) -> Counter[str]:
+    """Return the counts of all kinds together."""
+    names = ("new", "identical", "differing", "refused")
+    return Counter({name: sum(getattr(one, name) for one in counts.values()) for name in names})
+
+
+# --- Import an archive of Beacon: preview it first, then store it in one transaction ---
 
 # --- links, after all rows are stored ----------------------------------------------------------
 
@@ -390,7 +452,7 @@ def _make_findable(rows: Sequence[Any]) -> None:
     recalled = [row for row in rows if isinstance(row, Recalled)]
     if recalled:
         type(recalled[0]).follow(recalled)
-    indexing.index(
+    search_index.index(
         row
         for row in rows
         if isinstance(row, LibraryDocument) and row.trashed_at is None and not row.problem

@@ -25,15 +25,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from memory.advisory_locks import LockId, advisory_lock
-from memory.archive import foreign_formats, importer, storing, writing
-from memory.archive.counting import TakingIn, summed
+from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.text.cleaning import clean, one_line
+from memory.archive import exporter, foreign_formats, importer
 from memory.archive.foreign_formats import Choice, Shape
+from memory.archive.importer import TakingIn, summed
 from memory.archive.kinds import in_order
 from memory.archive.zips import LARGEST_UPLOAD, ImportRejected, opened
 from memory.models import Activity, Archive, User
-from memory.models.archives import KEPT
-from memory.texts.text import clean, one_line
+from memory.models.archive import KEPT
 
 logger = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ class Busy(ImportRejected):
 def ask_export(owner: User) -> Archive:
     """Create the row of an export; the caller starts it.  Raises Busy."""
     _check_free(owner)
-    size = writing.total(owner)
+    size = exporter.total(owner)
     name = f"beacon-{owner.get_username()}-{timezone.localtime():%Y-%m-%d}.zip"
     row: Archive = Archive.objects.create(
         owner=owner, way=Archive.Way.EXPORT, name=name[-200:], options={"rows": size}
@@ -183,7 +183,7 @@ def _claimed(pk: Any) -> Archive | None:
 
 def _carry_out(row: Archive) -> tuple[str, dict[str, Any]]:
     if row.way == Archive.Way.EXPORT:
-        counts = writing.write(row.owner, row.file, tell=_teller(row))
+        counts = exporter.write(row.owner, row.file, tell=_teller(row))
         Archive.objects.filter(pk=row.pk).update(size=row.file.stat().st_size)
         return Archive.State.DONE, {"counts": counts}
     result = look(row, only_look=not row.is_confirmed)
@@ -200,7 +200,7 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
         return {"kinds": rows, "sums": dict(summed(counts))}
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
     found = foreign_formats.entries(row.file, row.name, shape, given)
-    return storing.take_in(found, taking, only_look=only_look).as_json()
+    return foreign_formats.take_in(found, taking, only_look=only_look).as_json()
 
 
 def _end(row: Archive, state: str, **fields: Any) -> None:

@@ -9,16 +9,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory import models as memory
-from memory.actors import SYSTEM
 from memory.archive import session_records
 from memory.archive.kinds import Kind, register
 from memory.archive.zips import ImportRejected
-from memory.content.limits import MOST_BYTES, check_size
-from memory.content.relations import check_no_circle
-from memory.errors import InvalidValue, MemoryRefused
-from memory.file_texts.paths import checked_path, is_fact
-from memory.file_texts.sections import locked_text
-from memory.file_texts.summaries import by_rule, summary_of, with_summary
+from memory.content.services import MOST_BYTES, check_no_circle, check_size
+from memory.core.actors import SYSTEM
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.core.file_format import (
+    by_rule,
+    checked_path,
+    is_fact,
+    locked_text,
+    summary_of,
+    with_summary,
+)
 from memory.files import limits
 from memory.files.blame import carried
 from memory.files.reading import facts_budget

@@ -13,9 +13,10 @@ from uuid import UUID
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from beacon_site.text.cite_marks import MARK
 from memory.chat.conversation import PENDING
-from memory.errors import MemoryRefused
-from memory.file_texts.paths import checked_path
+from memory.core.errors import MemoryRefused
+from memory.core.file_format import checked_path
 from memory.models import (
     Conflict,
     FileDraft,
@@ -29,13 +30,12 @@ from memory.models import (
     User,
 )
 from memory.models.conflicts import CONFLICT_TYPES
-from memory.recall.kinds import KINDS
 from memory.records import kinds as record_kinds
-from memory.reviewing import danger
-from memory.reviewing.apply import APPLY
-from memory.reviewing.risk_codes import Risk
-from memory.texts.cite_marks import MARK
-from memory.toolkit.types import named
+from memory.review import risks
+from memory.review.apply import APPLY
+from memory.review.risks import Risk
+from memory.search.kinds import KINDS
+from memory.tools.types import named
 
 _TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
 _ROLES = ("user", "assistant")
@@ -230,7 +230,7 @@ def _is_result(one: Any) -> bool:
 def say_whose(proposal: Proposal, taking_in: Any) -> None:
     """Say of a stranger's proposal that it is one, and rate its danger again: an archive can claim any."""
     stranger = () if taking_in.is_own else (Risk("stranger"),)
-    danger.rate(proposal, proposal.held_because, more=stranger)
+    risks.rate(proposal, proposal.held_because, more=stranger)
     if stranger:
         proposal.source = taking_in.source
         why = [stranger[0].words, proposal.held_because]

@@ -20,8 +20,8 @@ from typing import IO
 
 from django.utils.translation import gettext as _
 
-from memory.archive.rows import LONGEST_LINE
-from memory.errors import MemoryRefused
+from memory.archive.kinds import LONGEST_LINE
+from memory.core.errors import MemoryRefused
 
 MOST_FILES = 20_000
 MOST_BYTES = 2 * 1024**3  # of all files together, unpacked

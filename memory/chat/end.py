@@ -23,17 +23,20 @@ from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
 from beacon_site.broker import send
+from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.http import zone_of
-from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.llm import Message as Said
-from memory.actors import Actor
-from memory.advisory_locks import LockId, advisory_lock
+from beacon_site.llm.base import Message as Said
+from beacon_site.net.errors import ProviderError
+from beacon_site.text.cite_marks import without_marks
+from beacon_site.text.cleaning import clean, for_prompt, one_line, plain, shorten
+from beacon_site.text.injection import smells_of_instructions
 from memory.chat.conversation import LOG_DAYS, PENDING, is_to_keep
 from memory.chat.prompt import ASK, transcript_of, words_trust
-from memory.errors import MemoryRefused
+from memory.core.actors import Actor
+from memory.core.errors import MemoryRefused
 from memory.llm.asking import ask_model
 from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
-from memory.notes.writing import lowest_trust, write_note
+from memory.notes.services import lowest_trust, write_note
 from memory.observations.consolidation import (
     keep_lines,
     lines_in,
@@ -41,14 +44,11 @@ from memory.observations.consolidation import (
     trust_in_answers,
     turns_of,
 )
-from memory.reflection import reflection
-from memory.reflection.entry import Told, findings_in
-from memory.reflection.gate import why_not_talk
-from memory.reviewing import refused, review
-from memory.texts.cite_marks import without_marks
-from memory.texts.injection import smells_of_instructions
-from memory.texts.text import clean, for_prompt, one_line, plain, shorten
-from memory.usage.meter import BudgetReached
+from memory.reflection import services as reflection_services
+from memory.reflection.services import Told, findings_in, why_not_talk
+from memory.review import blocked as review_blocked
+from memory.review import services as review_services
+from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import MonthMeter
 
 logger = structlog.get_logger(__name__)
@@ -138,7 +138,7 @@ def _finish(session: Session, row: Reflection) -> None:
 
 
 def _skip(row: Reflection, why: str) -> None:
-    reflection.skip(row.owner, source=row.source, why=why)
+    reflection_services.skip(row.owner, source=row.source, why=why)
 
 
 def _fail(row: Reflection, why: str) -> None:
@@ -151,8 +151,8 @@ def _why_blocked(session: Session) -> str:
     """Return why an agent's session leaves nothing: its owner blocked the agent since."""
     try:
         if session.agent is not None:
-            refused.check(session.owner, session.agent.actor)
-    except refused.Refused as exc:
+            review_blocked.check(session.owner, session.agent.actor)
+    except review_blocked.Refused as exc:
         return str(exc)
     return ""
 
@@ -167,9 +167,9 @@ def _is_held(
     if session.agent is None:
         return False
     by, owner = session.agent.actor, session.owner
-    found = review.verdict(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
+    found = review_services.verdict(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
     if found.is_held:
-        review.hold(
+        review_services.hold(
             owner,
             kind,
             by=by,
@@ -335,12 +335,12 @@ def _look_back(session: Session) -> None:
     own = [one.content for one in said if one.role == "user"]
     source = source_of(session.pk)
     if why := why_not_talk(len(said), len(own)):
-        reflection.skip(session.owner, source=source, why=why)
+        reflection_services.skip(session.owner, source=source, why=why)
         return
     answers = [one.content for one in said if one.role == "assistant"]
     result = without_marks(answers[-1]) if answers else ""
     task = own[0]
-    reflection.reflect(
+    reflection_services.reflect(
         session.owner,
         source=source,
         task=task,

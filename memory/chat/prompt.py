@@ -14,17 +14,17 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.llm import Message as Said
-from beacon_site.providers.llm import ToolCall
-from memory.actors import Actor
-from memory.chat.cites import given_of, records_as_named
-from memory.contexts.context import Context, build_context
+from beacon_site.llm.base import Message as Said
+from beacon_site.llm.base import ToolCall
+from beacon_site.llm.tokens import SHARE, trimmed
+from memory.chat.conversation import given_of, records_as_named
+from memory.context.layers import Context, build_context
+from memory.core.actors import Actor
 from memory.models import Message, Session, Trust
-from memory.notes.writing import lowest_trust
+from memory.notes.services import lowest_trust
 from memory.observations.consolidation import source_of
-from memory.reviewing import agent_reading
-from memory.texts.trimming import SHARE, trimmed
-from memory.toolkit.types import ToolContext
+from memory.review import trust
+from memory.tools.types import ToolContext
 
 ASK = Actor("agent", "ask")
 TOOLS = (
@@ -99,7 +99,7 @@ def words_trust(session: Session) -> Trust:
     """
     if session.agent is None:
         return Trust(session.trust)
-    return Trust(agent_reading.before(session.agent, lowest_trust([Trust.AGENT, session.trust])))
+    return Trust(trust.before(session.agent, lowest_trust([Trust.AGENT, session.trust])))
 
 
 def context_of(talk: Talk, caller: ToolContext) -> Context:

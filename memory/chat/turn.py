@@ -18,24 +18,23 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.heartbeat import Heartbeat
+from beacon_site.db.heartbeat import Heartbeat
 from beacon_site.http import zone_of
-from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.llm import LlmProfile
-from memory.chat.cites import check, given_of, records_as_named
-from memory.chat.conversation import LEASE, claim, mine
+from beacon_site.llm.base import LlmProfile
+from beacon_site.net.errors import ProviderError
+from beacon_site.text.cite_marks import FILE
+from beacon_site.text.cleaning import as_data, clean, one_line, plain, shorten
+from memory.chat.conversation import LEASE, check, claim, given_of, mine, records_as_named
 from memory.chat.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
 from memory.llm import connections
 from memory.models import Message, Note, Trust
-from memory.recall.operators import Filter, Question
-from memory.recall.recalling import RecallHit, recall
-from memory.recall.snippets import passage
-from memory.reviewing import refused
-from memory.texts.cite_marks import FILE
-from memory.texts.text import as_data, clean, one_line, plain, shorten
-from memory.toolkit.loop import ANSWERED, CallRecord, LoopResult, run_loop
-from memory.toolkit.types import ToolContext
-from memory.usage.meter import BudgetReached
+from memory.review import blocked
+from memory.search.query import Filter, Question
+from memory.search.recall import RecallHit, recall
+from memory.search.snippets import passage
+from memory.tools.loop import ANSWERED, CallRecord, LoopResult, run_loop
+from memory.tools.types import ToolContext
+from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import MonthMeter
 
 # --- answers from recall -----------------------------------------------------------------------
@@ -179,8 +178,8 @@ class _Turn:
         agent = self._message.session.agent
         try:
             if agent is not None:
-                refused.check(self._message.session.owner, agent.actor)
-        except refused.Refused as exc:
+                blocked.check(self._message.session.owner, agent.actor)
+        except blocked.Refused as exc:
             _end(self._message, Message.State.FAILED, notice=str(exc))
             return
         try:

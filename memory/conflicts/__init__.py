@@ -1,1 +1,0 @@
-"""What does not go together: found, shown side by side, settled, and taken back."""

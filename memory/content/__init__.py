@@ -6,17 +6,13 @@ an item, `compaction` its short form, and `shown` decides what of a result a mod
 
 from __future__ import annotations
 
-from memory.content.clearing import clear, put_back
-from memory.content.limits import MOST_BYTES
-from memory.content.querying import query, retrieve
-from memory.content.relations import relate
+from memory.content.services import MOST_BYTES, clear, put_back, query, relate, retrieve, store
 from memory.content.snapshots import (
     restore_snapshot,
     snapshot_as_json,
     snapshot_from_json,
     take_snapshot,
 )
-from memory.content.storing import store
 from memory.content.transforms import TRANSFORMS, View, transform
 
 __all__ = [

@@ -21,12 +21,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
-from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.llm import Message
+from beacon_site.llm.base import Message
+from beacon_site.net.errors import ProviderError
+from beacon_site.text import injection
+from beacon_site.text.cleaning import as_data, for_prompt, one_line, shorten
 from memory.models import Agent, ContentItem, Sensitivity, Trust
-from memory.texts import injection
-from memory.texts.text import as_data, for_prompt, one_line, shorten
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 
 # --- shapes of text ----------------------------------------------------------------------------
 

@@ -14,18 +14,20 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from memory.actors import Actor
-from memory.content.clearing import checked_scope
-from memory.content.limits import (
+from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.dates import in_utc
+from memory.content.services import (
     LONGEST_ACTION,
     LONGEST_SOURCE,
     LONGEST_TITLE,
     LONGEST_URL,
     MOST_RELATED,
+    check_no_circle,
     check_size,
+    checked_scope,
 )
-from memory.content.relations import check_no_circle
-from memory.errors import InvalidValue
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
 from memory.models import (
     ContentItem,
     Revision,
@@ -38,9 +40,7 @@ from memory.models import (
 )
 from memory.models.content import SNAPSHOT_FORMAT, ContentQuerySet
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
-from memory.notes.writing import lowest_trust
-from memory.texts.days import in_utc
-from memory.texts.text import clean, one_line, shorten
+from memory.notes.services import lowest_trust
 
 # The fields of an item, in a snapshot and in the store, except its id and relations.
 FIELDS = (

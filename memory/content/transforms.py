@@ -17,11 +17,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memory.content.limits import MOST_BYTES, whole_number
-from memory.errors import InvalidValue
-from memory.texts.sentences import Sentence, sentences
-from memory.texts.terms import is_unspaced, query_terms
-from memory.texts.text import clean, shorten
+from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.sentences import Sentence, sentences
+from beacon_site.text.terms import is_unspaced, query_terms
+from memory.content.services import MOST_BYTES, whole_number
+from memory.core.errors import InvalidValue
 
 # --- matching lines ----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Which version each line of a file is from: kept with every version, so that it costs no history.
 
 Blame is a list of runs `[lines, version]` from the top.  A line that moved counts as new, and so
-does one whose place a very large rewriting leaves unknown (`memory.texts.diff` bounds its work).
+does one whose place a very large rewriting leaves unknown (`beacon_site.text.diff` bounds its work).
 A version that is put back brings its own blame along, so its lines are whose they were.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
-from memory.file_texts.outline import lines_of
-from memory.texts.diff import edits
+from beacon_site.text.diff import edits
+from memory.core.file_format import lines_of
 
 Runs = list[list[int]]
 

@@ -5,15 +5,42 @@ What a person locked stays to the letter, and so does everything inside a fenced
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
+import structlog
+from django.db.models import QuerySet
+from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.file_texts.outline import is_heading, lines_of, open_lines
-from memory.file_texts.sections import SectionText, sections_of
-from memory.file_texts.summaries import UPDATED
+from beacon_site.broker import send
+from beacon_site.llm.base import Answer, Message
+from beacon_site.net.errors import ProviderError, ProviderNonsense
+from beacon_site.text import diff as text_diff
+from beacon_site.text.cleaning import for_prompt, is_visible, shorten
+from memory.core.errors import MemoryRefused
+from memory.core.file_format import (
+    UPDATED,
+    SectionText,
+    is_heading,
+    lines_of,
+    locked_text,
+    open_lines,
+    sections_of,
+    summary_span,
+    with_line,
+)
+from memory.files import limits
+from memory.files.services import cleaned
+from memory.llm import connections
+from memory.llm.asking import ask_model
+from memory.models import MemoryFile, ModelCall, Sensitivity, User
+from memory.usage.booking import BudgetReached
+from memory.usage.month_budget import MonthMeter, check_month
 
 _BULLETS = ("- ", "* ", "+ ")
 
@@ -164,3 +191,221 @@ def _without_spaces(lines: Sequence[str], place: int) -> str:
     if is_break and not after.startswith(_BULLETS) and not is_heading(after):
         return f"{line.rstrip()}  "
     return line.rstrip()
+
+
+# --- condensing ---
+
+MOST_ASKED = 24_000  # characters of a file that a model is given: its answer has to fit, too
+MOST_ROWS = 600
+MOST_ANSWER = 8_192
+PATIENCE = timedelta(minutes=10)  # for an answer; then the page says that none came
+PURPOSE = "condense"
+_FENCED = re.compile(r"\A\s*```(?:markdown|md)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
+_ASKED = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,10})")
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Shorter:
+    """A shorter text for a file: what was done, how many bytes it saves, and the diff.
+
+    `problem` says why the model proposed none, where it was asked; the text is then that by rule.
+    """
+
+    text: str
+    said: tuple[str, ...]
+    saved: int
+    rows: list[text_diff.Row]
+    rows_left: int
+    is_by_model: bool = False
+    problem: str = ""
+
+    @property
+    def note(self) -> str:
+        """Return what the history says of it."""
+        return _("condensed by the model") if self.is_by_model else _("condensed by rule")
+
+
+class NoShorter(MemoryRefused):
+    """The model's text is nothing to propose; the message says what is wrong with it."""
+
+
+class NotAsked(MemoryRefused):
+    """The model cannot be asked now; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to the model, as its page's address has it: of which version, after which call."""
+
+    version: int
+    after: int
+    at: datetime
+
+    def __str__(self) -> str:
+        return f"{self.version}.{self.after}.{int(self.at.timestamp())}"
+
+    @classmethod
+    def of(cls, text: str) -> Asked | None:
+        """Read it from an address; None for what is none."""
+        found = _ASKED.fullmatch(text)
+        if found is None:
+            return None
+        version, after, at = map(int, found.groups())
+        return cls(version, after, datetime.fromtimestamp(at, tz=UTC))
+
+
+def by_rule(file: MemoryFile, *, problem: str = "") -> Shorter:
+    """Return the text without what says nothing new."""
+    shorter = condensed(file.content, file.section_locks)
+    return _shown(file, shorter.text, shorter.said, problem=problem)
+
+
+def why_no_model(file: MemoryFile) -> str:
+    """Return why the model is not asked about this file; empty where it may be."""
+    if file.sensitivity == Sensitivity.SENSITIVE:
+        return _("The file is marked sensitive, so no model is shown it.")
+    if len(file.content) > MOST_ASKED:
+        told = {"most": f"{MOST_ASKED:,}", "have": f"{len(file.content):,}"}
+        return _(
+            "The file has %(have)s characters; a model is given at most %(most)s to condense."
+        ) % (told)
+    return ""
+
+
+# --- by the model -----------------------------------------------------------------------------------
+
+
+def ask(owner: User, file: MemoryFile) -> Asked:
+    """Let a worker ask the model for a shorter text.  Raises NotAsked where that cannot be."""
+    if problem := why_no_model(file):
+        raise NotAsked(problem)
+    if connections.llm_profile() is None:
+        raise NotAsked(_("No model is set up; this is what rules can do."))
+    try:
+        check_month(owner)
+    except BudgetReached as exc:
+        raise NotAsked(_unfit(str(exc))) from exc
+    last = _calls(file).order_by("-id").values_list("id", flat=True).first()
+    asked = Asked(file.version, last or 0, timezone.now())
+    if not send("memory.tasks.condense_file", str(file.pk), file.version, queue="reflect"):
+        raise NotAsked(
+            _("No worker can be told just now (Redis does not answer). Try it again in a minute.")
+        )
+    return asked
+
+
+def carry_out(file_id: str, version: int) -> None:
+    """Ask the model about this version of a file; the stored call keeps its answer, or its failure."""
+    rows = MemoryFile.objects.live().select_related("owner")
+    file = rows.filter(pk=file_id, version=version).first()
+    if file is None or why_no_model(file):
+        return
+    try:
+        ask_model(
+            PURPOSE,
+            _messages(file),
+            owner=file.owner,
+            source=_source(file),
+            max_tokens=MOST_ANSWER,
+            meter=MonthMeter(file.owner),
+            wait_for=_whole,
+        )
+    except (ProviderError, BudgetReached) as exc:
+        logger.info("not condensed", file=file_id, why=str(exc))
+
+
+def _whole(ask: Callable[[], Answer]) -> Answer:
+    """Carry the call out; half a file is no answer.  Raises ProviderNonsense for one cut off."""
+    answer = ask()
+    if answer.finish_reason == "length":
+        raise ProviderNonsense(
+            _("its answer is empty or was cut off."),
+            text=answer.text,
+            prompt_tokens=answer.usage.prompt_tokens,
+            completion_tokens=answer.usage.completion_tokens,
+        )
+    return answer
+
+
+def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
+    """Return what came of the question, by rule where that is nothing fit; None while it waits."""
+    if file.version != asked.version:
+        why = _("The file was changed since the model was asked; ask it again. This is by rule.")
+        return by_rule(file, problem=why)
+    call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
+    if call is None:
+        if timezone.now() - asked.at < PATIENCE:
+            return None
+        minutes = {"n": PATIENCE // timedelta(minutes=1)}
+        why = _("No answer came within %(n)d minutes; ask again. This is by rule.")
+        return by_rule(file, problem=why % minutes)
+    try:
+        if call.error:
+            raise NoShorter(call.error)
+        text = _fit(file, call.answer)
+    except MemoryRefused as exc:
+        return by_rule(file, problem=_unfit(str(exc)))
+    said = (_("the model wrote it: read it before you accept it"),)
+    return _shown(file, text, said, is_by_model=True)
+
+
+def _calls(file: MemoryFile) -> QuerySet[ModelCall]:
+    """Return the calls that asked about the file."""
+    return ModelCall.objects.filter(owner=file.owner_id, purpose=PURPOSE, source=_source(file))
+
+
+def _source(file: MemoryFile) -> str:
+    return f"memoryfile:{file.pk}"
+
+
+def _unfit(why: str) -> str:
+    told = {"why": shorten(why, 300)}
+    return _("The model proposed nothing that could be stored: %(why)s This is by rule.") % told
+
+
+def _messages(file: MemoryFile) -> list[Message]:
+    most = max(1, limits.size_of(file.content) * 7 // 10)
+    locked = [" › ".join(path) for path in file.section_locks]
+    told = {"most": f"{most:,}", "locked": locked, "is_fact": file.is_fact}
+    shown = {"path": file.path, "text": for_prompt(file.content)}
+    return [
+        Message("system", render_to_string("prompts/condense_system.txt", told)),
+        Message("user", render_to_string("prompts/condense_user.txt", shown)),
+    ]
+
+
+def _fit(file: MemoryFile, answer: str) -> str:
+    """Return the text in a model's answer.  Raises NoShorter, or what the limits raise."""
+    found = _FENCED.match(answer)
+    text = cleaned((found[1] if found else answer).strip() + "\n").text
+    if not is_visible(text):
+        raise NoShorter(_("its answer is empty or was cut off."))
+    if file.summary_by == MemoryFile.SummaryBy.PERSON:
+        begin, end = summary_span(file.content)
+        text = with_line(text, file.content[begin:end])
+    size = limits.size_of(text)
+    if size >= file.size:
+        told = {"have": f"{size:,}", "now": f"{file.size:,}"}
+        raise NoShorter(_("its text has %(have)s bytes, and the file %(now)s.") % told)
+    limits.check_lines(text)
+    for path in file.section_locks:
+        if locked_text(text, path) != locked_text(file.content, path):
+            label = " › ".join(path)
+            raise NoShorter(_("it changed the locked section “%(label)s”.") % {"label": label})
+    return text
+
+
+def _shown(
+    file: MemoryFile,
+    text: str,
+    said: tuple[str, ...],
+    *,
+    is_by_model: bool = False,
+    problem: str = "",
+) -> Shorter:
+    rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
+    saved = limits.size_of(file.content) - limits.size_of(text)
+    left = max(0, len(rows) - MOST_ROWS)
+    return Shorter(text, said, saved, rows[:MOST_ROWS], left, is_by_model, problem)

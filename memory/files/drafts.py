@@ -14,12 +14,11 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory.errors import MemoryRefused
-from memory.file_texts.paths import checked_path
-from memory.file_texts.summaries import NOTHING, with_summary
+from beacon_site.text.cleaning import shorten
+from memory.core.errors import MemoryRefused
+from memory.core.file_format import NOTHING, checked_path, with_summary
 from memory.files.services import cleaned
 from memory.models import FileDraft, MemoryFile, User
-from memory.texts.text import shorten
 
 MOST_NOTE = 300  # characters, as the history's reason
 

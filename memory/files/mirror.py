@@ -1,30 +1,368 @@
-"""The copy of memory files on disk, both ways (decision 3.4).
+"""One memory file and its copy on disk, compared and brought together (see `memory.files.mirror`).
 
-Data flow, out: a change is stored for good -> `write_out` -> the disk as it stands is compared with
-what was last mirrored -> one atomic write.  In: stamps on disk differ -> `take_in` -> an edit is
-saved by the actor `disk`, based on the version last mirrored, so that it joins with what others
-wrote since; one that cannot be joined, or breaks a rule, is kept beside the file as `.conflict`.
-Whoever saved writes at once, and `catch_up` does what was left undone.  The stored file is the
-truth: the disk never holds up an edit, and nothing here raises for what is wrong there.
+`look` takes in what somebody did on disk, `write` puts there what is stored.  The caller holds the
+file's turn.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
+from pathlib import Path
+from uuid import uuid4
 
 import structlog
+from django.conf import settings
 from django.db import DatabaseError, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
+from django.utils import timezone
+from django.utils.translation import gettext as _
 
-from memory.advisory_locks import LockId, advisory_lock
-from memory.files import mirror_account, mirror_copy, mirror_folder, mirror_git
-from memory.files.mirror_copy import Copy
-from memory.files.mirror_disk import ChangedMeanwhile, Disk, digest_of
-from memory.models import MemoryFile, MirroredFile, MirrorFolder, User
+from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.text.cleaning import one_line
+from memory.core.errors import MemoryRefused
+from memory.core.file_format import is_fact
+from memory.files import mirror_folder
+from memory.files.drafts import DraftTaken, keep_draft
+from memory.files.limits import MOST_EPISODES, FileConflict
+from memory.files.mirror_disk import ChangedMeanwhile, Disk, Found, digest_of
+from memory.files.mirror_folder import DISK, disk_of
+from memory.files.services import save_file
+from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
 
 logger = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Copy:
+    """Whose file, which, where its copy lies; and, once looked at, how things stand."""
+
+    owner: User
+    path: str
+    disk: Disk
+    row: MirroredFile = field(init=False)
+    file: MemoryFile | None = field(init=False, default=None)
+    found: Found = field(init=False, default=Found())
+    is_stale: bool = field(init=False, default=False)  # something was stored since it was read
+
+    def read(self) -> None:
+        """Read both sides, and what was last mirrored."""
+        self.read_row()
+        self.is_stale = False
+        self.file = MemoryFile.objects.of(self.owner).live().at(self.path).first()
+        self.found = self.disk.read(self.path)
+        if self.is_edited:
+            self.found = self.disk.read(self.path, settled=True)
+
+    def read_row(self) -> None:
+        """Read what was last mirrored."""
+        rows = MirroredFile.objects.of(self.owner).filter(path=self.path)
+        self.row = rows.first() or MirroredFile(owner=self.owner, path=self.path)
+
+    @property
+    def stored(self) -> bytes | None:
+        """Return the bytes that belong on disk; None where there is no such file any more."""
+        return None if self.file is None else str(self.file.content).encode()
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether something else stands on disk than what was mirrored, and than what is stored."""
+        if not self.found.stamp or self.found.digest == self.row.digest:
+            return False
+        return self.found.content is None or self.found.content != self.stored
+
+    def mark(self, **fields: object) -> None:
+        """Note how far the copy is; the problem goes once no refused edit lies beside the file."""
+        if "problem" not in fields and self.row.problem and not self.disk.copies(self.path):
+            fields["problem"] = fields["refused"] = ""
+        for name, value in fields.items():
+            setattr(self.row, name, value)
+        self.row.at = timezone.now()
+        names = ("version", "digest", "stamp", "refused", "problem", "at")
+        now = {name: getattr(self.row, name) for name in names}
+        if not MirroredFile.objects.filter(pk=self.row.pk).update(**now):
+            MirroredFile.objects.update_or_create(owner=self.owner, path=self.path, defaults=now)
+
+
+def look(copy: Copy) -> bool:
+    """Take in what was done on disk; return whether something is to be written there now."""
+    copy.read()
+    row, file, found = copy.row, copy.file, copy.found
+    if not found.stamp:
+        if file is not None and row.digest:
+            _tell_gone(copy)
+        if file is None and row.pk:
+            copy.mark(version=0, digest="", stamp="")
+        return file is not None
+    if copy.is_edited:
+        _take(copy, found)
+        return True
+    if file is not None and found.content == copy.stored:
+        if (row.version, row.digest, row.stamp) != (file.version, found.digest, found.stamp):
+            copy.mark(version=file.version, digest=found.digest, stamp=found.stamp)
+        elif row.problem:
+            copy.mark()
+        return False
+    return True
+
+
+def write(copy: Copy) -> None:
+    """Write what is stored over what was found.  Raises ChangedMeanwhile, OSError."""
+    if copy.is_stale:
+        copy.read()
+        if copy.is_edited:  # new since: the tick looks again
+            return
+    content, found = copy.stored, copy.found
+    if content is None:
+        if found.stamp:
+            copy.disk.remove(copy.path, found.stamp)
+        copy.mark(version=0, digest="", stamp="")
+        return
+    if found.content == content:
+        return
+    assert copy.file is not None  # noqa: S101  (tells the type checker what its caller knows)  # nosec B101
+    stamp, late = copy.disk.write(copy.path, content, found.stamp)
+    now = {"version": copy.file.version, "digest": digest_of(content), "stamp": stamp}
+    with transaction.atomic():
+        if late is not None:
+            _take(copy, Found(found.stamp, late))
+        copy.mark(**now)
+
+
+def fail(copy: Copy, exc: OSError) -> None:
+    """Note that the disk refused; it is told once for all files that it is so for."""
+    copy.read_row()
+    told = {"why": exc.strerror or str(exc)}
+    problem = _("The copy on disk cannot be read or written: %(why)s. It is tried again.") % told
+    if copy.row.problem == problem:
+        return
+    others = MirroredFile.objects.of(copy.owner).filter(problem=problem)
+    if not others.exists():
+        _tell(copy, "mirror-failed", problem)
+    copy.mark(problem=problem)
+
+
+def _take(copy: Copy, found: Found) -> None:
+    """Save an edit, based on the version that was last on disk; keep a refused one beside it."""
+    copy.is_stale = True
+    try:
+        if not settings.BEACON_MIRROR_READ:
+            raise MemoryRefused(_("edits on disk are turned off (BEACON_MIRROR_READ=0)."))
+        text = text_of(found)
+        # No reason: that it was edited on disk is what its actor says.
+        saved = save_file(copy.owner, copy.path, text, by=DISK, seen=_based_on(copy))
+    except MemoryRefused as exc:
+        if isinstance(exc, FileConflict):
+            _keep_as_draft(copy, exc)
+        _refuse(copy, found, exc)
+        return
+    copy.file = saved.file
+    copy.mark(version=saved.file.version, digest=found.digest, stamp=found.stamp)
+
+
+def _based_on(copy: Copy) -> int:
+    """Return the version that an edit began from.
+
+    A file that lay there before the mirror did takes the place of an untouched first one.
+    """
+    if copy.row.version:
+        return copy.row.version
+    untouched = copy.file is not None and is_fact(copy.path) and copy.file.version == 1
+    return 1 if untouched else 0
+
+
+def text_of(found: Found) -> str:
+    """Return the text that was found.  Raises MemoryRefused."""
+    if found.is_large:
+        most = {"most": f"{MOST_EPISODES:,}"}
+        raise MemoryRefused(_("it is far larger than the %(most)s bytes a file may have.") % most)
+    if found.content is None:
+        raise MemoryRefused(_("it is no plain file, and links are not followed."))
+    if b"\0" in found.content:
+        raise MemoryRefused(_("it holds NUL characters, which no text has."))
+    try:
+        return found.content.decode()
+    except UnicodeDecodeError as exc:
+        raise MemoryRefused(
+            _("it is not UTF-8: byte %(at)d is wrong. Save it as UTF-8.") % {"at": exc.start + 1}
+        ) from exc
+
+
+def _refuse(copy: Copy, found: Found, exc: MemoryRefused) -> None:
+    aside = copy.disk.set_aside(copy.path, found.content)
+    why = str(exc)
+    if isinstance(exc, FileConflict):
+        why = _("the same lines were changed in Beacon since the version that it was based on.")
+    problem = _(
+        "An edit on disk was not taken in: %(why)s It is kept as %(copy)s beside the file. Put "
+        "what you need of it into the file, then delete that copy."
+    ) % {"why": why, "copy": aside}
+    if copy.row.refused != found.digest:
+        _tell(copy, "disk-edit-refused", problem)
+    # What is kept beside the file may be written over; what cannot be read was moved away.
+    known = {"digest": "", "stamp": ""} if found.content is None else {"digest": found.digest}
+    copy.mark(refused=found.digest, problem=problem, **known)
+
+
+def _keep_as_draft(copy: Copy, exc: FileConflict) -> None:
+    """Let the editor open with what was written on disk: saving it leads to the merge screen.
+
+    Where another draft is kept already, the copy beside the file is all there is.
+    """
+    with suppress(DraftTaken):
+        note, window = _("edited on disk"), uuid4()
+        keep_draft(copy.owner, copy.path, exc.mine, note=note, seen=copy.row.version, window=window)
+
+
+def _tell_gone(copy: Copy) -> None:
+    why = _(
+        "%(path)s was deleted on disk and is written there again: a month's file is moved to the "
+        "trash in Beacon, and the fact files always stay."
+    )
+    _tell(copy, "disk-file-restored", why % {"path": copy.path})
+    copy.mark(digest="", stamp="")
+
+
+def _tell(copy: Copy, kind: str, why: str) -> None:
+    logger.info(kind, owner=copy.owner.pk, path=copy.path, why=why)
+    subject = MemoryFile.objects.of(copy.owner).live().at(copy.path).first()
+    Activity.log(copy.owner, DISK, kind, subject=subject, label=copy.path, warning=True, why=why)
+
+
+# --- One git commit for each change of a mirrored memory file, if BEACON_MIRROR_GIT says so ---
+
+BRANCH = "main"  # of a repository that Beacon makes; in one that is there, whichever is checked out
+SECONDS = 120.0
+_LEFT_OUT = ".beacon\n*.conflict*\n.*.tmp\n"
+
+
+class GitFailed(Exception):
+    """Git is missing or refused; the message is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """One change; no content where the file went."""
+
+    order: int
+    name: str
+    content: str | None
+    message: str
+    at: datetime
+
+
+def commit_due(folder: MirrorFolder) -> int:
+    """Commit what is on disk and in no commit yet; return how many commits that made."""
+    if not settings.BEACON_MIRROR_GIT:
+        return 0
+    behind = MirroredFile.objects.exclude(committed=F("version"))
+    rows = list(behind.select_related("owner"))
+    commits = sorted(
+        (one for row in rows for one in _commits(folder, row)), key=lambda one: one.order
+    )
+    try:
+        if commits:
+            _store(Path(settings.BEACON_MIRROR_DIR), commits)
+    except (GitFailed, OSError, subprocess.SubprocessError) as exc:
+        _warn_about_git(folder, str(exc))
+        return 0
+    for row in rows:
+        MirroredFile.objects.filter(pk=row.pk).update(committed=row.version)
+    if rows and folder.git_problem:
+        _warn_about_git(folder, "")
+    return len(commits)
+
+
+def _commits(folder: MirrorFolder, row: MirroredFile) -> Iterator[_Commit]:
+    """Yield a commit for each version that has none."""
+    name = "/".join((*disk_of(folder, row.owner).parts, row.path))
+    told = Revision.objects.of(row.owner).filter(record_type=MemoryFile.record_type())
+    if not row.version:
+        last = told.filter(label=row.path).order_by("-id").first()
+        message = _message(name, last) if last else f"{name}: deleted"
+        at = last.created if last else timezone.now()
+        yield _Commit(last.pk if last else 0, name, None, message, at)
+        return
+    file = MemoryFile.objects.of(row.owner).live().at(row.path).first()
+    if file is None:
+        return
+    since = row.committed if row.committed < row.version else 0
+    told = told.filter(record_id=file.pk, version__gt=since, version__lte=row.version)
+    for one in told.filter(after__has_key="content").order_by("id").iterator():
+        content = str(one.after["content"])
+        yield _Commit(one.pk, name, content, _message(name, one), one.created)
+
+
+def _message(name: str, told: Revision) -> str:
+    why = one_line(told.reason) or ("made" if told.version == 1 else "changed")
+    return f"{name}: {why} ({told.actor}, version {told.version})"
+
+
+def _store(root: Path, commits: list[_Commit]) -> None:
+    """Add the commits to the branch that is checked out, then let the index follow."""
+    if not (root / ".git").exists():
+        _git(root, "init", "-q", "-b", BRANCH, "--template=")
+        (root / ".git/info").mkdir(exist_ok=True)
+        (root / ".git/info/exclude").write_text(_LEFT_OUT)
+    branch = _git(root, "symbolic-ref", "HEAD").decode().strip()
+    begun = bool(_git(root, "for-each-ref", branch).strip())
+    stream = b"".join(_told(one, branch, begun and at == 0) for at, one in enumerate(commits))
+    _git(root, "fast-import", "--quiet", stream=stream)
+    _git(root, "reset", "-q", "--", *sorted({one.name for one in commits}))
+
+
+def _told(one: _Commit, branch: str, begun: bool) -> bytes:
+    """Return one commit as fast-import reads it; the first names what stood before it."""
+    message = one.message.encode()
+    head = (
+        f"commit {branch}\n"
+        f"committer Beacon <beacon@localhost> {int(one.at.timestamp())} +0000\n"
+        f"data {len(message)}\n"
+    ).encode()
+    parts = [head, message, b"\n", f"from {branch}^0\n".encode() if begun else b""]
+    if one.content is None:
+        return b"".join([*parts, f"D {one.name}\n\n".encode()])
+    content = one.content.encode()
+    change = f"M 100644 inline {one.name}\ndata {len(content)}\n".encode()
+    return b"".join([*parts, change, content, b"\n\n"])
+
+
+def _git(root: Path, *arguments: str, stream: bytes = b"") -> bytes:
+    """Run git on the folder's own repository.  Raises GitFailed with what it said, OSError."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    own |= {
+        "GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(root), "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+    }  # fmt: skip
+    told = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
+    try:
+        ended = subprocess.run(
+            told, cwd=root, env=own, input=stream, capture_output=True, timeout=SECONDS, check=False
+        )
+    except FileNotFoundError as exc:
+        raise GitFailed("git is not installed") from exc
+    if ended.returncode:
+        said = one_line(ended.stderr.decode(errors="replace"))
+        raise GitFailed(f"git {arguments[0]}: {said[:500]}")
+    return ended.stdout
+
+
+def _warn_about_git(folder: MirrorFolder, said: str) -> None:
+    """Note how git is; what is new and bad is told once in the activity log."""
+    folder.git_problem = said
+    rows = MirrorFolder.objects.filter(pk=folder.pk).exclude(git_problem=said)
+    if rows.update(git_problem=said) and said:
+        logger.warning("no git commit of memory files", why=said)
+        why = _("Changes of memory files could not be committed: %(why)s. It is tried again.")
+        Activity.log(folder.root, DISK, "mirror-git-failed", warning=True, why=why % {"why": said})
+
+
+# --- The copy of memory files on disk, both ways (decision 3.4) ---
 
 _PATIENCE = 2.0  # seconds for which a file's turn is waited for; the tick does it else
 _ROUNDS = 5  # times that a file which keeps changing is looked at again
@@ -39,7 +377,7 @@ def take_in(owner: User) -> None:
             folder = mirror_folder.opened()
             if folder is None:
                 return
-            disk = mirror_account.own_disk(folder, owner)
+            disk = mirror_folder.own_disk(folder, owner)
             suspects = _changed(_known(owner), disk)
         for path in suspects:
             _look_at(Copy(owner, path, disk))
@@ -69,7 +407,7 @@ def catch_up() -> int:
         for owner_id, path in due:
             write_out(owner_id, path)
         if folder is not None:
-            mirror_git.commit_due(folder)
+            commit_due(folder)
     return len(due)
 
 
@@ -119,7 +457,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
         known.setdefault(owner_id, {})[path] = stamp
     for owner in User.objects.filter(is_active=True):
         try:
-            changed = _changed(known.get(owner.pk, {}), mirror_account.own_disk(folder, owner))
+            changed = _changed(known.get(owner.pk, {}), mirror_folder.own_disk(folder, owner))
         except OSError as exc:
             logger.warning("not looked at", owner=owner.pk, why=str(exc))
             continue
@@ -144,28 +482,28 @@ def _look_at(copy: Copy) -> None:
             return
         try:
             with transaction.atomic():
-                if mirror_copy.look(copy):
+                if look(copy):
                     transaction.on_commit(partial(write_out, copy.owner.pk, copy.path))
         except ChangedMeanwhile:
             return
         except OSError as exc:
-            mirror_copy.fail(copy, exc)
+            fail(copy, exc)
 
 
 def _settle(folder: MirrorFolder, copy: Copy) -> None:
     """Take in what is new on disk, then write what stands, until both are the same."""
     with _turn(copy) as is_mine:
         try:
-            mirror_account.own_disk(folder, copy.owner)
+            mirror_folder.own_disk(folder, copy.owner)
             for _round in range(_ROUNDS if is_mine else 0):
                 with suppress(ChangedMeanwhile):
                     with transaction.atomic():
-                        is_due = mirror_copy.look(copy)
+                        is_due = look(copy)
                     if is_due:
-                        mirror_copy.write(copy)
+                        write(copy)
                     return
         except OSError as exc:
-            mirror_copy.fail(copy, exc)
+            fail(copy, exc)
 
 
 def _turn(copy: Copy) -> AbstractContextManager[bool]:

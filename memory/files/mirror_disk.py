@@ -21,7 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from memory.file_texts.paths import FACTS, month_of
+from django.conf import settings
+
+from memory.core.file_format import FACTS, month_of
 from memory.files.limits import MOST_EPISODES
 
 LARGEST = 4 * MOST_EPISODES  # bytes that are read at all; no file may have so many
@@ -334,3 +336,42 @@ def _sweep(folder: int, name: str) -> None:
             with suppress(FileNotFoundError):
                 if time.time() - os.stat(one, dir_fd=folder).st_mtime > _OLD_TEMP:
                     os.unlink(one, dir_fd=folder)
+
+
+# --- mirror left ---
+
+FOLDERS = ("facts", "episodes")
+
+
+def folder() -> Path:
+    """Return where the mirror lies, or lay when Beacon ran last: the setting is `make up`'s own."""
+    return Path(settings.BEACON_MIRROR_DIR or settings.DATA_DIR / "memory")
+
+
+def refused_edits(root: Path) -> dict[str, Path]:
+    """Return the copies of refused edits, by their place below the folder; links are not followed."""
+    return {str(path.relative_to(root)): path for path in _copies(root)}
+
+
+def _copies(root: Path) -> Iterator[Path]:
+    accounts = [entry.path for entry in _folders(root / "users")]
+    for place in (str(root), *accounts):
+        for name in FOLDERS:
+            for entry in _entries(Path(place) / name):
+                if ".conflict" in entry.name and entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path)
+
+
+def _folders(place: Path) -> list[os.DirEntry[str]]:
+    return [entry for entry in _entries(place) if entry.is_dir(follow_symlinks=False)]
+
+
+def _entries(place: Path) -> list[os.DirEntry[str]]:
+    """Return what lies in a folder, in order; nothing where it is none, or a link to one."""
+    if place.is_symlink():
+        return []
+    try:
+        with os.scandir(place) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

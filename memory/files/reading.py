@@ -1,18 +1,56 @@
-"""Reading memory files: one of them, all of them, and the index that an agent is given.
-
-What was changed on disk is taken in first, so nobody reads what no longer stands (decision 3.4).
-"""
+"""The two fact files with which an account begins: version 1, in seed 003's format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memory.file_texts.paths import FACTS, checked_path, place_of
+from django.utils import timezone
+
+from memory.core.actors import SYSTEM
+from memory.core.file_format import FACTS, by_rule, checked_path, place_of, with_summary
 from memory.files import mirror
-from memory.files.errors import NoSuchFile
-from memory.files.limits import MOST_FACTS
-from memory.models import MemoryFile, Sensitivity, User
+from memory.files.blame import carried
+from memory.files.limits import MOST_FACTS, NoSuchFile, size_of
+from memory.files.services import first_text
+from memory.models import MemoryFile, Revision, Sensitivity, User
+
+SOURCE = "explicit"
+
+
+def first_fields(path: str, day: str) -> dict[str, object]:
+    """Return what a new fact file holds."""
+    text = first_text(path, day)
+    summary = by_rule(path, text)
+    text = with_summary(text, summary)
+    return {
+        "path": path,
+        "content": text,
+        "summary": summary,
+        "size": size_of(text),
+        "blame": carried([], "", text, 1),
+    }
+
+
+def make_first_files(user: User) -> None:
+    """Make the account's fact files, each where there is none; there is nothing yet to recall."""
+    now = timezone.now()
+    there = set(MemoryFile.objects.of(user).live().values_list("path", flat=True))
+    made = [
+        MemoryFile(
+            owner=user, source=SOURCE, created=now, updated=now,
+            **first_fields(path, now.date().isoformat()),
+        )
+        for path in FACTS
+        if path not in there
+    ]  # fmt: skip
+    MemoryFile.objects.bulk_create(made)
+    Revision.record_first(made, by=SYSTEM, source=SOURCE)
+    for file in made:
+        file.tell()
+
+
+# --- Reading memory files: one of them, all of them, and the index that an agent is given ---
 
 __all__ = [
     "Budget",

@@ -13,11 +13,11 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, MemoryRefused
-from memory.file_texts.sections import sections_of
-from memory.files.errors import FileConflict
-from memory.files.section_trash import Removed, put_in, stands_in, taken_out
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.core.file_format import sections_of
+from memory.files.limits import FileConflict
+from memory.files.sections import Removed, put_in, stands_in, taken_out
 from memory.files.services import Act, Cleaned, rows_held, save
 from memory.files.three_way_merge import content_at
 from memory.models import FileEntry, MemoryFile

@@ -15,31 +15,35 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, Locked
-from memory.file_texts.entries import readings
-from memory.file_texts.outline import lines_of
-from memory.file_texts.paths import FACTS, checked_path, is_fact, month_of, place_of
-from memory.file_texts.sections import locked_text, sections_of
-from memory.file_texts.summaries import (
+from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.dates import named
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, Locked
+from memory.core.file_format import (
+    FACTS,
     LONGEST_SUMMARY,
     NOTHING,
     UPDATED,
     by_rule,
+    checked_path,
+    is_fact,
     line_of,
+    lines_of,
+    locked_text,
+    month_of,
+    place_of,
+    readings,
+    sections_of,
     summary_of,
     summary_span,
     with_line,
     with_summary,
 )
-from memory.files import limits, section_trash
+from memory.files import limits, sections
 from memory.files.blame import Runs, carried
-from memory.files.errors import NoSuchFile
-from memory.files.limits import check_lines
+from memory.files.limits import NoSuchFile, check_lines
 from memory.files.three_way_merge import Kept, content_at, joined, kept_at
 from memory.models import MemoryFile, Revision, Section, Trust, User
-from memory.texts.text import clean, one_line, shorten
-from memory.texts.time_zones import named
 
 # --- cleaning text -----------------------------------------------------------------------------
 
@@ -194,7 +198,7 @@ def _change(
     file.change(by=act.by, why=why, source=act.source, **fields)
     file.is_appended = False
     if act.tells_trash:
-        section_trash.follow(file, before, by=act.by, why=why, source=act.source)
+        sections.follow(file, before, by=act.by, why=why, source=act.source)
 
 
 def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
@@ -566,7 +570,7 @@ def restore_version(
 
 
 def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
-    """Restore the fields of a revision, for `memory.records.undoing`; size and blame follow as in a save.
+    """Restore the fields of a revision, for `memory.records.undo`; size and blame follow as in a save.
 
     Raises InvalidValue for a file in the trash, since another file may have its path.
     """

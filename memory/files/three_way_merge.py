@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from memory.file_texts.summaries import NOTHING, summary_of, with_summary
+from beacon_site.text.merge import Merge, merge
+from memory.core.file_format import NOTHING, summary_of, with_summary
 from memory.files.blame import Runs
-from memory.files.errors import FileConflict
+from memory.files.limits import FileConflict
 from memory.models import MemoryFile, Revision
-from memory.texts.merge import Merge, merge
 
 
 class Kept(NamedTuple):

@@ -18,15 +18,15 @@ import structlog
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
-from beacon_site.providers.errors import ProviderError, ProviderNonsense, ProviderUnavailable
-from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool, Usage
-from beacon_site.providers.openai_reply import estimate
-from beacon_site.redaction import redact
+from beacon_site.llm.base import Answer, LlmProfile, Message, OnText, Tool, Usage
+from beacon_site.llm.openai_reply import estimate
+from beacon_site.logs import redact
+from beacon_site.net.errors import ProviderError, ProviderNonsense, ProviderUnavailable
+from beacon_site.text.cleaning import clean
 from memory.llm import connections
 from memory.models import ModelCall, Topic, User
-from memory.texts.text import clean
 from memory.usage import booking
-from memory.usage.meter import Meter
+from memory.usage.booking import Meter
 
 logger = structlog.get_logger(__name__)
 

@@ -18,16 +18,16 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from beacon_site.providers.catalogue import BY_NAME, CATALOGUE, KEY
-from beacon_site.providers.endpoints import KINDS as MODEL_KINDS
-from beacon_site.providers.endpoints import address_of, kind_by_address, kind_of
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
-from beacon_site.providers.probing import ProbeResult
-from beacon_site.providers.search import SERVICES, SearchProfile
-from beacon_site.providers.serpapi import ENGINES
+from beacon_site.llm.base import LanguageModel, LlmProfile, get_llm
+from beacon_site.llm.endpoints import KINDS as MODEL_KINDS
+from beacon_site.llm.endpoints import address_of, kind_by_address, kind_of
+from beacon_site.llm.probing import ProbeResult
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.search_services.base import SERVICES, SearchProfile
+from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE, KEY
+from beacon_site.search_services.serpapi import ENGINES
 from memory.models import Activity, Connection, Sensitivity, Topic, User
-from memory.usage.prices import stored_price
+from memory.usage.spending import stored_price
 
 MODEL = "model"
 SERPAPI = "serpapi"

@@ -12,19 +12,13 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.installed import BY_HAND
-from beacon_site.providers import embeddings
-from beacon_site.providers.embeddings import (
-    DEFAULT_MODEL,
-    ENDPOINT,
-    LOCAL,
-    Embedder,
-    EmbedderProfile,
-)
-from beacon_site.providers.endpoint_kinds import KINDS, address_of, kind_by_address
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.llm import LlmProfile
-from beacon_site.providers.probing import ProbeResult
+from beacon_site.embedded.installed import BY_HAND
+from beacon_site.llm import embeddings
+from beacon_site.llm.base import LlmProfile
+from beacon_site.llm.embeddings import DEFAULT_MODEL, ENDPOINT, LOCAL, Embedder, EmbedderProfile
+from beacon_site.llm.endpoints import KINDS, address_of, kind_by_address
+from beacon_site.llm.probing import ProbeResult
+from beacon_site.net.errors import ProviderRejected
 from memory.llm import connections
 from memory.models import Connection
 

@@ -22,9 +22,9 @@ import pgtrigger.migrations
 from django.conf import settings
 from django.db import migrations, models
 
-import memory.models.embeddings
+import memory.models.accounts
 import memory.models.proposals
-import memory.models.users
+import memory.models.search_index
 
 
 def _stored(how: str) -> str:
@@ -168,7 +168,7 @@ class Migration(migrations.Migration):
                 "swappable": "AUTH_USER_MODEL",
             },
             managers=[
-                ("objects", memory.models.users.UserManager()),
+                ("objects", memory.models.accounts.UserManager()),
             ],
         ),
         migrations.CreateModel(
@@ -570,7 +570,7 @@ class Migration(migrations.Migration):
                 (
                     "values",
                     django.contrib.postgres.fields.ArrayField(
-                        base_field=memory.models.embeddings.RealField(), size=None
+                        base_field=memory.models.search_index.RealField(), size=None
                     ),
                 ),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),

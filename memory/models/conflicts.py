@@ -16,14 +16,14 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memory.actors import MAINTENANCE, Actor
-from memory.errors import InvalidValue
+from beacon_site.text.cleaning import clean, one_line, shorten
+from memory.core.actors import MAINTENANCE, Actor
+from memory.core.errors import InvalidValue
 from memory.models.history import Activity, OwnedQuerySet, Revision
-from memory.texts.text import clean, one_line, shorten
 
 if TYPE_CHECKING:
-    from memory.models.base import Remembered
-    from memory.models.users import User
+    from memory.models.accounts import User
+    from memory.models.remembered import Remembered
 
 # The types whose records can stand in a conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact")

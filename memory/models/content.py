@@ -10,7 +10,7 @@ from django.db import models
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.base import OWNER_SCOPE, Remembered, RememberedQuerySet, Sensitivity, Trust
+from memory.models.remembered import OWNER_SCOPE, Remembered, RememberedQuerySet, Sensitivity, Trust
 
 SNAPSHOT_FORMAT = 1
 

@@ -14,15 +14,25 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, Locked
-from memory.file_texts.paths import is_fact
-from memory.file_texts.sections import SectionText, anchor_of, telling
-from memory.file_texts.summaries import LONGEST_SUMMARY, line_of, summary_place
-from memory.models import indexing
-from memory.models.base import Lock, Remembered, RememberedQuerySet
+from beacon_site.text.cleaning import plain, shorten
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, Locked
+from memory.core.file_format import (
+    LONGEST_SUMMARY,
+    Purged,
+    SectionText,
+    anchor_of,
+    is_fact,
+    is_heading,
+    line_of,
+    summary_of,
+    summary_place,
+    telling,
+)
+from memory.models import search_index
 from memory.models.history import OwnedQuerySet, Revision
-from memory.models.searchable import Recalled
+from memory.models.remembered import Lock, Remembered, RememberedQuerySet
+from memory.models.search_index import Recalled
 
 Placed = tuple[int, SectionText]
 
@@ -222,7 +232,7 @@ class Section(Recalled):
         marks = {"source": file.source, "trust": file.trust, "sensitivity": file.sensitivity}
         if rows.exclude(**marks).update(**marks):
             entries = [_Entry(row.pk, file.owner_id) for row, _place, _one in kept]
-            indexing.mark(entries, trust=file.trust, sensitivity=file.sensitivity)
+            search_index.mark(entries, trust=file.trust, sensitivity=file.sensitivity)
         fresh = [
             cls(
                 owner_id=file.owner_id, file=file, position=place, heading=list(one.heading),
@@ -346,3 +356,91 @@ class MirroredFile(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+
+# --- A section that was taken out of a memory file, as it lies in the trash ---
+
+
+class FileEntry(Remembered):
+    """What a change of a file took away as a whole: its path of headings, and its text.
+
+    Made in the transaction that saves the file (`memory.files.sections`).  `removed_in` is the
+    file's version that has it no more: from the one before it is known where it stood.  Outside the
+    trash the row only remembers that it was put back; the file holds the words.
+    """
+
+    REVISED = ("path", "heading", "content", "removed_in")
+
+    file = models.ForeignKey(MemoryFile, models.CASCADE, related_name="entries")
+    path = models.CharField(max_length=40)
+    heading = models.JSONField(default=list)
+    content = models.TextField(blank=True)
+    removed_in = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ("-created",)
+        verbose_name_plural = "file entries"
+        indexes = [models.Index(fields=["file", "trashed_at"], name="file_entry_of_file")]
+
+    def __str__(self) -> str:
+        lines = (line for line in self.content.split("\n") if line.strip())
+        first = next((line for line in lines if not is_heading(line)), "")
+        parts = [" › ".join(map(str, self.heading)), self.path, shorten(plain(first), 60)]
+        return " · ".join(filter(None, parts))
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete it for good; by a person's hand its words go from the file's older versions, too.
+
+        What only grew old in the trash leaves the history whole: nobody asked for a hole in it.
+        """
+        with transaction.atomic():
+            self._hold_in_trash()
+            if by.is_person and self.trashed_at is not None:
+                self._take_from_history()
+            super().purge(by=by)
+
+    def _take_from_history(self) -> None:
+        file = MemoryFile.objects.select_for_update().get(pk=self.file_id)
+        purged = Purged(tuple(self.heading), self.content, str(file.content))
+
+        def renew(fields: dict[str, Any]) -> dict[str, Any]:
+            fresh = dict(fields)
+            if "content" in fields:
+                was = str(fields["content"])
+                fresh["content"] = now = purged.taken_from(was)
+                if "summary" in fields and summary_of(now) != summary_of(was):
+                    fresh["summary"] = summary_of(now) or ""
+            elif "summary" in fields:
+                fresh["summary"] = purged.summary_without(str(fields["summary"]))
+            return fresh
+
+        Revision.rewrite(file, renew)
+
+    def get_absolute_url(self) -> str:
+        """Return the page of the file that it was taken from."""
+        return self.file.get_absolute_url()
+
+
+# --- mirror folder ---
+
+ONLY = 1  # its key: there is one
+
+
+class MirrorFolder(models.Model):
+    """The one folder of this Beacon.
+
+    `identity` stands in the folder's file `.beacon`, too, so that two Beacons never write into one
+    folder.  `root` is the account whose files lie at its root: the first that there was.
+    `place` is where it lay when it was last used.  `problem` says why nothing is written or
+    taken in; empty while all is well.
+    """
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=ONLY, editable=False)
+    identity = models.UUIDField(default=uuid.uuid4)
+    root = models.ForeignKey("memory.User", models.SET_NULL, null=True, related_name="+")
+    place = models.TextField(blank=True)
+    problem = models.TextField(blank=True)
+    git_problem = models.TextField(blank=True)  # why BEACON_MIRROR_GIT makes no commits
+
+    def __str__(self) -> str:
+        return str(self.identity)

@@ -13,11 +13,11 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.actors import Actor
-from memory.models import indexing
-from memory.models.base import Remembered, RememberedQuerySet
+from beacon_site.text.canonical_urls import canonical_url
+from memory.core.actors import Actor
+from memory.models import search_index
 from memory.models.history import OwnedQuerySet, Revision
-from memory.texts.canonical import canonical_url
+from memory.models.remembered import Remembered, RememberedQuerySet
 
 ADDRESS = re.compile(r"library:([0-9a-f-]{36})/(\d{1,9})")
 
@@ -59,7 +59,7 @@ class LibraryQuerySet(RememberedQuerySet):
         with transaction.atomic():
             self.bulk_create(documents)
             Revision.record_first(documents, by=by, source=source)
-            indexing.index(document for document in documents if not document.problem)
+            search_index.index(document for document in documents if not document.problem)
         return documents
 
 
@@ -140,9 +140,9 @@ class LibraryDocument(Remembered):
         with transaction.atomic():
             super().change(**how)
             if self.trashed_at is None and not self.problem:
-                indexing.index([self])
+                search_index.index([self])
             else:
-                indexing.unindex([self])
+                search_index.unindex([self])
         return self
 
     def rewrite(
@@ -166,7 +166,7 @@ class LibraryDocument(Remembered):
     def purge(self, *, by: Actor) -> None:
         """Delete the document, its history and its place in the index for good."""
         with transaction.atomic():
-            indexing.unindex([self])
+            search_index.unindex([self])
             super().purge(by=by)
 
     def text_at(self, version: int) -> str | None:

@@ -13,14 +13,14 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memory.actors import Actor
-from memory.addresses import address
-from memory.errors import InvalidValue
-from memory.models.base import OWNER_SCOPE, RememberedQuerySet
+from beacon_site.text.cleaning import in_brief
+from memory.core.actors import Actor
+from memory.core.bulk_queries import address
+from memory.core.errors import InvalidValue
 from memory.models.history import Revision
 from memory.models.proposals import Proposal
-from memory.models.searchable import Recalled, list_indexes
-from memory.texts.text import in_brief
+from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet
+from memory.models.search_index import Recalled, list_indexes
 
 MOST_CONTENT = 65_536  # bytes of UTF-8 a note or an observation may hold (issue 4: 64 KiB)
 MOST_TAGS, LONGEST_TAG = 50, 80

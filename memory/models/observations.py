@@ -11,12 +11,12 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from memory.actors import Actor
-from memory.addresses import address
-from memory.errors import InvalidValue, Locked
-from memory.models.base import OWNER_SCOPE, RememberedQuerySet
-from memory.models.searchable import Recalled, list_indexes
-from memory.texts.text import in_brief, one_line
+from beacon_site.text.cleaning import in_brief, one_line
+from memory.core.actors import Actor
+from memory.core.bulk_queries import address
+from memory.core.errors import InvalidValue, Locked
+from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet
+from memory.models.search_index import Recalled, list_indexes
 
 
 class ObservationQuerySet(RememberedQuerySet):

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.db.models import F
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.text.cleaning import shorten
 from memory.models.history import Activity, OwnedQuerySet
-from memory.texts.text import shorten
 
 PROPOSAL_LIFETIME = timedelta(days=30)
 
@@ -54,7 +55,7 @@ class Proposal(models.Model):
     `before` and `after` what the writer saw and wants.  `edited` is what a person made of `after`
     before accepting it, `result_id` the record that came of it, `results` each revision that this
     made, in order, as `[record type, record, version]`: by these it can be taken back.  `risks` are
-    the codes of why it is held (`memory.reviewing.risk_codes`), `danger` the gravest of them.
+    the codes of why it is held (`memory.review.risks`), `danger` the gravest of them.
     """
 
     class State(models.TextChoices):
@@ -153,3 +154,47 @@ class ReviewLevel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.level}"
+
+
+# --- Sources from which an owner wants nothing any more: an agent, a domain of the web, a name ---
+
+LONGEST_NAME = 255
+
+
+class RefusedSourceQuerySet(OwnedQuerySet):
+    """The questions asked of refused sources."""
+
+    def count_refusals(self, number: int = 1) -> None:
+        """Note that these turned something away."""
+        self.update(refused=F("refused") + number, last_refused_at=timezone.now())
+
+
+class RefusedSource(models.Model):
+    """A source whose writes are refused, or whose pages are not read; `refused` counts both."""
+
+    class Kind(models.TextChoices):
+        AGENT = "agent", _("agent")
+        DOMAIN = "domain", _("domain")
+        SOURCE = "source", _("source")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    kind = models.CharField(_("kind"), max_length=6, choices=Kind)
+    name = models.CharField(_("name"), max_length=LONGEST_NAME)
+    reason = models.TextField(_("why"), blank=True)
+    refused = models.PositiveIntegerField(default=0)
+    last_refused_at = models.DateTimeField(null=True, blank=True)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Any]] = RefusedSourceQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "kind", "name"], name="refused_source_once_an_owner"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.base import OWNER_SCOPE, Remembered, RememberedQuerySet
+from memory.models.remembered import OWNER_SCOPE, Remembered, RememberedQuerySet
 
 MOST_KEY = 200  # characters
 MOST_VALUE = 65_536  # bytes of UTF-8

@@ -11,13 +11,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, LimitReached
-from memory.models.base import Lock, RememberedQuerySet, Trust
+from beacon_site.text.cleaning import clean, match_key, plain, shorten, width
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, LimitReached
 from memory.models.history import Revision
-from memory.models.searchable import Recalled
+from memory.models.remembered import Lock, RememberedQuerySet, Trust
+from memory.models.search_index import Recalled
 from memory.models.topics import Topic
-from memory.texts.text import clean, match_key, plain, shorten, width
 
 
 class TopicFactQuerySet(RememberedQuerySet):

@@ -1,4 +1,4 @@
-"""Topics: what is researched again and again, and what is known of each."""
+"""Marks of topics whose published copy is to be brought up to date."""
 
 from __future__ import annotations
 
@@ -15,16 +15,76 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.actors import Actor
-from memory.errors import InvalidValue
-from memory.models.base import Remembered, RememberedQuerySet
+from beacon_site.text.cleaning import clean, is_visible, one_line
+from beacon_site.text.slugs import slug_of
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
+from memory.models.accounts import User
 from memory.models.conflicts import Conflict
-from memory.models.history import Activity, ModelCall, Revision, Use
+from memory.models.history import Activity, ModelCall, OwnedQuerySet, Revision, Use
 from memory.models.proposals import Proposal
-from memory.models.reflections import Reflection
-from memory.models.users import User
-from memory.texts.slugs import slug_of
-from memory.texts.text import clean, is_visible, one_line
+from memory.models.reflection import Reflection
+from memory.models.remembered import Remembered, RememberedQuerySet
+
+
+class PublishDue(models.Model):
+    """That what Redis holds under an owner's slug is behind the database.
+
+    It is stored with the change and deleted once Redis has followed, and it outlives the topic:
+    the copy of a purged one must go.  One row for each change, so that no change waits for another.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    slug = models.CharField(max_length=80)
+    tried_at = models.DateTimeField(null=True, editable=False)
+    created = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("id",)
+        verbose_name = gettext_lazy("copy to publish")
+        verbose_name_plural = gettext_lazy("copies to publish")
+        indexes = [models.Index(fields=["owner", "slug"], name="publish_due_of_slug")]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+# --- How a person wants one place of the web treated by the runs of all their topics ---
+
+
+class SourceRule(models.Model):
+    """A place (a domain, or a page's canonical address) that all topics block, boost or mute.
+
+    What a topic itself says of the place goes before it (`research.sources.rules`).
+    """
+
+    class Act(models.TextChoices):
+        BLOCK = "block", gettext_lazy("block")
+        BOOST = "boost", gettext_lazy("boost")
+        MUTE = "mute", gettext_lazy("mute")
+
+    MOST = 200  # of one person: each run reads them all
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    place = models.TextField(gettext_lazy("place"))
+    act = models.CharField(gettext_lazy("act"), max_length=5, choices=Act)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[SourceRule]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("place",)
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "place"], name="source_rule_once_a_place")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.act} {self.place[:200]}"
+
+
+# --- Topics: what is researched again and again, and what is known of each ---
 
 TITLE_LENGTH = 500
 NAME_ONCE = "topic_slug_once_an_owner"
@@ -312,3 +372,74 @@ class Topic(Remembered):
     def purged_with(self) -> list[Remembered]:
         """Return the topic and its facts, whose history goes with it."""
         return [self, *self.facts.all()]
+
+
+# --- Where a topic's knowledge came from: the URLs it has seen, and the pages it has read ---
+
+
+class TopicRowQuerySet(models.QuerySet[Any]):
+    """Rows that hang on a topic and are owned through it."""
+
+    def of(self, user: Any) -> Self:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(topic__owner=user)
+
+
+class SeenUrl(models.Model):
+    """A canonical URL that a search returned for the topic; the 500 last returned are kept.
+
+    `returned_in` and `place` say when it was returned last: a later run, or a later place in the
+    same run, is newer.  The oldest drop out first (R16).
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="seen_urls")
+    url = models.TextField()
+    returned_in = models.PositiveIntegerField()
+    place = models.PositiveIntegerField(default=0)
+    returned_at = models.DateTimeField()
+
+    objects: ClassVar[models.Manager[Any]] = TopicRowQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-returned_in", "place")
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "url"], name="seen_url_once_a_topic")
+        ]
+        indexes = [
+            models.Index(fields=["topic", "-returned_in", "place"], name="seen_url_of_topic")
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class Source(models.Model):
+    """A page that was ever read or cited for the topic, with its domain."""
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="sources")
+    url = models.TextField()
+    link = models.TextField(blank=True)
+    domain = models.CharField(max_length=255)
+    title = models.CharField(max_length=500, blank=True)
+    published_at = models.DateField(null=True, blank=True)
+    first_run = models.PositiveIntegerField()
+    last_run = models.PositiveIntegerField()
+    times_read = models.PositiveIntegerField(default=0)
+    times_cited = models.PositiveIntegerField(default=0)
+    first_at = models.DateTimeField(default=timezone.now)
+    last_at = models.DateTimeField(default=timezone.now)
+    # What the server said of the page's version when a recheck read it: asked for again by that.
+    etag = models.CharField(max_length=300, blank=True)
+    last_modified = models.CharField(max_length=100, blank=True)
+
+    objects: ClassVar[models.Manager[Any]] = TopicRowQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-last_run", "id")
+        constraints = [models.UniqueConstraint(fields=["topic", "url"], name="source_once_a_topic")]
+        indexes = [models.Index(fields=["topic", "-last_run", "id"], name="source_of_topic")]
+
+    def __str__(self) -> str:
+        return self.title or self.url

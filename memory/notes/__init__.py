@@ -1,1 +1,0 @@
-"""Notes: written, checked, merged, kept in order."""

@@ -12,7 +12,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.errors import InvalidValue
+from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
+from memory.core.errors import InvalidValue
 from memory.models import Note, Sensitivity
 from memory.models.notes import (
     LONGEST_EVIDENCE,
@@ -21,7 +22,6 @@ from memory.models.notes import (
     MOST_EVIDENCE,
     MOST_TAGS,
 )
-from memory.texts.text import clean, is_visible, one_line, shorten
 
 LEAST_RULE_CONFIDENCE = 0.8  # R191
 MOST_TTL_DAYS = 36_500  # a hundred years: what is to live longer is stable

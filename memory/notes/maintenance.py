@@ -23,9 +23,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.actors import MAINTENANCE, Actor
-from memory.advisory_locks import LockId, advisory_lock
-from memory.errors import MemoryRefused
+from beacon_site.db.advisory_locks import LockId, advisory_lock
+from memory.core.actors import MAINTENANCE, Actor
+from memory.core.errors import MemoryRefused
 from memory.models import Activity, Lock, Note, User
 from memory.models.notes import MOST_CONTENT, NoteQuerySet
 from memory.notes.merging import merge

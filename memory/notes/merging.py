@@ -17,16 +17,16 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.errors import ProviderError, ProviderNonsense
-from beacon_site.providers.llm import Message
-from memory.actors import Actor
-from memory.errors import InvalidValue, StaleWrite
+from beacon_site.llm.base import Message
+from beacon_site.net.errors import ProviderError, ProviderNonsense
+from beacon_site.text.cleaning import clean, for_prompt, is_visible, shorten
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, StaleWrite
 from memory.llm.asking import ask_model
 from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.notes.checks import NoteChecks
-from memory.notes.writing import insert, lowest_trust, point_at
-from memory.texts.text import clean, for_prompt, is_visible, shorten
-from memory.usage.meter import BudgetReached
+from memory.notes.services import insert, lowest_trust, point_at
+from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import MonthMeter
 
 LEAST, MOST = 2, 20  # notes of one merge by hand

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory.observations.lines import Line, batch
-from memory.observations.writing import (
+from memory.observations.services import (
     Remembered,
     edit_observation,
     remember_lines,

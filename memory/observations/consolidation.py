@@ -16,15 +16,15 @@ import structlog
 from django.db import DatabaseError, transaction
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
-from memory.errors import MemoryRefused
+from beacon_site.text.cite_marks import without_marks
+from beacon_site.text.cleaning import clean, cut, width
+from beacon_site.text.injection import smells_of_instructions
+from memory.core.actors import Actor
+from memory.core.errors import MemoryRefused
 from memory.models import Activity, Message, Observation, Session, Trust
-from memory.notes.writing import lowest_trust
+from memory.notes.services import lowest_trust
 from memory.observations.lines import Line
-from memory.observations.writing import remember_lines
-from memory.texts.cite_marks import without_marks
-from memory.texts.injection import smells_of_instructions
-from memory.texts.text import clean, cut, width
+from memory.observations.services import remember_lines
 
 logger = structlog.get_logger(__name__)
 

@@ -17,16 +17,24 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel, Field, field_validator
 
-from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.llm import Message
+from beacon_site.llm.base import Message
+from beacon_site.net.errors import ProviderError
+from beacon_site.text.cleaning import (
+    clean,
+    cut,
+    for_prompt,
+    is_visible,
+    one_line,
+    width,
+    without_citations,
+)
+from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.sentences import sentences
 from memory.llm.asking import ask_model
 from memory.models import Topic
 from memory.observations.lines import Line
-from memory.observations.near import is_near
-from memory.texts.injection import smells_of_instructions
-from memory.texts.sentences import sentences
-from memory.texts.text import clean, cut, for_prompt, is_visible, one_line, width, without_citations
-from memory.usage.meter import BudgetReached, Meter
+from memory.observations.services import is_near
+from memory.usage.booking import BudgetReached, Meter
 
 LEAST, MOST = 50, 4_000  # of an output: shorter ones are skipped (R87), longer ones cut (R88)
 MOST_LINES = 10  # of one category

@@ -1,6 +1,6 @@
 """An observation store that lives as long as its object: for tests, and for trying things out.
 
-It ranks by the same terms and the same formula as Postgres does (`memory/recall/bm25.py`).
+It ranks by the same terms and the same formula as Postgres does (`memory/search/bm25.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from memory.errors import InvalidValue, NoSuchKey
+from beacon_site.text.terms import counts_of, query_terms
+from memory.core.errors import InvalidValue, NoSuchKey
 from memory.models import Trust
 from memory.observations.consolidation import Turn, lines_in, source_of
 from memory.observations.lines import EXPLICIT, Line, batch, checked, checked_source, single
@@ -28,11 +29,10 @@ from memory.observations.store import (
     StoreClosed,
     StoredObservation,
 )
-from memory.recall.bm25 import relevance
-from memory.recall.bm25_sql import MOST_TERMS
-from memory.recall.recalling import MOST_HITS
-from memory.scratchpads import entries as scratchpad
-from memory.texts.terms import counts_of, query_terms
+from memory.scratchpad import services as scratchpad
+from memory.search.bm25 import relevance
+from memory.search.bm25_sql import MOST_TERMS
+from memory.search.recall import MOST_HITS
 
 K1, B = 1.2, 0.75
 

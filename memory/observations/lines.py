@@ -9,11 +9,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.actors import MAINTENANCE, REFLECTOR, RESEARCH, SYSTEM
-from memory.errors import InvalidValue
+from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
+from memory.core.actors import MAINTENANCE, REFLECTOR, RESEARCH, SYSTEM
+from memory.core.errors import InvalidValue
 from memory.models import Observation
 from memory.notes.checks import NoteChecks
-from memory.texts.text import clean, is_visible, one_line, shorten
 
 LONGEST_SOURCE = 200  # characters
 MOST_LINES = 100  # texts that one request stores

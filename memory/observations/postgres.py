@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from memory.actors import Actor
+from memory.core.actors import Actor
 from memory.models import Observation
 from memory.observations import consolidation
 from memory.observations.consolidation import Turn
 from memory.observations.lines import EXPLICIT, batch
+from memory.observations.services import remember_lines, write_observation
 from memory.observations.store import (
     ObservationHit,
     RankedStore,
@@ -19,10 +20,9 @@ from memory.observations.store import (
     StoreClosed,
     StoredObservation,
 )
-from memory.observations.writing import remember_lines, write_observation
-from memory.recall.operators import Question
-from memory.recall.recalling import RecallHit, recall
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
+from memory.search.query import Question
+from memory.search.recall import RecallHit, recall
 
 
 class PostgresStore(RankedStore):

@@ -1,1 +1,0 @@
-"""One remembered record, a list of them, and taking back what was done to them."""

@@ -1,6 +1,6 @@
 """The acts on one remembered record, whichever kind it is: each takes an actor and says what it did.
 
-An act that changed something leaves one revision, by which it is taken back (`memory.records.undoing`).
+An act that changed something leaves one revision, by which it is taken back (`memory.records.undo`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from beacon_site.database_errors import retried
-from memory.actors import Actor
-from memory.errors import InvalidValue
+from beacon_site.db.errors import retried
+from beacon_site.text.cleaning import one_line, shorten
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
 from memory.models import Note, Remembered, Revision, Trust
-from memory.models.base import Lock
-from memory.notes import writing as notes
+from memory.models.remembered import Lock
+from memory.notes import services as notes
 from memory.records.kinds import kind_of
-from memory.texts.text import one_line, shorten
 
 TYPED_WORDS = 4  # of a record without a name, that a purge asks for
 

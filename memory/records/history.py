@@ -10,13 +10,12 @@ from django.utils import formats, timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
-from memory import origins
-from memory.models import Remembered, Revision, User
-from memory.models.base import Lock
+from beacon_site.db.keyset import page_of
+from beacon_site.text import diff as text_diff
+from memory.models import Remembered, Revision, User, origins
 from memory.models.history import as_json
-from memory.paging import page_of
-from memory.records import undoing
-from memory.texts import diff as text_diff
+from memory.models.remembered import Lock
+from memory.records import undo
 
 PAGE = 25
 # A page of large texts that changed on every line would be megabytes: beyond these it says so.
@@ -137,7 +136,7 @@ def said_of(
 
 
 def _moved(record: Remembered, name: str, old: Any, new: Any) -> str:
-    values = {"field": undoing.field_words(record, [name])[0]}
+    values = {"field": undo.field_words(record, [name])[0]}
     values |= {"old": shown(record, name, old), "new": shown(record, name, new)}
     return _("%(field)s: %(old)s → %(new)s") % values
 
@@ -215,7 +214,7 @@ class Comparison:
 def fields_at(record: Remembered, version: int) -> dict[str, Any]:
     """Return, as JSON, the revised fields as they were in `version`."""
     now = as_json(record.snapshot())
-    return {**now, **undoing.state_at(record, version)}
+    return {**now, **undo.state_at(record, version)}
 
 
 def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) -> Comparison:

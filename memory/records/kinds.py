@@ -1,12 +1,8 @@
-"""The kinds of remembered records as a person names them, and how each is moved and put back.
-
-Memory's own are here; research registers its own in its `AppConfig.ready()`.  A kind that nobody
-registered is moved by its model's methods alone.
-"""
+"""What goes to the trash with a record and comes back with it: a topic's runs, a file's sections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -14,18 +10,56 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.apps import apps
+from django.db.models import Count, F, IntegerField, Model, Value
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from memory.actors import Actor
-from memory.content.relations import relate
+from memory.content.services import relate
+from memory.core.actors import Actor
 from memory.files import section_restore
 from memory.files.services import put_back as put_file_back
 from memory.models import Message, Remembered, Section, SnapshotItem
-from memory.notes.writing import check_put_back
-from memory.records.cascade import Along, Hanging
+from memory.notes.services import check_put_back
+
+Along = Mapping[Any, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """Rows that hang on a record by a foreign key, and how they are counted in words."""
+
+    model: type[Model]
+    path: str
+    many: Any  # an ngettext_lazy of %(n)s; the stubs know no type for it
+
+
+def count_dependents(wanted: Iterable[tuple[Hanging, Sequence[Any]]]) -> dict[Any, list[str]]:
+    """Return, by the records' ids, how much hangs on each, in words: one query for all kinds."""
+    asked = list(wanted)
+    parts = [
+        hanging.model._default_manager.filter(**{f"{hanging.path}__in": ids})
+        .order_by()
+        .values(hanging.path)
+        .annotate(
+            on=F(hanging.path),
+            place=Value(place, output_field=IntegerField()),
+            number=Count("pk"),
+        )
+        .values("on", "place", "number")
+        for place, (hanging, ids) in enumerate(asked)
+    ]
+    found: dict[Any, list[str]] = {}
+    if parts:
+        rows = parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]
+        for row in sorted(rows, key=lambda row: row["place"]):
+            words = str(asked[row["place"]][0].many % {"n": row["number"]})
+            found.setdefault(row["on"], []).append(words)
+    return found
+
+
+# --- kinds ---
 
 Move = Callable[[Any, Actor], object]
 Address = Callable[[Any], str]
@@ -209,7 +243,7 @@ def kind_of(record_type: str) -> RecordKind:
     return known or RecordKind(str(model._meta.verbose_name) if model else record_type)
 
 
-def counted(record_type: str, number: int) -> str:
+def number_in_words(record_type: str, number: int) -> str:
     """Return how many records of a type there are, in words: "3 notes"."""
     kind = kind_of(record_type)
     return str(kind.many % {"n": number}) if kind.many else f"{number} × {kind.noun}"

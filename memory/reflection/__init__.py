@@ -1,1 +1,0 @@
-"""Looking back on finished work: what of it is kept in the memory files."""

@@ -1,1 +1,0 @@
-"""What research writes through: a topic's working memory, its seen addresses, its published copy."""

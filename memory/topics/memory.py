@@ -1,29 +1,148 @@
-"""A topic's working memory: loading it for a run, putting it into prompts, saving what was found.
-
-Data flow: `load` gives a TopicMemory (plain data that a run keeps with its step) -> `as_prompt`
-puts it between marks into the planning and writing prompts -> the run hands back facts, summary
-and returned URLs -> `save` replaces, renews and retires in one transaction of the caller's.
-"""
+"""A topic's memory as the JSON of seed 000, whose six names are in camelCase."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Count
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from memory.actors import RESEARCH
-from memory.models import Revision, SeenUrl, Sensitivity, Topic, TopicFact, Trust
-from memory.texts import text as texts
-from memory.topics import fact_age
-from memory.topics.seen_urls import ReturnedUrl, keep_sources, merge_seen_urls
+from beacon_site.text import cleaning as texts
+from beacon_site.text.canonical_urls import canonical_url, domain_of
+from memory.core.actors import RESEARCH
+from memory.models import Revision, SeenUrl, Sensitivity, Source, Topic, TopicFact, Trust
+
+
+def agent_memory(topic: Topic) -> dict[str, Any]:
+    """Return the topic's memory as seed 000's AgentMemory: six camelCase fields (R237)."""
+    seen = SeenUrl.objects.filter(topic=topic).order_by("-returned_in", "place")
+    facts = TopicFact.objects.filter(topic=topic).current()[: TopicFact.MOST_CURRENT]
+    last = topic.last_run_at
+    return {
+        "topic": topic.title,
+        "seenUrls": list(seen.values_list("url", flat=True)),
+        "keyFacts": [fact.text for fact in facts],
+        "lastRunAt": last.astimezone(UTC).isoformat() if last else None,
+        "runCount": topic.run_count,
+        "reportSummary": topic.summary,
+    }
+
+
+# --- For how long facts went unchecked, where that is longer than their topic allows ---
+
+LEAST_DAYS = 30
+# Each is given ids of topics, and returns after how many days without a check facts are stale.
+STALE_AFTER: list[Callable[[Iterable[Any]], dict[Any, int]]] = []
+
+
+def checked_at(fact: TopicFact) -> datetime:
+    """Return when the fact was last held against a source, or written."""
+    return fact.confirmed_at or fact.created
+
+
+def days_since(fact: TopicFact) -> int:
+    """Return for how many whole days the fact went unchecked."""
+    return max(0, (timezone.now() - checked_at(fact)).days)
+
+
+def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
+    """Return for each stale current fact, by its id, for how many days it went unchecked.
+
+    One query at most; none while all were checked today.
+    """
+    ages = {fact.pk: days_since(fact) for fact in facts if fact.state == TopicFact.State.CURRENT}
+    topics = {fact.pk: fact.topic_id for fact in facts if ages.get(fact.pk)}
+    if not topics:
+        return {}
+    allowed: dict[Any, int] = {}
+    for ask in STALE_AFTER:
+        allowed |= ask(set(topics.values()))
+    return {
+        key: ages[key]
+        for key, topic in topics.items()
+        if ages[key] >= allowed.get(topic, LEAST_DAYS)
+    }
+
+
+def in_words(days: int) -> str:
+    """Return how long ago a fact was checked."""
+    return ngettext("last checked %(n)d day ago", "last checked %(n)d days ago", days) % {"n": days}
+
+
+# --- Which addresses a topic's runs have seen, and which pages they read or cited ---
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedUrl:
+    """A URL that the run's searches returned, and what was done with the page."""
+
+    url: str
+    link: str = ""
+    title: str = ""
+    published_at: date | None = None
+    was_read: bool = False
+    was_cited: bool = False
+    by_search: bool = True  # or read again because facts rest on it
+
+
+def merge_seen_urls(topic: Topic, urls: Sequence[str], *, number: int, at: datetime) -> None:
+    """Add the URLs that run `number` returned, best first; renew those known; keep the newest 500.
+
+    The oldest returned drop out first (R16); the cap is `settings.BEACON_SEEN_URLS`.
+    """
+    unique = list(dict.fromkeys(canonical_url(url) for url in urls))
+    SeenUrl.objects.bulk_create(
+        [
+            SeenUrl(topic=topic, url=url, returned_in=number, place=place, returned_at=at)
+            for place, url in enumerate(unique)
+        ],
+        update_conflicts=True,
+        unique_fields=["topic", "url"],
+        update_fields=["returned_in", "place", "returned_at"],
+    )
+    newest = SeenUrl.objects.filter(topic=topic).order_by("-returned_in", "place")
+    dropped = newest.values_list("pk", flat=True)[settings.BEACON_SEEN_URLS :]
+    SeenUrl.objects.filter(pk__in=list(dropped)).delete()
+
+
+def keep_sources(
+    topic: Topic, returned: Sequence[ReturnedUrl], *, number: int, at: datetime
+) -> None:
+    """Note in the ledger each page that was read or cited."""
+    used = {canonical_url(item.url): item for item in returned if item.was_read or item.was_cited}
+    known = {row.url: row for row in Source.objects.filter(topic=topic, url__in=used)}
+    fresh = []
+    for url, item in used.items():
+        row = known.get(url) or Source(topic=topic, url=url, first_run=number, first_at=at)
+        row.link, row.domain = item.link or item.url, domain_of(item.link or item.url)[:255]
+        row.title = item.title[:500] or row.title
+        row.published_at = item.published_at or row.published_at
+        row.last_run, row.last_at = number, at
+        row.times_read += item.was_read
+        row.times_cited += item.was_cited
+        fresh.append(row)
+    Source.objects.bulk_create(
+        fresh,
+        update_conflicts=True,
+        unique_fields=["topic", "url"],
+        update_fields=[
+            "link", "domain", "title", "published_at", "last_run", "last_at",
+            "times_read", "times_cited",
+        ],
+    )  # fmt: skip
+
+
+# --- memory ---
 
 logger = structlog.get_logger(__name__)
 
@@ -45,7 +164,7 @@ class KnownFact:
     @property
     def age_words(self) -> str:
         """Return how long ago it was checked; empty for one that is not stale."""
-        return fact_age.in_words(self.stale_days) if self.stale_days else ""
+        return in_words(self.stale_days) if self.stale_days else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +250,7 @@ def _read(topic: Topic) -> Loaded:
     if not fresh.memory_is_live():
         return Loaded()
     current, struck = TopicFact.objects.filter(topic=topic).current_and_struck()
-    stale = fact_age.stale_days(current)
+    stale = stale_days(current)
     facts = tuple(
         KnownFact(
             id=str(fact.pk),

@@ -19,11 +19,11 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory.actors import SYSTEM
-from memory.advisory_locks import LockId, lock_until_commit
-from memory.errors import InvalidValue
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
+from memory.core.actors import SYSTEM
+from memory.core.errors import InvalidValue
 from memory.models import Activity, PublishDue, Topic, User
-from memory.topics.agent_memory import agent_memory
+from memory.topics.memory import agent_memory
 
 logger = structlog.get_logger(__name__)
 

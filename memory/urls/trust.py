@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import context, recall, record_open, scratchpad, trash
+from memory.pages import context, recall, scratchpad
+from memory.pages.records import views as record_views
+from memory.pages.trash import views as trash_views
 
 urlpatterns: list[URLPattern] = [
     path("scratchpad/", scratchpad.scratchpad_list, name="scratchpad"),
@@ -14,9 +16,9 @@ urlpatterns: list[URLPattern] = [
     path("recall/<str:kind>", recall.recall_file, name="recall-file"),
     path("context/", context.context, name="context"),
     path("context/context.txt", context.context_text, name="context-text"),
-    path("trash/", trash.trash, name="trash"),
-    path("trash/restore/", trash.trash_restore, name="trash-restore"),
-    path("trash/take-back/<str:key>/", trash.trash_take_back, name="trash-take-back"),
-    path("trash/empty/", trash.trash_empty, name="trash-empty"),
-    path("records/<str:kind>/<uuid:pk>/", record_open.record_open, name="record-open"),
+    path("trash/", trash_views.trash, name="trash"),
+    path("trash/restore/", trash_views.trash_restore, name="trash-restore"),
+    path("trash/take-back/<str:key>/", trash_views.trash_take_back, name="trash-take-back"),
+    path("trash/empty/", trash_views.trash_empty, name="trash-empty"),
+    path("records/<str:kind>/<uuid:pk>/", record_views.record_open, name="record-open"),
 ]

@@ -1,1 +1,0 @@
-"""What model calls cost: reserved, booked, counted, and shown."""

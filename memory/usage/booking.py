@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 
-from beacon_site.providers.llm import Usage
-from memory.advisory_locks import LockId, advisory_lock
+from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.llm.base import Usage
 from memory.models import CallReservation, ModelCall, Topic, User
 
 # --- before the call ---------------------------------------------------------------------------
@@ -105,3 +105,22 @@ def _book(made: list[ModelCall]) -> None:
     except (DatabaseError, InterfaceError):
         spent = sum(call.prompt_tokens + call.completion_tokens for call in made)
         logger.exception("calls of a model are not booked", calls=len(made), tokens=spent)
+
+
+# --- Who pays for the calls of models, and the word that there is nothing left to pay with ---
+
+
+class BudgetReached(Exception):
+    """The run, or the month, may spend no more; the message says which limit and how much."""
+
+
+class Meter(Protocol):
+    """Whoever pays for a call: asked before, told after."""
+
+    def check(self) -> None:
+        """Raise BudgetReached if nothing more may be spent."""
+        ...
+
+    def count(self, usage: Usage, money: Decimal | None) -> None:
+        """Take note of what a call has spent; None is a call whose price nobody knows."""
+        ...

@@ -9,10 +9,10 @@ from typing import Any
 from django.db.models import F, QuerySet, Sum, Value
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.llm import Usage
+from beacon_site.llm.base import Usage
 from memory.models import Topic, User
 from memory.usage import booking, spending
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 
 
 @dataclass(frozen=True, slots=True)

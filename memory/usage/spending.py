@@ -1,8 +1,4 @@
-"""What model calls spent: by month, and within a month by model, purpose, topic, run and person.
-
-All from the calls themselves, which outlive topics and runs.  A call whose price is unknown counts
-its tokens and is counted apart: its money is None, not nothing.
-"""
+"""Amounts of money as people read them, where a price may be unknown."""
 
 from __future__ import annotations
 
@@ -11,18 +7,59 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from django.db.models.functions import TruncMonth
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site.http import zone_of
+from beacon_site.text.cleaning import cell
 from memory.models import ModelCall, Topic, User
-from memory.texts.spreadsheets import cell
-from memory.usage import prices
+
+LEAST_SHOWN = Decimal("0.0001")
+
+
+def stored_price(value: Any) -> Decimal | None:
+    """Return a stored price as an amount; None where none is stored: it is not known."""
+    if value is None or value == "":
+        return None
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount >= 0 else None
+
+
+def dollars(money: Decimal) -> str:
+    """Return an amount with as many decimals as it takes to see it; nothing is `$0`."""
+    if not money:
+        return "$0"
+    if 0 < money < LEAST_SHOWN:
+        return _("less than %(least)s") % {"least": f"${LEAST_SHOWN}"}
+    return f"${money:,.2f}" if money >= Decimal("0.01") else f"${money:.4f}"
+
+
+def in_words(money: Decimal | None, unpriced: int = 0) -> str:
+    """Return what was spent; `unpriced` of the calls behind it have a price nobody knows.
+
+    An unknown price is never said as nothing: `unknown`, `$1.20 + 3 calls whose price is unknown`.
+    """
+    if money is None or (unpriced and not money):
+        return _("unknown")
+    if not unpriced:
+        return dollars(money)
+    return ngettext(
+        "%(money)s + one call whose price is unknown",
+        "%(money)s + %(count)d calls whose price is unknown",
+        unpriced,
+    ) % {"money": dollars(money), "count": unpriced}
+
+
+# --- spending ---
 
 NEAR_SHARE = 80  # of a hundred of a limit: from here on people are warned
 MOST_RUNS = 10  # of a month, those that spent most
@@ -81,12 +118,12 @@ class Spent:
     @property
     def known_cost(self) -> str:
         """Return the money of the calls whose price is known."""
-        return prices.dollars(self.money)
+        return dollars(self.money)
 
     @property
     def cost(self) -> str:
         """Return the money in words, the calls of unknown price named."""
-        return prices.in_words(self.money, self.unpriced)
+        return in_words(self.money, self.unpriced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +222,7 @@ def limits_beside(tokens: int | None, money: Decimal | None, spent: Spent) -> li
         found.append(_limit(_("Tokens"), words, spent.tokens, tokens))
     if money is not None:
         left_money = max(money - spent.money, Decimal(0))
-        amounts = (spent.known_cost, prices.dollars(money), prices.dollars(left_money))
+        amounts = (spent.known_cost, dollars(money), dollars(left_money))
         found.append(_limit(_("Money"), amounts, spent.money, money))
     return found
 

@@ -1,1 +1,0 @@
-"""Activity: everything that happened, as one stream of lines."""

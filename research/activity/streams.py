@@ -1,6 +1,6 @@
 """The streams that make up Activity: which rows each gives for what is asked, the newest first.
 
-Each stream is read by itself, no further than a page needs; `research.activity.page` merges them.
+Each stream is read by itself, no further than a page needs; `research.pages.activity` merges them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from django.db.models.functions import Coalesce
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.text.dates import day_of
 from memory.models import Activity, ModelCall, Revision, User
 from memory.models.history import actor_kind
 from memory.records.kinds import models as record_models
-from memory.texts.days import day_of
 from research.models import Run
 
 MOST_LOOKED_AT = 100_000  # lines of a stream in which words are looked for, the newest first

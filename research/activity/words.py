@@ -1,25 +1,97 @@
-"""What a line of Activity says: who, did what, to which record."""
+"""One line of Activity, as the page and its files tell it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
 from typing import Any
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memory.models import Activity, ModelCall, Revision
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
-from memory.records.undoing import field_words
-from memory.usage.prices import dollars
-from research.activity import notice_words as activity_notice_words
+from memory.records.undo import field_words
+from memory.usage.spending import dollars
 from research.models import Run
+
+
+def address_of(run: Run) -> str:
+    """Return the address of a run's page."""
+    return reverse("research:run", args=[run.topic.slug, run.pk])
+
+
+@dataclass
+class Line:
+    """One line of the page: who did what, when, to which record, and where to read on."""
+
+    name: str
+    key: int
+    at: datetime
+    who: str
+    actor: str
+    said: str
+    noun: str
+    label: str
+    url: str = ""
+    run: Run | None = None
+    why: str = ""
+    details: list[str] = field(default_factory=list)
+    is_warning: bool = False
+    change_url: str = ""
+    may_undo: bool = False
+    by_them: str = ""  # the query of the list of all that this actor did
+
+    @property
+    def subject(self) -> str:
+        """Return what it happened to, unless what happened says that itself: “token made”."""
+        return "" if self.said.startswith(self.noun) else self.noun
+
+    @cached_property
+    def run_url(self) -> str:
+        """Return the page of the run in which it happened, if it is another than its own."""
+        url = address_of(self.run) if self.run else ""
+        return url if url != self.url else ""
+
+
+# --- What Activity calls what became of channels, messages, digests and feeds ---
+
+WORDS = {
+    "channel-changed": gettext_lazy("channel changed"),
+    "channel-key-renewed": gettext_lazy("signs with a new key"),
+    "channel-made": gettext_lazy("channel made"),
+    "channel-off": gettext_lazy("channel switched off, since it failed"),
+    "channel-put-back": gettext_lazy("channel taken back"),
+    "channel-removed": gettext_lazy("channel removed"),
+    "delivered": gettext_lazy("sent"),
+    "delivery-given-up": gettext_lazy("could not be sent, and was given up"),
+    "delivery-unsure": gettext_lazy("may have arrived or not"),
+    "digest-made": gettext_lazy("digest made"),
+    "digest-settings-changed": gettext_lazy("settings of the digest changed"),
+    "feed-ended": gettext_lazy("feed ended"),
+    "feed-made": gettext_lazy("feed made"),
+    "notices-chosen": gettext_lazy("notifications chosen"),
+    "schedule-failing": gettext_lazy("schedule paused, since its runs failed"),
+    "unsubscribed": gettext_lazy("no more mails, by the link in one"),
+}
+SUBJECTS = {
+    "channel": gettext_lazy("channel"),
+    "delivery": gettext_lazy("message"),
+    "digest": gettext_lazy("digest"),
+    "feed": gettext_lazy("feed"),
+}
+
+
+# --- What a line of Activity says: who, did what, to which record ---
 
 _L = gettext_lazy
 LOG_WORDS = {
     "account-deleted": _L("account deleted"),
-    **activity_notice_words.WORDS,
+    **WORDS,
     "account-disabled": _L("account disabled"),
     "account-enabled": _L("account enabled"),
     "account-made": _L("account made"),
@@ -109,7 +181,7 @@ LOG_WORDS = {
     "upkeep-failed": _L("the upkeep of notes failed"),
 }
 _SUBJECTS = {
-    **activity_notice_words.SUBJECTS,
+    **SUBJECTS,
     "run": _L("run"),
     "user": _L("account"),
     "signin": _L("sign-in"),

@@ -1,1 +1,0 @@
-"""REST of what is found out: topics, runs, reports."""

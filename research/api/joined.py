@@ -12,15 +12,15 @@ from memory.api import (
     files,
     notes,
     observations,
-    own_settings,
     proposals,
     recall,
     scratchpad,
     sessions,
     trash,
 )
+from memory.api import settings as api_settings
 from memory.api.frame import BeaconAPI
-from research.api import corrections, reading, runs, sources, topics
+from research.api import reports, runs, sources, topics
 
 api = BeaconAPI(
     title="Beacon",
@@ -42,12 +42,12 @@ api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/topics", topics.api)
 api.add_router("/topics", sources.api)
-api.add_router("/topics", reading.api)
+api.add_router("/topics", reports.since_read_api)
 api.add_router("/runs", runs.api)
-api.add_router("/corrections", corrections.api)
+api.add_router("/corrections", reports.corrections_api)
 api.add_router("/files", files.api)
 api.add_router("/context", context.api)
 api.add_router("/trash", trash.api)
 api.add_router("/proposals", proposals.api)
 api.add_router("/conflicts", conflicts.api)
-api.add_router("/settings", own_settings.api)
+api.add_router("/settings", api_settings.api)

@@ -14,11 +14,10 @@ from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, closed, opened
 from memory.api.problems import not_found
 from memory.api.shown import Textless, item, shows
-from research.running import agents_topics
-from research.sources import desk as source_desk
-from research.sources import figures as source_figures
+from research.execution import agents_topics
+from research.sources import figures as sources_figures
 from research.sources import rules as source_rules
-from research.sources.desk import DeskRow, DeskWanted, Rules
+from research.sources.figures import DeskRow, DeskWanted, Rules
 from research.sources.rules import ALL, TOPIC
 from research.topics import page as topic_page
 
@@ -67,7 +66,7 @@ class TopicSourceOut(BaseModel):
     def of(cls, row: DeskRow) -> Self:
         """Return the row as it is told."""
         figures = row.figures
-        same = ("place", "domain", "title", "pages", *source_figures.FIGURES)
+        same = ("place", "domain", "title", "pages", *sources_figures.FIGURES)
         return cls(
             why_unread=figures.why,
             last_seen=figures.last_at,
@@ -101,11 +100,11 @@ def list_sources(
     """List a topic's domains or pages with what they gave it."""
     topic, name = _topic(request, slug), f"sources of {slug}"
     asked = DeskWanted.of(wanted.model_dump())
-    rules, start = Rules.of(topic), source_desk.offset_of(opened(wanted, name))
-    question = source_desk.question(asked, rules)
-    found = source_figures.page_of(topic, question, offset=start, size=wanted.limit + 1)
+    rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
+    question = sources_figures.question(asked, rules)
+    found = sources_figures.page_of(topic, question, offset=start, size=wanted.limit + 1)
     more = str(start + wanted.limit) if len(found) > wanted.limit else None
-    rows = [source_desk.row_of(one, rules) for one in found[: wanted.limit]]
+    rows = [sources_figures.row_of(one, rules) for one in found[: wanted.limit]]
     shows()
     return Listing(items=[item(TopicSourceOut.of, row) for row in rows], next=closed(more, name))
 

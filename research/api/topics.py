@@ -1,34 +1,98 @@
-"""`/topics`: what is researched again and again, and what is known of each."""
+"""`/topics/{slug}/forecast`: what the next run will probably take, and what the month has left."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from django.db.models import Q
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Status
-from pydantic import Field
+from pydantic import BaseModel, Field
 
+from beacon_site.text.cleaning import clean
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import shows
+from memory.api.shown import Textless, shows
 from memory.api.versions import IF_MATCH, expected_version, held, tagged
 from memory.models import Topic, Trust
 from memory.models.topics import TopicQuerySet
-from memory.texts.text import clean
-from memory.topics.agent_memory import agent_memory
-from research.api.forecast import ForecastOut
-from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
-from research.api.running import MARKDOWN, recheck, refusal, report_answer, reports_of, start
-from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
-from research.models import Run
-from research.running import agents_topics
-from research.running.allowance import NotNow
+from memory.topics.memory import agent_memory
+from research.api.runs import MARKDOWN, recheck, refusal, report_answer, reports_of, start
+from research.api.schemas import (
+    AgentMemory,
+    ReportOut,
+    RunIn,
+    RunOut,
+    RunWithSteps,
+    TopicIn,
+    TopicOut,
+    TopicPatch,
+)
+from research.budgets import forecasting
+from research.execution import agents_topics
+from research.execution.starting import NotNow
+from research.models import Run, TopicSettings
+from research.pages import topic_input as topic_asked
 from research.topic_settings import editing as topic_editing
-from research.topics import input as topic_asked
+
+
+class RangeOut(BaseModel):
+    """From the least to the most."""
+
+    low: int
+    high: int
+
+
+class MoneyOut(BaseModel):
+    """From the least to the most, in dollars."""
+
+    low: str
+    high: str
+
+
+class ForecastOut(Textless):
+    """What a run will probably take, and whether a scheduled one would fit into the month."""
+
+    depth: TopicSettings.Depth
+    basis: str = Field(description="topic: its own runs; others: the owner's; usual: none yet.")
+    runs: int = Field(description="How many runs it rests on.")
+    tokens: RangeOut
+    money: MoneyOut | None = Field(description="null: the model's price is not known.")
+    minutes: RangeOut
+    searches: RangeOut
+    has_model: bool
+    tokens_left: int | None = Field(description="Of this month; null: no limit.")
+    money_left: str | None = Field(description="Of this month, in dollars; null: no limit.")
+    does_not_fit: str = Field(description="Why a scheduled run would not fit; empty if it does.")
+    words: str
+
+    @classmethod
+    def of(cls, topic: Topic, depth: str = "") -> Self:
+        """Return the forecast of a topic whose settings and owner are loaded."""
+        found = forecasting.forecast_of(topic, depth)
+        settings = TopicSettings.objects.get(topic=topic)
+        left = forecasting.left_of(topic, settings)
+        money = found.money and MoneyOut(low=f"{found.money[0]:f}", high=f"{found.money[1]:f}")
+        return cls(
+            depth=TopicSettings.Depth(found.depth),
+            basis=found.basis,
+            runs=found.runs,
+            tokens=RangeOut(low=found.tokens[0], high=found.tokens[1]),
+            money=money or None,
+            minutes=RangeOut(low=found.minutes[0], high=found.minutes[1]),
+            searches=RangeOut(low=found.searches[0], high=found.searches[1]),
+            has_model=found.has_model,
+            tokens_left=left.tokens,
+            money_left=None if left.money is None else f"{left.money:f}",
+            does_not_fit=forecasting.why_not(found, left),
+            words=f"{found.words} ({found.basis_words})",
+        )
+
+
+# --- `/topics`: what is researched again and again, and what is known of each ---
 
 api = router("topics", is_held=True)
 _ONE = "/{slug:slug}"

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from memory.texts.sentences import language_of, split
-from memory.texts.text import match_key, one_line, plain
+from beacon_site.text.cleaning import match_key, one_line, plain
+from beacon_site.text.sentences import language_of, split
 from research.claims import structured, values
 
 MOST_ENTRIES = 20_000  # of a page; a table of 10,000 rows fits

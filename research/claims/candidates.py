@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memory.texts.sentences import word_count
+from beacon_site.text.sentences import word_count
 
 SHORTEST = 8
 LONGEST = 45

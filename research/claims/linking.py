@@ -21,10 +21,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from memory.texts.normal_form import normal_form
-from memory.texts.sentences import language_of
+from beacon_site.text.cleaning import normal_form
+from beacon_site.text.sentences import language_of
 from research.claims import values
-from research.claims.amounts import Amount, amounts, is_rounded, is_same, same_kind
 from research.claims.candidates import is_chatter
 from research.claims.matching import Stated, is_same_subject, match, parsed
 from research.claims.states import (
@@ -38,6 +37,7 @@ from research.claims.states import (
     RETELLS,
 )
 from research.claims.terms import terms
+from research.claims.values import Amount, amounts, is_rounded, is_same, same_kind
 
 CLOSEST = 6  # facts that a sentence is compared with closely
 # Probability from which a sentence in other words speaks of a fact, with vectors and without.

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from rapidfuzz import fuzz, process
 
-from memory.texts.text import match_key
+from beacon_site.text.cleaning import match_key
 from research.claims import values
 from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, sentences_of
 

@@ -16,14 +16,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
 
-from memory.texts.injection import smells_of_instructions
-from memory.texts.sentences import language_of, word_count
-from memory.texts.text import match_key, shorten
+from beacon_site.text.cleaning import match_key, shorten
+from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.sentences import language_of, word_count
 from research.claims import values
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, STATED, Entry
 from research.claims.candidates import leans_back
 from research.claims.page_diff import (
-    ADDED,
+    ADDED,  # fmt: skip
     CHANGED,
     FEW_VERSIONS,
     MOVED,
@@ -32,7 +32,7 @@ from research.claims.page_diff import (
     PageDiff,
     version_of,
     versions_of,
-)  # fmt: skip
+)
 from research.claims.terms import is_wide_text, terms
 
 NEW, GONE = "new", "gone"  # beside CHANGED: what a difference means to a reader

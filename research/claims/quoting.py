@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from memory.texts.normal_form import normal_form
-from memory.texts.text import one_line, width
+from beacon_site.text.cleaning import normal_form, one_line, width
 
 LEAST_QUOTE = 12  # characters below which a quote proves nothing
 CONTEXT = 160  # characters shown before and after a quote

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import Stemmer
 
-from memory.texts.normal_form import normal_form
+from beacon_site.text.cleaning import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[.'_\-][^\W_]+)*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")

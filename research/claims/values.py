@@ -1,12 +1,304 @@
-"""What kind of value a cell or a phrase holds, and which values two sentences do not share."""
+"""The amounts in a sentence: a value in one unit, however it is written.
+
+"25,000 tonnes", "25 kilotonnes" and "twenty-five thousand tonnes" are one amount; so are "€210m"
+and "210 million euros".  Remove dates first (`values.without_dates`), or a day would be a count.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 
-from memory.texts.normal_form import normal_form
+from beacon_site.text.cleaning import normal_form
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_OTHER = {
+    "de": "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
+    "fünfzehn sechzehn siebzehn achtzehn neunzehn zwanzig",
+    "fr": "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
+    "seize dix-sept dix-huit dix-neuf vingt",
+}
+_WORDS: dict[str, float] = {word: float(n) for n, word in enumerate(_ONES.split())}
+_WORDS |= {word: 10.0 * n for n, word in enumerate(_TENS.split(), start=2)}
+for _words in _OTHER.values():
+    # "un" and "sept" are other words too; a month is out of the text by now.
+    _WORDS |= {word: float(n) for n, word in enumerate(_words.split()) if word not in ("un", "six")}
+_WORDS |= {"score": 20.0, "dozen": 12.0, "nil": 0.0, "decade": 10.0}
+_SCALES = {
+    "hundred": 1e2,
+    "thousand": 1e3,
+    "million": 1e6,
+    "millions": 1e6,
+    "millionen": 1e6,
+    "billion": 1e9,
+    "trillion": 1e12,
+    "milliarden": 1e9,
+    "milliards": 1e9,
+    "m": 1e6,
+    "mn": 1e6,
+    "bn": 1e9,
+    "k": 1e3,
+    "万": 1e4,
+    "亿": 1e8,
+}
+_PARTS = {
+    "half": 0.5,
+    "third": 1 / 3,
+    "thirds": 1 / 3,
+    "quarter": 0.25,
+    "quarters": 0.25,
+    "fifth": 0.2,
+    "fifths": 0.2,
+    "tenth": 0.1,
+    "tenths": 0.1,
+}
+# Each unit as (its kind, how many of the kind's own it is).
+_UNITS: dict[str, tuple[str, float]] = {
+    word: (kind, factor)
+    for kind, factor, words in (
+        ("%", 1, "% percent prozent pourcent"),
+        ("eur", 1, "€ euro euros eur"),
+        ("usd", 1, "$ dollar dollars usd"),
+        ("usd", 0.01, "cent cents"),
+        ("gbp", 1, "£ pound pounds gbp"),
+        ("chf", 1, "franc francs franken chf"),
+        ("cny", 1, "yuan rmb 元"),
+        ("crown", 1, "crown crowns krone kroner krona kronor koruna"),
+        ("jpy", 1, "yen"),
+        ("inr", 1, "rupee rupees"),
+        ("g", 1, "gram grams"),
+        ("g", 1e3, "kg kilogram kilograms kilos"),
+        ("g", 1e6, "tonne tonnes ton tons tonnen 吨"),
+        ("g", 1e9, "kilotonne kilotonnes"),
+        ("m", 1, "m metre metres meter meters mètres mètre"),
+        ("m", 1e3, "kilometre kilometres kilometer kilometers km kilomètres 公里"),
+        ("m", 1_609.344, "mile miles mph"),
+        ("m2", 1e4, "hectare hectares hektar ha"),
+        ("m2", 4_046.86, "acre acres"),
+        ("l", 1, "litre litres liter liters"),
+        ("l", 100, "hectolitre hectolitres hectoliter hectoliters"),
+        ("w", 1e3, "kw kilowatt kilowatts"),
+        ("w", 1e6, "mw megawatt megawatts"),
+        ("w", 1e9, "gw gigawatt gigawatts"),
+        ("wh", 1e3, "kwh kilowatt-hour kilowatt-hours"),
+        ("wh", 1e6, "mwh megawatt-hour megawatt-hours"),
+        ("wh", 1e9, "gwh gigawatt-hour gigawatt-hours"),
+        ("bit", 1e6, "megabit megabits"),
+        ("bit", 1e9, "gigabit gigabits"),
+        ("bit", 1e12, "terabit terabits"),
+        ("byte", 1e6, "mb megabyte megabytes"),
+        ("byte", 1e9, "gb gigabyte gigabytes gigs"),
+        ("degree", 1, "degree degrees °c celsius °"),
+        ("year", 1, "year years years' jahre ans"),
+        ("month", 1, "month months"),
+        ("day", 1, "day days"),
+        ("day", 7, "week weeks"),
+        ("hour", 1, "hour hours stunde stunden heures"),
+        ("hour", 1 / 60, "minute minutes minuten"),
+    )
+    for word in words.split()
+}
+_TOKEN = re.compile(
+    r"[€$£]|°\s?[cf]\b|°|%|百分之|\d+(?:[.,'’]\d+)*|[万亿元吨]|公里|[^\W\d_]+(?:[-'][^\W\d_]+)*"
+)
+_BETWEEN = "of more over under about around roughly some swiss used spent new de only than"
+_SKIPPED = frozenset(_BETWEEN.split())
+_JOINS = "to on by and in or against at from since but not as with for"
+_JOINING = frozenset(["", *_JOINS.split()])
+_HALF_MORE = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten) and a half\b")
+UNITS = frozenset(kind for kind, _factor in _UNITS.values())
+_SIGNS = (["€"], ["$"], ["£"])
+_GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?")
+# "42.000 Fahrgäste", "48 000 voyageurs": groups as other languages write them.
+_POINTED = re.compile(r"\d{1,3}(?:\.\d{3})*\.\d00|\d{1,3}(?:\.\d{3}){2,}")
+_SPACED = re.compile(r"(?<![\d.,])(\d{1,3}) (000)\b")
+# Units of which a word before them makes others: square metres, cubic metres, megawatt hours.
+_SQUARE, _CUBIC = frozenset(("square", "sq")), frozenset(("cubic",))
+# In "one in seven" a share is told, up to this many.
+_LARGEST_SHARE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A value and the kind of its unit, or the word after it if that isn't a unit."""
+
+    value: float
+    unit: str
+
+    def is_near(self, other: Amount, tolerance: float = 0.003) -> bool:
+        """Whether the values are the same, but for `tolerance`."""
+        return abs(self.value - other.value) <= tolerance * max(abs(self.value), abs(other.value))
+
+
+def amounts(text: str) -> list[Amount]:
+    """Return the amounts in a case-folded text without its dates, in their order.
+
+    A bare number takes the unit of the one before it: "from 4.99 to 6.49 dollars" the other way.
+    """
+    tokens = _TOKEN.findall(_SPACED.sub(r"\1\2", _HALF_MORE.sub(_half_more, text)))
+    found: list[Amount] = []
+    place = 0
+    while place < len(tokens):
+        read = _value(tokens, place)
+        if read is None:
+            place += 1
+            continue
+        value, after = read
+        before = tokens[place - 1] if place else ""
+        kind, factor = _unit(before, tokens[after : after + 3])
+        found.append(Amount(value * factor, kind))
+        place = after
+    return _with_units([_fahrenheit(amount) for amount in found])
+
+
+def _with_units(found: list[Amount]) -> list[Amount]:
+    """Give what has no unit that of its neighbour."""
+    units = [amount.unit for amount in found]
+    for place, unit in enumerate(units):
+        if unit in UNITS:
+            continue
+        if place + 1 < len(units) and units[place + 1] in UNITS and unit in _JOINING:
+            units[place] = units[place + 1]
+        elif place and units[place - 1] in UNITS and unit in _JOINING:
+            units[place] = units[place - 1]
+    return [Amount(amount.value, unit) for amount, unit in zip(found, units, strict=True)]
+
+
+def _half_more(match: re.Match[str]) -> str:
+    return f"{(plain_number(match[1]) or 0) + 0.5:g}"
+
+
+def _value(tokens: list[str], place: int) -> tuple[float, int] | None:
+    """Return the value that begins at `place` and where the tokens go on."""
+    word = tokens[place]
+    before, after = tokens[max(0, place - 1) : place], tokens[place + 1 : place + 2]
+    if (word == "half" and before != ["second"] and before != ["first"]) or (
+        word in _PARTS and before == ["a"] and after == ["of"]
+    ):
+        return 100 * _PARTS[word], place + 1
+    number = plain_number(word)
+    if number is None:
+        return None
+    place += 1
+    whole = _out_of(tokens[place : place + 2], number)
+    if whole:
+        return 100 * number / whole, place + 2
+    if word == "one" and after not in (["worker"], ["person"], ["child"]):
+        return None  # mostly a pronoun
+    if place < len(tokens) and tokens[place] in _PARTS and number < 10 and word.isalpha():
+        return 100 * number * _PARTS[tokens[place]], place + 1
+    while place < len(tokens):
+        follows = tokens[place]
+        if follows in _SCALES and (follows not in ("m", "k") or before[:1] in _SIGNS):
+            number *= _SCALES[follows]
+        elif (
+            follows == "and"
+            and number >= 100
+            and place + 1 < len(tokens)
+            and tokens[place + 1] in _WORDS
+        ):
+            number += _WORDS[tokens[place + 1]]
+            place += 1
+        else:
+            break
+        place += 1
+    return number, place
+
+
+def _out_of(tokens: list[str], part: float) -> float:
+    """Return of how many `part` is told: the 7 of "one in seven"; 0 where no share is told."""
+    if len(tokens) < 2 or tokens[0] != "in":
+        return 0.0
+    whole = plain_number(tokens[1]) or 0.0
+    return whole if part < whole <= _LARGEST_SHARE else 0.0
+
+
+def plain_number(token: str) -> float | None:
+    """Return the number that one token is, in figures or in words; None if it is none."""
+    if token[0].isdigit():
+        if _GROUPED.fullmatch(token):
+            return float(re.sub(r"[,'’]", "", token))
+        if _POINTED.fullmatch(token):
+            return float(token.replace(".", ""))
+        try:
+            return float(token.replace(",", "."))
+        except ValueError:
+            return None  # a version of three parts
+    if token in _WORDS:
+        return _WORDS[token]
+    left, _dash, right = token.partition("-")
+    if left in _WORDS and right in _WORDS:
+        return _WORDS[left] + _WORDS[right]
+    return None
+
+
+def _unit(before: str, after: list[str]) -> tuple[str, float]:
+    if before == "百分之":
+        return "%", 1.0
+    if len(after) > 1 and after[0] in _SQUARE | _CUBIC:
+        power = 2 if after[0] in _SQUARE else 3
+        kind, factor = _UNITS.get(after[1], ("", 1.0))
+        if kind == "m":  # a cubic metre is a thousand litres
+            return ("m2", factor**2) if power == 2 else ("l", 1_000 * factor**3)
+    for place, token in enumerate(after):
+        word = token.replace(" ", "")
+        if word == "°f":
+            return "°f", 1.0
+        if word in _UNITS:
+            if word.startswith("degree") and "fahrenheit" in after:
+                return "°f", 1.0
+            kind, factor = _UNITS[word]
+            follows = after[place + 1 : place + 2]
+            return ("wh" if kind == "w" and follows in (["hour"], ["hours"]) else kind), factor
+        if word not in _SKIPPED:
+            break
+    if before in _UNITS and before in "€$£":
+        return _UNITS[before]
+    word = next((t for t in after if t.isalpha() and t not in _SKIPPED), "")
+    return word.removesuffix("s"), 1.0
+
+
+def _fahrenheit(amount: Amount) -> Amount:
+    if amount.unit != "°f":
+        return amount
+    return Amount((amount.value - 32) / 1.8, "degree")
+
+
+def is_same(left: Amount, right: Amount) -> bool:
+    """Whether both are one amount; a unit that is only a word may differ."""
+    if not left.is_near(right):
+        return False
+    return left.unit == right.unit or left.unit not in UNITS or right.unit not in UNITS
+
+
+def same_kind(left: Amount, right: Amount) -> bool:
+    """Whether two amounts can be values of one thing."""
+    return left.unit == right.unit or not (left.unit in UNITS or right.unit in UNITS)
+
+
+def is_rounded(left: Amount, right: Amount) -> bool:
+    """Whether one is the other with fewer digits: 1,425 megawatts and 1.4 gigawatts."""
+    if left.unit in UNITS and right.unit in UNITS and left.unit != right.unit:
+        return False
+    ours, theirs = _digits(left.value), _digits(right.value)
+    fine, coarse, count = (left, right, theirs) if ours > theirs else (right, left, ours)
+    if ours == theirs or not left.is_near(right, 0.04):
+        return False
+    return math.isclose(float(f"{fine.value:.{max(0, count - 1)}e}"), coarse.value)
+
+
+def _digits(value: float) -> int:
+    return len(f"{value:.9e}".split("e")[0].replace(".", "").rstrip("0"))
+
+
+# --- What kind of value a cell or a phrase holds, and which values two sentences do not share ---
 
 DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS, LINK, LIST, TEXT, NONE = (
     "date", "version", "percent", "amount", "number", "status", "link", "list", "text", "",

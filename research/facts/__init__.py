@@ -1,1 +1,0 @@
-"""A topic's facts: edited, corrected, gone stale, and drawn over its runs."""

@@ -1,8 +1,4 @@
-"""What a person says of a report's sentence: checked by hand, or wrong, with what is right.
-
-Data flow: sentence, what is wrong, what is right, the facts as they were seen -> facts corrected or
-struck, a lesson for later runs, a `Correction` beside the report -> taken back, all of it or none.
-"""
+"""Correcting a topic fact on the version that was seen, and telling what others wrote meanwhile."""
 
 from __future__ import annotations
 
@@ -16,17 +12,112 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.actors import Actor
-from memory.contexts import taught
-from memory.errors import InvalidValue, MemoryRefused
+from beacon_site.text.cleaning import clean, is_visible, match_key, one_line, shorten
+from memory.context import topic_block
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models import Activity, Observation, Revision, Sensitivity, Topic, TopicFact, Trust
-from memory.observations.writing import write_observation
-from memory.records import undoing
-from memory.texts.text import clean, is_visible, match_key, one_line, shorten
+from memory.observations.services import write_observation
+from memory.records import undo
 from research.claims.matching import match
-from research.facts import editing as fact_editing
 from research.models import CheckedSentence, CorrectedFact, Correction, Report
 from research.reporting.sentences import ReportSentence
+
+_WORDS = ("text", "url", "state")
+
+
+class FactConflict(MemoryRefused):
+    """Somebody changed the same words meanwhile: what both began with, and what now stands."""
+
+    def __init__(self, base: str, theirs: TopicFact, change: Revision) -> None:
+        super().__init__(
+            _(
+                "This fact was changed since you opened it. Nothing was saved: compare the two "
+                "and save again to put yours in its place."
+            )
+        )
+        self.base = base
+        self.theirs = theirs
+        self.change = change
+
+
+def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | None = None) -> None:
+    """Correct `fact` as it was in version `seen` (None: as it is loaded).
+
+    Changes of others that leave its words alone (order, lock) are no conflict; a fact that was
+    struck or retired comes back with the new words.  Raises FactConflict where text, address or
+    state changed meanwhile or `seen` is a version that there never was, InvalidValue and
+    LimitReached.
+    """
+    try:
+        with transaction.atomic():
+            if fact.state != TopicFact.State.CURRENT and seen in (None, fact.version):
+                fact.unstrike(by=by)
+                seen = fact.version
+            fact.edit(text, by=by, expected_version=seen, url=url)
+    except StaleWrite as exc:
+        with transaction.atomic():
+            now = TopicFact.objects.select_for_update().get(pk=fact.pk)
+            seen = seen or 0
+            # Who saw a version that never was has seen nothing: the whole history is news.
+            later = _later_changes(now, seen if seen <= now.version else 0)
+            if later:
+                base = next((c.before["text"] for c in later if "text" in c.before), now.text)
+                raise FactConflict(base, now, later[-1]) from exc
+            now.edit(text, by=by, url=url)
+        fact.refresh_from_db()
+
+
+def _later_changes(fact: TopicFact, seen: int) -> list[Revision]:
+    """Return the revisions after version `seen` that changed what the fact says, oldest first."""
+    revisions = Revision.objects.filter(
+        record_type=fact.record_type(), record_id=fact.pk, version__gt=seen
+    )
+    found = revisions.order_by("version")
+    return [
+        change
+        for change in found
+        if any(change.before.get(name) != change.after.get(name) for name in _WORDS)
+    ]
+
+
+def move_fact(fact: TopicFact, way: str, *, by: Actor) -> None:
+    """Move a current fact one place `up` or `down`; at the end of the list it stays."""
+    with transaction.atomic():
+        # The order is read once nobody else can change it, or the later move undoes the first.
+        Topic.objects.select_for_update(no_key=True).get(pk=fact.topic_id)
+        current = TopicFact.objects.filter(topic=fact.topic_id).current()
+        ids = list(current.values_list("pk", flat=True))
+        if fact.pk not in ids:
+            return
+        place = ids.index(fact.pk)
+        other = place - 1 if way == "up" else place + 1
+        if 0 <= other < len(ids):
+            ids[place], ids[other] = ids[other], ids[place]
+            TopicFact.objects.reorder(fact.topic, ids, by=by)
+
+
+def restore_fact(fact: TopicFact, *, by: Actor) -> None:
+    """Bring a fact back from the trash, among the current ones as far as there is room.
+
+    Raises LimitReached if people hold eight of them already, InvalidValue if a run has found the
+    same again; it stays in the trash then.
+    """
+    with transaction.atomic():
+        Topic.objects.select_for_update().get(pk=fact.topic_id)
+        if fact.trashed_at is not None and fact.state == TopicFact.State.CURRENT:
+            current = list(TopicFact.objects.filter(topic=fact.topic_id).current())
+            if any(other.key == fact.key for other in current):
+                raise InvalidValue(_("That is among the topic's facts already."))
+            if fact.is_kept:
+                TopicFact.check_room(current)
+            if len(current) >= TopicFact.MOST_CURRENT:
+                replaceable = [other for other in current if not other.is_kept]
+                replaceable[-1].retire(by=by, why=_("made room for a fact taken from the trash"))
+        fact.restore(by=by)
+
+
+# --- What a person says of a report's sentence: checked by hand, or wrong, with what is right ---
 
 MOST_WORDS = 1000  # characters of what is wrong, and of what is right
 MOST_SENTENCES = 40  # that a run is told not to repeat
@@ -167,7 +258,7 @@ def _taught(
         "lesson",
         _lesson(correction, report),
         by=by,
-        tags=[taught.TAG],
+        tags=[topic_block.TAG],
         topic=report.run.topic,
         trust=Trust.OWNER,
         sensitivity=Sensitivity.SENSITIVE if is_secret else Sensitivity.NORMAL,
@@ -204,7 +295,7 @@ def _change_facts(
         fact, before = seen.fact, seen.fact.text
         was = {"was_touched": fact.touched_by_person, "was_trust": fact.trust}
         if correction.right and seen is first:
-            fact_editing.edit_fact(fact, correction.right, fact.url, by=by, seen=seen.version)
+            edit_fact(fact, correction.right, fact.url, by=by, seen=seen.version)
             fact.refresh_from_db()
             act, after = CorrectedFact.Act.CORRECTED, fact.text
         else:
@@ -234,7 +325,7 @@ def _check_seen(seen: FactSeen) -> None:
     fact = TopicFact.objects.select_for_update().get(pk=seen.fact.pk)
     if fact.version == seen.version:
         return
-    then = undoing.state_at(fact, seen.version)
+    then = undo.state_at(fact, seen.version)
     if seen.version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
         problem = _(
             "The fact “%(fact)s” was changed since you opened this page, so nothing was stored. What "
@@ -297,7 +388,7 @@ def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
     if revision is None:  # an archive without its history: the words are put back by hand
         raise MemoryRefused(str(PROBLEM) % {"why": _("the fact's history is not here.")})
     try:
-        fact = undoing.undo(revision, by=by)
+        fact = undo.undo(revision, by=by)
         fact.refresh_from_db()
         # Runs may replace it again, and it is believed as far as before.
         why = _("the correction was taken back")

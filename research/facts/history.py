@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from memory.models import Lock, Revision, TopicFact
+from memory.models import Lock, Revision, Topic, TopicFact
 from research.models import Run
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -99,3 +104,111 @@ def word_diff(before: str, after: str) -> list[Piece]:
         if c < d:
             pieces.append(Piece("ins", "".join(new[c:d])))
     return pieces
+
+
+# --- The lives of a topic's facts, counted in runs: what was known when, and who changed it ---
+
+BETWEEN = 0.5  # a person's act after Run #4 and before Run #5 stands at 4.5
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One saved run: its id, number, and when it was saved."""
+
+    pk: int
+    number: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a fact became at one place: its words, and whether it was current then."""
+
+    place: float
+    text: str
+    state: str
+    why: str = ""
+    is_trashed: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was among what was known from then on."""
+        return self.state == TopicFact.State.CURRENT and not self.is_trashed
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person did it: acts of runs stand at whole numbers."""
+        return self.place % 1 != 0
+
+
+@dataclass(slots=True)
+class Life:
+    """One fact with its turns in order; there is at least one."""
+
+    fact: TopicFact
+    turns: list[Turn] = field(default_factory=list)
+
+    def at(self, number: int) -> Turn | None:
+        """Return how it stood when run `number` had been saved; None before it was there."""
+        turns = [turn for turn in self.turns if turn.place <= number]
+        return turns[-1] if turns else None
+
+    def known_at(self, number: int) -> str:
+        """Return its words as they were known when run `number` had been saved, or nothing."""
+        turn = self.at(number)
+        return turn.text if turn is not None and turn.is_known else ""
+
+
+def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> list[Life]:
+    """Return the facts known after run `first` or since, up to run `last`: two queries.
+
+    `runs` are all saved runs of the topic, by number.
+    """
+    since = Q(first_run=None) | Q(first_run__lte=last)
+    gone = Q(state=TopicFact.State.RETIRED, retired_run__lte=first)
+    # Facts in the trash too: what was known then was known, whatever became of it since.
+    facts = list(TopicFact.objects.filter(since, topic=topic).exclude(gone).order_by("created"))
+    revisions = Revision.objects.filter(
+        record_type=TopicFact.record_type(),
+        record_id__in=[fact.pk for fact in facts],
+        after__has_any_keys=["text", "state", "trashed_at"],
+    )
+    told: dict[Any, list[Revision]] = defaultdict(list)
+    for revision in revisions.order_by("id"):
+        told[revision.record_id].append(revision)
+    line = _Line(runs)
+    return [Life(fact, _turns(fact, told[fact.pk], line)) for fact in facts]
+
+
+def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[Turn]:
+    turns: list[Turn] = []
+    # Before its first revision; a fact without any stands as it is from its first run on.
+    turn = Turn(fact.first_run or line.place(fact.created), fact.text, fact.state)
+    for revision in revisions:
+        after = revision.after
+        turn = replace(
+            turn,
+            place=line.place(revision.created, revision.source),
+            text=str(after.get("text", turn.text)),
+            state=str(after.get("state", turn.state)),
+            is_trashed=bool(after["trashed_at"]) if "trashed_at" in after else turn.is_trashed,
+            why=revision.reason,
+        )
+        turns.append(turn)
+    return turns or [turn]
+
+
+class _Line:
+    """The saved runs in order, on which every act has its place."""
+
+    def __init__(self, runs: Sequence[Saved]) -> None:
+        self._runs = runs
+        self._moments = [run.at for run in runs]
+        self._numbers = {f"run:{run.pk}": run.number for run in runs}
+
+    def place(self, at: datetime, source: str = "") -> float:
+        """Return the number of the run that did it, else a place after the last one before."""
+        if source in self._numbers:
+            return self._numbers[source]
+        before = bisect_right(self._moments, at)
+        return (self._runs[before - 1].number if before else 0) + BETWEEN

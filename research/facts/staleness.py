@@ -1,8 +1,12 @@
-"""How long ago facts were checked, and when that is too long: their topic's setting, or its pace."""
+"""Facts that nothing but blocked sources stand behind.
+
+Data flow: current facts with a source -> those whose source is blocked now -> less those that a run
+found confirmed by a page that is not -> their ids, for a tag beside each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +14,48 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from beacon_site.text.canonical_urls import canonical_url
 from memory.models import Topic, TopicFact
-from memory.topics import fact_age
-from memory.topics.fact_age import LEAST_DAYS
-from research.models import Schedule, TopicSettings
+from memory.topics import memory
+from memory.topics.memory import LEAST_DAYS
+from research.models import DeltaItem, Hit, Schedule, TopicSettings
+from research.models.topics import everywhere, in_effect
 from research.schedules import scheduling
+from research.topic_settings import standing_rules
+
+
+def only_blocked(topic: Any, facts: Sequence[TopicFact]) -> set[Any]:
+    """Return the ids of the facts whose every source is blocked: two to four queries.
+
+    `topic` has its settings loaded.  What a person wrote or edited stands by their word.
+    """
+    with_source = [fact for fact in facts if fact.url and not fact.touched_by_person]
+    if not with_source:
+        return set()
+    settings = in_effect(topic.settings, everywhere(topic.owner_id))
+    blocked = {fact.pk for fact in with_source if _is_blocked(settings, fact.url)}
+    return blocked - _confirmed_elsewhere(settings, blocked) if blocked else set()
+
+
+def _is_blocked(settings: TopicSettings, url: str) -> bool:
+    return bool(standing_rules.reason_against(settings, canonical_url(url)))
+
+
+def _confirmed_elsewhere(settings: TopicSettings, ids: set[Any]) -> set[Any]:
+    """Return those of the facts that a page which is not blocked confirmed."""
+    confirmed = DeltaItem.objects.supported().filter(
+        previous_fact__in=ids, status=DeltaItem.Status.CONFIRMED
+    )
+    rows = list(confirmed.values_list("previous_fact", "run", "citations"))
+    if not rows:
+        return set()
+    hits = Hit.objects.filter(run__in={run for _fact, run, _numbers in rows})
+    cited = hits.exclude(cited_as=None).values_list("run", "cited_as", "url")
+    usable = {(run, number) for run, number, url in cited if not _is_blocked(settings, url)}
+    return {fact for fact, run, numbers in rows if any((run, n) in usable for n in numbers)}
+
+
+# --- staleness ---
 
 GAPS = 3  # of the schedule that a fact may go unchecked
 
@@ -43,9 +84,9 @@ def days_by_topic(topic_ids: Iterable[Any]) -> dict[Any, int]:
 
 def in_words(fact: TopicFact, days: int) -> str:
     """Return how long ago a current fact was checked; empty for one that is not stale."""
-    age = fact_age.days_since(fact)
+    age = memory.days_since(fact)
     is_stale = fact.state == TopicFact.State.CURRENT and age >= days
-    return fact_age.in_words(age) if is_stale else ""
+    return memory.in_words(age) if is_stale else ""
 
 
 def stale_facts(topic: Topic, days: int) -> QuerySet[Any]:
@@ -58,5 +99,5 @@ def stale_facts(topic: Topic, days: int) -> QuerySet[Any]:
 
 def register() -> None:
     """Tell memory, whose pages and prompts show facts, when they are stale."""
-    if days_by_topic not in fact_age.STALE_AFTER:
-        fact_age.STALE_AFTER.append(days_by_topic)
+    if days_by_topic not in memory.STALE_AFTER:
+        memory.STALE_AFTER.append(days_by_topic)

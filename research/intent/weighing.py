@@ -17,13 +17,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
-from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.llm import Answer, Message
+from beacon_site.llm.base import Answer, Message
+from beacon_site.net.errors import ProviderError
+from beacon_site.text.cleaning import clean, for_prompt, one_line, shorten
+from beacon_site.text.injection import smells_of_instructions
 from memory.llm import connections
 from memory.llm.asking import ask_model
-from memory.texts.injection import smells_of_instructions
-from memory.texts.text import clean, for_prompt, one_line, shorten
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 from research.intent import rule as intent_rule
 from research.intent.rule import Verdict
 

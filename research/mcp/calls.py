@@ -1,27 +1,81 @@
-"""Listing and calling the tools of the registry, as MCP tells of them."""
+"""On whose behalf a program calls: its token, and what it read so far."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connections
+from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 from mcp import types
 
-from beacon_site.database_errors import GONE, failure_of
-from memory.api.bodies import texts_in
+from beacon_site.db.errors import GONE, failure_of
+from beacon_site.http import zone_of
+from beacon_site.text.cleaning import clean, one_line
+from memory.api.auth import caller_of
+from memory.api.frame import texts_in
 from memory.api.shown import unquoted, without_text
-from memory.models import Trust
-from memory.texts.text import clean, one_line
-from memory.toolkit import registry as tools
-from memory.toolkit.types import MemoryTool, ToolResult, refused
-from research.mcp.callers import Caller, NotOpen
+from memory.models import ApiToken, Trust
+from memory.tools import registry as tools
+from memory.tools.types import MemoryTool, ToolContext, ToolResult, refused
+
+
+class NotOpen(Exception):
+    """The token does not open anything (any more)."""
+
+
+Find = Callable[[], ApiToken | None]
+
+
+@dataclass(slots=True)
+class Caller:
+    """A program that calls: how its token is found, and the file versions that it read.
+
+    `seen` is kept by a connection that has one program at its other end; over HTTP, where programs
+    may share a token, each call has its own, and a program names the version that it read.
+    """
+
+    find: Find
+    seen: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def entered(self) -> Iterator[tuple[ToolContext, frozenset[str]]]:
+        """Give the context of one call, in the owner's time zone and language, and the scopes.
+
+        For a thread of its own: its connection to the database is given back at the end.  Raises
+        NotOpen for a token that was revoked, has expired, or never was.
+        """
+        try:
+            token = self.find()
+            if token is None:
+                raise NotOpen
+            caller = caller_of(token)
+            context, owner = caller.context(), caller.owner
+            context.seen, context.agent = self.seen, caller.agent
+            with timezone.override(zone_of(owner.time_zone)), translation.override(owner.language):
+                try:
+                    yield context, caller.scopes
+                finally:  # a refusal may quote what was read, too
+                    caller.note_shown()
+        finally:
+            give_back()
+
+
+def give_back() -> None:
+    """Give this thread's connection to the database back; the test's own thread keeps its."""
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()
+
+
+# --- Listing and calling the tools of the registry, as MCP tells of them ---
 
 logger = structlog.get_logger(__name__)
 

@@ -30,13 +30,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beacon_site.request_log import HEADER, number_from
 from memory.accounts import tokens
-from memory.accounts.program_setup import MCP_PATH
-from memory.api import throttling
+from memory.accounts.agents import MCP_PATH
+from memory.api import frame as api_frame
 from memory.api.auth import caller_of
 from memory.api.problems import Problem
 from memory.models import ApiToken
-from research.mcp.callers import Caller, give_back
-from research.mcp.calls import no_database
+from research.mcp.calls import Caller, give_back, no_database
 from research.mcp.server import Context, build
 
 logger = structlog.get_logger(__name__)
@@ -150,7 +149,7 @@ def _token_of(header: str) -> ApiToken | Response:
 def _too_many(token: ApiToken) -> Response | None:
     """Return the answer to a token that has sent its requests of this minute, REST's included."""
     try:
-        throttling.check(caller_of(token))
+        api_frame.check(caller_of(token))
     except Problem as exc:
         return problem(HTTPStatus.TOO_MANY_REQUESTS, str(exc), dict(exc.headers))
     return None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from research.models.channels import Channel, Delivery, TopicNotices
 from research.models.digests import Digest, DigestEntry, DigestSettings, Feed
-from research.models.hits import Hit, Worker
-from research.models.removed_runs import RemovedRun
-from research.models.reports import DeltaItem, Report
-from research.models.run_queries import RunInTheWay, RunLost
-from research.models.runs import Run
-from research.models.sentences import CheckedSentence, CorrectedFact, Correction
-from research.models.shares import SharedLink
-from research.models.steps import Step
-from research.models.tool_calls import ToolCall
-from research.models.topic_news import TopicNews
-from research.models.topic_settings import Schedule, TopicSettings
+from research.models.notifications import Channel, Delivery, TopicNotices
+from research.models.reports import (
+    CheckedSentence,
+    CorrectedFact,
+    Correction,
+    DeltaItem,
+    Report,
+    SharedLink,
+)
+from research.models.runs import RemovedRun, Run, RunInTheWay, RunLost
+from research.models.steps import Hit, Step, ToolCall, Worker
+from research.models.topics import Schedule, TopicNews, TopicSettings
 
 __all__ = [
     "Channel",

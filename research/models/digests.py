@@ -1,4 +1,4 @@
-"""Digests, one message over many topics, and the private addresses of feeds."""
+"""Rows that are opened by a private address: their id, signed by the site's secret key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
+from django.core import signing
 from django.core.validators import MaxValueValidator
 from django.db import models
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateformat import format as date_text
 from django.utils.translation import gettext as _
@@ -16,8 +18,47 @@ from django.utils.translation import gettext_lazy
 
 from memory.models import Topic
 from memory.models.history import OwnedQuerySet
-from research.models.private_links import PrivateLink
 from research.models.runs import Run
+
+
+class PrivateLink(models.Model):
+    """A row with a private address, which can be shown again at any time and cannot be guessed.
+
+    What a copy of the database holds opens nothing, for the signature is not kept.
+    """
+
+    SALT: ClassVar[str]  # of this kind of row alone: an address of one opens none of another
+    VIEW: ClassVar[str]  # the name of the page that opens it
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def token(self) -> str:
+        """Return the last part of the address."""
+        return self._signer().sign(self.pk.hex)
+
+    @property
+    def address(self) -> str:
+        """Return the whole address, as it is given away."""
+        return settings.BEACON_URL + reverse(self.VIEW, args=[self.token])
+
+    @classmethod
+    def key_of(cls, token: str) -> uuid.UUID | None:
+        """Return the id in an address of this site, None for a text that is none."""
+        try:
+            return uuid.UUID(cls._signer().unsign(token))
+        except (signing.BadSignature, ValueError):
+            return None
+
+    @classmethod
+    def _signer(cls) -> signing.Signer:
+        return signing.Signer(salt=cls.SALT, sep=".")
+
+
+# --- Digests, one message over many topics, and the private addresses of feeds ---
 
 
 class DigestSettingsQuerySet(OwnedQuerySet):

@@ -17,14 +17,17 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.actors import Actor
-from memory.models import Conflict, Recalled, Topic, TopicFact
-from memory.models.base import RememberedQuerySet
-from memory.models.indexing import Marks
+from beacon_site.text.cleaning import shorten
+from beacon_site.text.markdown import as_words, link
+from memory.core.actors import Actor
+from memory.models import Conflict, Observation, Recalled, Topic, TopicFact, Trust
+from memory.models.history import OwnedQuerySet
 from memory.models.library import ADDRESS
-from memory.texts.markdown import as_words, link
+from memory.models.remembered import RememberedQuerySet
+from memory.models.search_index import Marks
+from research.models.digests import PrivateLink
 from research.models.runs import Run
-from research.models.topic_news import OF_ITEMS, OF_REPORTS
+from research.models.topics import OF_ITEMS, OF_REPORTS
 
 
 def _unread_first() -> Case:
@@ -317,3 +320,163 @@ class DeltaItem(models.Model):
     def is_unasked(self) -> bool:
         """Whether it is true and remembered, and withheld because nobody asked to be told it."""
         return bool(self.withheld and self.judged_by)
+
+
+# --- What a person says of a report's sentences: that they checked one, or that one is wrong ---
+
+
+class SentenceQuerySet(OwnedQuerySet):
+    """The questions asked of what people said of sentences."""
+
+    def standing(self) -> Self:
+        """Keep what was not taken back."""
+        return self.filter(taken_back_at=None)
+
+    def readable(self) -> Self:
+        """Keep what is about reports that are not in the trash, nor their topics."""
+        return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
+
+
+class OfSentence(models.Model):
+    """Something said of one sentence of a report; `key` is the sentence's, as it is compared."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    sentence = models.TextField()
+    key = models.CharField(max_length=16)
+    by = models.CharField(max_length=200)  # an actor: `human:alice`
+    created = models.DateTimeField(default=timezone.now)
+    taken_back_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[SentenceQuerySet] = SentenceQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return shorten(self.sentence, 120)
+
+    @property
+    def name(self) -> str:
+        """Return who said it, as people read it."""
+        return self.by.partition(":")[2] or self.by
+
+
+class CheckedSentence(OfSentence):
+    """A person looked it up themselves, and vouches for a sentence."""
+
+    report = models.ForeignKey(Report, models.CASCADE, related_name="checked_sentences")
+
+    class Meta:
+        ordering = ("created", "id")
+        constraints = [
+            models.UniqueConstraint(
+                F("report"), F("key"), condition=Q(taken_back_at=None), name="sentence_checked_once"
+            )
+        ]
+        indexes = [models.Index(fields=["owner", "-created"], name="checked_sentence_of_owner")]
+
+
+class Correction(OfSentence):
+    """A person said what is wrong with a sentence, and perhaps what is right.
+
+    `lesson` is the observation that later runs are told; `corrected` names what became of facts.
+    """
+
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="corrections")
+    report = models.ForeignKey(Report, models.CASCADE, related_name="corrections")
+    wrong = models.TextField(gettext_lazy("what is wrong"))
+    right = models.TextField(gettext_lazy("what is right"), blank=True)
+    lesson = models.ForeignKey(
+        Observation, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        ordering = ("-created", "-id")
+        constraints = [
+            models.UniqueConstraint(
+                F("report"),
+                F("key"),
+                condition=Q(taken_back_at=None),
+                name="sentence_corrected_once",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["topic", "-created"], name="correction_of_topic"),
+            models.Index(fields=["owner", "-created"], name="correction_of_owner"),
+        ]
+
+
+class CorrectedFact(models.Model):
+    """What a correction did to one topic fact; `version` is the fact's after it."""
+
+    class Act(models.TextChoices):
+        CORRECTED = "corrected", gettext_lazy("corrected")
+        STRUCK = "struck", gettext_lazy("struck")
+
+    id = models.BigAutoField(primary_key=True)
+    correction = models.ForeignKey(Correction, models.CASCADE, related_name="facts")
+    fact = models.ForeignKey(TopicFact, models.CASCADE, related_name="+")
+    act = models.CharField(max_length=9, choices=Act)
+    before = models.TextField()
+    after = models.TextField(blank=True)
+    version = models.PositiveIntegerField()
+    was_touched = models.BooleanField(default=False)  # by a person, before
+    was_trust = models.CharField(max_length=12, choices=Trust, default=Trust.EXTERNAL)
+
+    objects: ClassVar[models.Manager[Any]] = models.Manager()
+
+    class Meta:
+        ordering = ("id",)
+        constraints = [
+            models.UniqueConstraint(F("correction"), F("fact"), name="fact_corrected_once_by_each")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_act_display()}: {self.before[:80]}"
+
+
+# --- Links by which somebody without an account reads one report ---
+
+MOST_NOTE = 150  # characters
+
+
+class SharedLinkQuerySet(OwnedQuerySet):
+    """The questions asked of shared links."""
+
+    def working(self, now: datetime | None = None) -> Self:
+        """Keep links that open their report: neither ended nor past their end."""
+        return self.filter(ended_at=None, ends_at__gt=now or timezone.now())
+
+    def readable(self) -> Self:
+        """Keep links whose report is not in the trash, nor its topic."""
+        return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
+
+
+class SharedLink(PrivateLink):
+    """A private link to one report, with an end."""
+
+    SALT, VIEW = "beacon.shared-report", "research:shared-report"
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    report = models.ForeignKey(Report, models.CASCADE, related_name="shared_links")
+    note = models.CharField(max_length=150, blank=True)  # for the owner alone: who has it
+    ends_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    opened = models.PositiveIntegerField(default=0)
+    opened_at = models.DateTimeField(null=True, blank=True)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[SharedLinkQuerySet] = SharedLinkQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("-created", "-id")
+        indexes = [models.Index(fields=["owner", "-created"], name="shared_link_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.note or self.pk}: {self.report}"
+
+    @property
+    def topic_id(self) -> Any:
+        """Return the topic's id, so that a line of the activity log names it."""
+        return self.report.run.topic_id

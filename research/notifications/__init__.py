@@ -1,1 +1,0 @@
-"""Telling people elsewhere: channels, digests, feeds, and what is sent."""

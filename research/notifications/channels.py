@@ -15,14 +15,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers import apprise_sender, webhooks
-from beacon_site.providers.address_guard import ForbiddenAddress
-from memory.actors import Actor
-from memory.errors import InvalidValue
+from beacon_site.net import apprise_sender, webhooks
+from beacon_site.net.address_guard import ForbiddenAddress
+from beacon_site.text.cleaning import one_line
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic, User
-from memory.texts.text import one_line
 from research.models import Channel, Delivery, TopicNotices
-from research.models.channels import LONGEST_NAME
+from research.models.notifications import LONGEST_NAME
 from research.notifications import sending
 
 Kind = Channel.Kind

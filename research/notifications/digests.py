@@ -20,10 +20,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.http import zone_of
-from memory.actors import SYSTEM, Actor
+from beacon_site.text.cleaning import without_citations
+from memory.core.actors import SYSTEM, Actor
 from memory.models import Activity, Topic, User
-from memory.texts.text import without_citations
-from research.deltas.merged import merge
 from research.models import (
     Delivery,
     DeltaItem,
@@ -34,6 +33,7 @@ from research.models import (
     Run,
     TopicNotices,
 )
+from research.reporting.merged_deltas import merge
 from research.schedules import cron
 
 logger = structlog.get_logger(__name__)

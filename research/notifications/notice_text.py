@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
-from memory.texts.text import one_line, shorten, without_citations
+from beacon_site.text.cleaning import one_line, shorten, without_citations
 from research.models import Channel, Delivery, Report, Run
 from research.notifications import digests
 from research.reports import exporting

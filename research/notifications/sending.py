@@ -27,12 +27,13 @@ from django.utils.translation import gettext as _
 from beacon_site.broker import send as send_message
 from beacon_site.env import host_of
 from beacon_site.http import zone_of
-from beacon_site.providers import apprise_sender, mailing, webhooks
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from memory.actors import SYSTEM
-from memory.models import Activity, User
-from memory.texts.text import clean
-from research.models import Channel, Delivery, TopicNotices
+from beacon_site.net import apprise_sender, webhooks
+from beacon_site.net import mail as net_mail
+from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.text.cleaning import clean
+from memory.core.actors import SYSTEM, Actor
+from memory.models import Activity, Topic, User
+from research.models import Channel, Delivery, RemovedRun, Report, TopicNotices
 from research.notifications import digests, notice_text
 from research.runs import trash as run_trash
 
@@ -195,7 +196,7 @@ def _try(delivery: Delivery) -> None:
     except _Lost:
         logger.warning("delivery was given to another worker", delivery=str(delivery.pk))
         return
-    except mailing.MailUnsure as exc:
+    except net_mail.MailUnsure as exc:
         _note(delivery, started, ok=False, said=str(exc))
         _unsure(delivery, str(exc))
     except ProviderError as exc:
@@ -237,7 +238,7 @@ def _mail(delivery: Delivery, message: notice_text.Message) -> str:
     if message.unsubscribe:
         headers["List-Unsubscribe"] = f"<{message.unsubscribe}>"
         headers["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
-    mail = mailing.Mail(
+    mail = net_mail.Mail(
         to=delivery.channel.address,
         subject=message.subject,
         text=message.text,
@@ -246,8 +247,8 @@ def _mail(delivery: Delivery, message: notice_text.Message) -> str:
         headers=headers,
     )
     try:
-        return mailing.send(mail, handing_over=lambda: _hand_over(delivery))
-    except mailing.MailUnsure:
+        return net_mail.send(mail, handing_over=lambda: _hand_over(delivery))
+    except net_mail.MailUnsure:
         raise
     except ProviderError:
         _keep(delivery, handed_at=None)  # the server said no: nothing arrived
@@ -407,3 +408,21 @@ def _log(delivery: Delivery, kind: str, *, warning: bool = False, **detail: Any)
     Activity.log(
         delivery.owner, SYSTEM, kind, subject=delivery, label=label, warning=warning, **detail
     )
+
+
+# --- What was sent of a topic or run that is deleted for good goes with it ---
+
+
+def forget_topic(topic: Topic) -> None:
+    """Empty what is kept of the digests in which the topic stands, before it is deleted."""
+    _forget(digest__entries__run__topic=topic)
+
+
+def forget_run(record: Report | RemovedRun, _by: Actor) -> None:
+    """Empty what is kept of the digest in which the record's run stands, before it is deleted."""
+    _forget(digest__entries__run=record.run_id)
+
+
+def _forget(**of: Any) -> None:
+    told = list(Delivery.objects.filter(**of).values_list("pk", flat=True))
+    Delivery.objects.filter(pk__in=told).update(request="", response="")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from beacon_site.request_figures import REQUESTS, SECONDS
-from research.figures import FIGURES
+from beacon_site.request_log import REQUESTS, SECONDS
+from research.pages.metrics import FIGURES
 from research.reference import markdown
 
 

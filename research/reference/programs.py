@@ -10,7 +10,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 
-from memory.toolkit.docs import as_markdown
+from memory.tools.registry import as_markdown
 from research.reference import markdown
 
 TARGET = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)

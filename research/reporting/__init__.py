@@ -1,1 +1,0 @@
-"""From texts to a report: findings chosen, written, laid out, quoted."""

@@ -21,20 +21,18 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers import sample
-from memory import origins
-from memory.models import Source, TopicFact
-from memory.texts.canonical import domain_of
-from memory.texts.text import ended, match_key, plain, shorten, without_citations
+from beacon_site.search_services import sample
+from beacon_site.text.canonical_urls import domain_of
+from beacon_site.text.cleaning import ended, match_key, plain, shorten, without_citations
+from memory.models import Source, TopicFact, origins
 from memory.topics.memory import KnownFact, TopicMemory
 from research.claims.matching import match
 from research.claims.selection import Reading
-from research.deltas import delta, told
-from research.deltas.delta import Change, SecondOpinion, Statement, Status
-from research.deltas.rereading import Outcome
 from research.models import DeltaItem, Hit, Report, Schedule, Step
-from research.reporting import report_text, styles
-from research.working.context import RunContext
+from research.reporting import delta, report_text
+from research.reporting.delta import Change, SecondOpinion, Statement, Status
+from research.reporting.rereading import Outcome
+from research.run_context.context import RunContext
 
 # --- sources of known facts --------------------------------------------------------------------
 
@@ -374,13 +372,13 @@ def compose(
     found = [*draft.findings, *draft.more] if memory else draft.findings
     background = _background(work, memory, pages, draft)
     changes, dropped = delta.compare(
-        told.with_pages(found, pages),
+        delta.with_pages(found, pages),
         facts,
         retired=_timeline(work, found) if memory else [],
         struck=struck,
         topic=work.topic.title,
         checked=memory.last_run_at.date() if memory and memory.last_run_at else None,
-        embed=told.local_vectors() if facts else None,
+        embed=delta.local_vectors() if facts else None,
         second=second,
     )
     reported = _reported_before(work) if memory else frozenset()
@@ -400,7 +398,7 @@ def compose(
         draft.more = _not_reported(draft.more, reported, changes)
         _lay_out(work, memory, pages, draft, changes, standing, known, background, again, checked)
     else:
-        draft.body = styles.framed(work, draft.body, checked)
+        draft.body = report_text.framed(work, draft.body, checked)
     for said in not_told(again):
         work.run.warn(said)
     if dropped:
@@ -515,7 +513,7 @@ def _lay_out(
     # A fact that is listed above as what was said before isn't repeated as known.
     above = {c.previous_id for c in changes if c.is_listed}
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
-    parts = styles.Parts(
+    parts = report_text.Parts(
         summary=draft.summary,
         fresh=[_cite(statement) for statement in fresh],
         more=[_cite(statement) for statement in more],
@@ -529,8 +527,8 @@ def _lay_out(
         is_in_passing=draft.is_in_passing,
     )
     label = _("Extractive: every sentence is taken from its source, written without a model.")
-    body = styles.laid_out(work.settings.report_style, parts)
-    draft.body = styles.framed(work, body, [*checked, *([label] if fresh or more else [])])
+    body = report_text.laid_out(work.settings.report_style, parts)
+    draft.body = report_text.framed(work, body, [*checked, *([label] if fresh or more else [])])
 
 
 def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -> bool:

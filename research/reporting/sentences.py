@@ -23,9 +23,9 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.texts.markdown import render
-from memory.texts.sentences import language_of, split
-from memory.texts.text import is_visible, one_line, plain, without_citations
+from beacon_site.text.cleaning import is_visible, one_line, plain, without_citations
+from beacon_site.text.markdown import render
+from beacon_site.text.sentences import language_of, split
 from research.models import DeltaItem, Report
 from research.models.reports import Remark
 from research.reporting import report_text

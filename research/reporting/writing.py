@@ -22,32 +22,31 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
-from beacon_site.providers import sample
-from beacon_site.providers.errors import ProviderError, ProviderNonsense
-from beacon_site.providers.llm import Message
-from beacon_site.providers.partial_json import readable_text
-from memory.contexts import taught
+from beacon_site.llm.base import Message
+from beacon_site.llm.structured import readable_text
+from beacon_site.net.errors import ProviderError, ProviderNonsense
+from beacon_site.search_services import sample
+from beacon_site.text import injection
+from beacon_site.text.cleaning import clean, for_prompt, match_key, one_line, without_citations
+from beacon_site.text.sentences import split_sentences
+from memory.context import topic_block
 from memory.llm import connections
 from memory.llm.asking import ask_model
-from memory.texts import injection
-from memory.texts.sentences import split_sentences
-from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topics.memory import TopicMemory
-from memory.usage.meter import BudgetReached
-from research.budgets.depth import depth_of
+from memory.usage.booking import BudgetReached
+from research.budgets.budget import depth_of
 from research.claims import selection
 from research.claims.selection import Reading
-from research.deltas import rereading, second_opinion, told
-from research.deltas.delta import Statement, Status
-from research.deltas.rereading import Outcome
 from research.models import TopicSettings
-from research.reporting import composing, report_text, styles
+from research.reporting import composing, delta, report_text, rereading, second_opinion
 from research.reporting.composing import Draft
-from research.search import reading, repeating
-from research.search.repeating import EXTRACTIVE
-from research.working import explored, inputs, memory_for_prompt
-from research.working.cited_pages import Ahead
-from research.working.context import RunContext, StepResult
+from research.reporting.delta import Statement, Status
+from research.reporting.rereading import Outcome
+from research.run_context import inputs, memory_for_prompt
+from research.run_context.cited_pages import Ahead
+from research.run_context.context import RunContext, StepResult
+from research.search import reading, searching
+from research.search.searching import EXTRACTIVE
 
 # --- the live draft ----------------------------------------------------------------------------
 
@@ -179,7 +178,7 @@ def write(work: RunContext) -> StepResult:
 
 
 def _say_who_writes(work: RunContext) -> None:
-    other = repeating.model_gone(work.run.rerun_of) if work.run.rerun_of else ""
+    other = searching.model_gone(work.run.rerun_of) if work.run.rerun_of else ""
     if other:
         work.run.warn(other)
 
@@ -254,7 +253,7 @@ def _messages(
     pages = [page for page in pages if not page.previous]
     model = connections.language_model()
     room = (model.profile.context_tokens if model else 32_768) * 2
-    notes = explored.notes(work, pages, room // 4)
+    notes = inputs.notes(work, pages, room // 4)
     room -= sum(len(one.text) for one in notes)
     share = min(depth_of(settings).prompt, _share([len(page.text) for page in pages], room))
     context: dict[str, Any] = {
@@ -264,7 +263,7 @@ def _messages(
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
         "heading": composing.heading(work, memory),
         "observations": memory_for_prompt.enter(work, memory_for_prompt.chosen(work)),
-        "taught": memory_for_prompt.teach(work, taught.of_topic(work.topic)),
+        "taught": memory_for_prompt.teach(work, topic_block.of_topic(work.topic)),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,
@@ -348,7 +347,7 @@ def _summary_and_body(work: RunContext, report: WrittenReport) -> tuple[str, str
     style = TopicSettings.Style(work.settings.report_style)
     text, lead = clean(report.body)[0], clean(report.summary)[0]
     if style == TopicSettings.Style.MEMO:
-        text, lead = styles.without_memo_head(text), styles.without_memo_head(lead)
+        text, lead = report_text.without_memo_head(text), report_text.without_memo_head(lead)
     body = report_text.tidy_body(
         text,
         title=work.topic.title,
@@ -387,7 +386,7 @@ def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[Readin
         focus=work.settings.objective,
         struck=list(memory.struck) if memory else [],
         limit=MOST_FINDINGS + MORE_FINDINGS,
-        embed=told.local_vectors(),
+        embed=delta.local_vectors(),
     )
     # A thorough reading takes the better part of a minute, in which a person may cancel.
     sentences = work.wait_for(find)

@@ -1,1 +1,0 @@
-"""Reports: listed, read, compared, exported, shared."""

@@ -22,14 +22,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.text import diff as text_diff
+from beacon_site.text.cleaning import match_key, plain
+from beacon_site.text.diff import Piece, words
 from memory.models import Topic, TopicFact
-from memory.texts import diff as text_diff
-from memory.texts.diff import Piece, words
-from memory.texts.text import match_key, plain
-from research.facts.lives import Life, Saved, Turn, lives_of
-from research.links import Link, link_of
+from research.facts.history import Life, Saved, Turn, lives_of
 from research.models import DeltaItem, Report, Run, TopicSettings
-from research.reports.quotes import in_words
+from research.models.links import Link, link_of
+from research.reports.delta_rows import in_words
 from research.search.searching import label_of
 from research.steps import planning
 

@@ -16,10 +16,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
-from beacon_site import installed
+from beacon_site.embedded import installed
+from beacon_site.text.cleaning import cell
+from beacon_site.text.markdown import by_direction, render
 from memory.models import ModelCall
-from memory.texts.markdown import by_direction, render
-from memory.texts.spreadsheets import cell
 from research.models import Run
 from research.reporting import sentences as report_sentences
 from research.reports import page as report_page

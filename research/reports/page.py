@@ -15,7 +15,7 @@ from html import unescape
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import F, OuterRef, Q
+from django.db.models import F, OuterRef, Prefetch, Q
 from django.db.models.functions import JSONObject
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.html import format_html, strip_tags
@@ -23,21 +23,28 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.providers.catalogue import CATALOGUE
-from memory.reflection import page as reflection_page
-from memory.texts.markdown import by_direction, link_citations, render
-from research import links
-from research.models import DeltaItem, Hit, Report, Run
-from research.models.run_queries import RunQuerySet
+from beacon_site.search_services.catalogue import CATALOGUE
+from beacon_site.text.markdown import by_direction, link_citations, render
+from memory.models import Topic
+from memory.pages import reflections as reflection_page
+from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, links
+from research.models.reports import Remark
+from research.models.runs import RunQuerySet
 from research.reporting import report_text
 from research.reporting import sentences as report_sentences
-from research.reporting.sentences import Said
-from research.reports import quotes
+from research.reporting.sentences import (
+    ReportSentence,
+    Said,
+    said_of,
+    sentences_of,
+    sources_in_words,
+)
+from research.reports import delta_rows
 from research.reports.delta_rows import changed_of
-from research.runs import memory_changes, page, presenters
+from research.run_context import applied_rules
+from research.runs import manifest, page, presenters
 from research.runs.manifest import manifest_rows
 from research.search import known_pages, searching
-from research.working import applied_rules
 
 MOST_HITS = 100  # of one state that the page shows at first
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -62,12 +69,12 @@ class Quote:
     @property
     def in_words(self) -> str:
         """Return the quote as a line of text."""
-        return quotes.in_words(self.quote)
+        return delta_rows.in_words(self.quote)
 
     @property
-    def shown(self) -> quotes.Shown:
+    def shown(self) -> delta_rows.Shown:
         """Return the quote with what is around it, in lines and rows of a table."""
-        return quotes.shown(self.quote or self.sentence, self.before, self.after)
+        return delta_rows.shown(self.quote or self.sentence, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +196,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
             for hit in found_hits
         ),
         "asked_at_home": [] if found_hits else asked_at_home(steps),
-        "memory": memory_changes.of_run(run, found["changed"].items),
+        "memory": manifest.of_run(run, found["changed"].items),
         "reflection": reflection_page.shown_of(run.topic.owner, run.source),
         "memory_words": presenters.memory_words(run.topic),
         "manifest": manifest_rows(run),
@@ -237,10 +244,10 @@ def with_neighbours(runs: RunQuerySet) -> RunQuerySet:
 
 def sources_of(report: Report) -> list[SourceRow]:
     """Return the numbered sources as cited, each with its quotes (R48)."""
-    return rows_of(report.sources)
+    return source_rows(report.sources)
 
 
-def rows_of(sources: Iterable[Any]) -> list[SourceRow]:
+def source_rows(sources: Iterable[Any]) -> list[SourceRow]:
     """Return a report's sources, as they are stored, as rows."""
     return [
         SourceRow(
@@ -365,3 +372,67 @@ def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
             (counts[Hit.Reading.NOT_READ], _("not read")),
         )
     return " · ".join(f"{count} {word}" for count, word in words if count)
+
+
+# --- Rows of two lists: the sentences of a report, and the corrections of a topic ---
+
+MOST_CORRECTIONS = 200  # of a topic in one list, the newest
+
+# Why a sentence is unsupported, by what `verify` noted.
+WHY = {
+    "quote": gettext_lazy("The quoted words do not stand in the stored page."),
+    "numbers": gettext_lazy("A number in it does not stand in the pages that it cites."),
+    "uncited": gettext_lazy("It cites no source."),
+    "words": gettext_lazy("The pages that it cites do not hold its words or numbers."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceRow:
+    """One sentence with what supports it, and what a person said of it."""
+
+    sentence: ReportSentence
+    sources: list[SourceRow]
+    is_unsupported: bool
+    why: Any
+    counted: str
+    remarks: Sequence[tuple[Remark, str]] = field(default_factory=list)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a person vouches for it."""
+        return any(remark.kind == "checked" for remark, _words in self.remarks)
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether a person said that it is wrong."""
+        return any(remark.kind == "corrected" for remark, _words in self.remarks)
+
+
+def sentence_rows(report: Report) -> list[SentenceRow]:
+    """Return the report's sentences as its list shows them: two queries."""
+    said = said_of(report)
+    by_number = {source.n: source for source in sources_of(report)}
+    rows = []
+    for sentence in sentences_of(report):
+        check = said.checks.get(sentence.key, {})
+        remarks = said.remarks.get(sentence.key, [])
+        rows.append(
+            SentenceRow(
+                sentence=sentence,
+                sources=[by_number[n] for n in sentence.citations if n in by_number],
+                is_unsupported=bool(check) and not check.get("supported"),
+                why=WHY.get(check.get("why", ""), ""),
+                counted=sources_in_words(check),
+                remarks=[(remark, said.words_of(remark)) for remark in remarks],
+            )
+        )
+    return rows
+
+
+def corrections_of(topic: Topic) -> list[Any]:
+    """Return the topic's corrections, those that stand first, with the facts they changed."""
+    facts = Prefetch("facts", CorrectedFact.objects.select_related("fact"))
+    rows = Correction.objects.filter(topic=topic).readable().select_related("report__run", "lesson")
+    found = list(rows.prefetch_related(facts)[:MOST_CORRECTIONS])
+    return sorted(found, key=lambda one: one.taken_back_at is not None)

@@ -1,6 +1,6 @@
 """A topic's facts over its runs as a drawing: a line for each fact, a mark where something happened.
 
-Data flow: lives of facts (`research.facts.lives`) and delta items of the runs shown -> `Row`s with their
+Data flow: lives of facts (`research.facts.history`) and delta items of the runs shown -> `Row`s with their
 places in the drawing and their words, for the SVG and for the table beside it alike.
 """
 
@@ -18,10 +18,10 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.text.cleaning import cut, shorten
+from beacon_site.text.cleaning import width as width_of
 from memory.models import Topic, TopicFact
-from memory.texts.text import cut, shorten
-from memory.texts.text import width as width_of
-from research.facts.lives import Life, Saved, Turn, lives_of
+from research.facts.history import Life, Saved, Turn, lives_of
 from research.models import DeltaItem
 from research.reports.compare import choices_of
 

@@ -1,1 +1,0 @@
-"""Runs as pages show them, and how one is removed."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import UUIDField, Value
+from django.db.models.functions import Cast
+from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from research.models import Run
+from memory.models import Observation, Revision, TopicFact
+from memory.records.kinds import kind_of
+from research.models import DeltaItem, Run
 from research.search import searching
 from research.steps import planning
 
@@ -54,3 +62,181 @@ def _values(value: Any) -> list[str]:
     if isinstance(value, list):
         return [str(one) for one in value]
     return [str(value)] if value not in (None, "") else []
+
+
+# --- What a run changed in memory, told from its revisions and its delta items (R248) ---
+
+FACT, OBSERVATION = "topicfact", "observation"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One fact as the run left it; `note` says what became of it since.
+
+    `fact_id` is empty for a fact that has no page any more.
+    """
+
+    kind: str  # new, confirmed, contradicted or retired
+    text: str
+    fact_id: str = ""
+    note: str = ""
+    is_current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One observation that was taken from the run; `url` is empty where it has no page any more."""
+
+    text: str
+    category: str = ""
+    url: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A note, a memory file or another record that the run wrote; `version` is what it made of it."""
+
+    label: str
+    noun: str
+    url: str
+    version: int
+
+
+@dataclass(slots=True)
+class MemoryChanges:
+    """The facts a run made, confirmed, contradicted and retired, and other records it wrote."""
+
+    new: list[Change] = field(default_factory=list)
+    confirmed: list[Change] = field(default_factory=list)
+    contradicted: list[Change] = field(default_factory=list)
+    retired: list[Change] = field(default_factory=list)
+    observations: list[Observed] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[tuple[str, str, list[Change]]]:
+        """Return (kind, heading, changes) of each kind that there is."""
+        found = [
+            ("new", _("Facts learnt"), self.new),
+            ("confirmed", _("Facts confirmed"), self.confirmed),
+            ("contradicted", _("Facts that sources contradict"), self.contradicted),
+            ("retired", _("Facts retired to the timeline"), self.retired),
+        ]
+        return [group for group in found if group[2]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run left memory's records as they were."""
+        return not self.groups and not self.observations and not self.others
+
+
+def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
+    """Return what `run` changed in memory; two queries."""
+    written = Revision.objects.of(run.topic.owner).filter(source=run.source)
+    revisions = list(written.order_by("id"))
+    ours = [revision for revision in revisions if revision.record_type == FACT]
+    seen = [r for r in revisions if r.record_type == OBSERVATION and r.version == 1]
+    facts, observations = _as_of_now(
+        [*(r.record_id for r in ours), *(item.previous_fact_id for item in items)],
+        [r.record_id for r in seen],
+    )
+    told = (FACT, OBSERVATION, "report")
+    changes = MemoryChanges(
+        observations=[_one_observed(r, observations.get(str(r.record_id))) for r in seen],
+        others=[_other(revision) for revision in revisions if revision.record_type not in told],
+    )
+    for revision in ours:
+        if revision.version == 1:
+            text = revision.after.get("text", revision.label)
+            changes.new.append(_change("new", text, revision.record_id, facts))
+        elif revision.after.get("state") == TopicFact.State.RETIRED:
+            fact = facts.get(str(revision.record_id))
+            text = fact.text if fact else revision.label
+            changes.retired.append(_change("retired", text, revision.record_id, facts))
+    for item in items:
+        if item.previous_fact_id is None or (item.withheld and not item.is_unasked):
+            continue
+        kinds = {
+            DeltaItem.Status.CONFIRMED.value: changes.confirmed,
+            DeltaItem.Status.CONTRADICTED.value: changes.contradicted,
+        }
+        if item.status in kinds:
+            kinds[item.status].append(
+                _change(item.status, item.previous_text, item.previous_fact_id, facts)
+            )
+    return changes
+
+
+def _other(revision: Revision) -> Other:
+    url = reverse("memory:record-open", args=[revision.record_type, revision.record_id])
+    noun = str(kind_of(revision.record_type).noun)
+    return Other(revision.label, noun, url, revision.version)
+
+
+def _one_observed(revision: Revision, observation: Observation | None) -> Observed:
+    """Return an observation that the run made, as it was then, with what became of it."""
+    text = revision.after.get("content", revision.label)
+    if observation is None:
+        return Observed(text, note=_("deleted since"))
+    note = ""
+    if observation.trashed_at is not None:
+        note = _("in the trash since")
+    elif observation.content != text:
+        note = _("reworded since")
+    elif observation.near_duplicate_of_id is not None:
+        note = _("almost the same as an older one")
+    category = observation.get_category_display()
+    return Observed(text, category, observation.get_absolute_url(), note)
+
+
+def _as_of_now(
+    fact_ids: Iterable[Any], observation_ids: Iterable[Any]
+) -> tuple[dict[str, TopicFact], dict[str, Observation]]:
+    """Return the facts and the observations as they are now, by their keys: one query for both."""
+    wanted, seen = {key for key in fact_ids if key}, set(observation_ids)
+    if not wanted and not seen:
+        return {}, {}
+    nothing = Cast(Value(None), UUIDField())
+    facts = TopicFact.objects.filter(pk__in=wanted).order_by()
+    rows = facts.values_list(Value(FACT), "pk", "text", "state", "trashed_at", nothing)
+    others = (
+        Observation.objects.filter(pk__in=seen)
+        .order_by()
+        .values_list(
+            Value(OBSERVATION), "pk", "content", "category", "trashed_at", "near_duplicate_of"
+        )
+    )
+    found: dict[str, TopicFact] = {}
+    observed: dict[str, Observation] = {}
+    for kind, key, text, word, trashed_at, twin in rows.union(others, all=True):
+        if kind == FACT:
+            found[str(key)] = TopicFact(pk=key, text=text, state=word, trashed_at=trashed_at)
+        else:
+            observed[str(key)] = Observation(
+                pk=key,
+                content=text,
+                category=word,
+                trashed_at=trashed_at,
+                near_duplicate_of_id=twin,
+            )
+    return found, observed
+
+
+def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Change:
+    """Return the change, with what became of the fact since: each leads to where it is edited."""
+    fact = facts.get(str(key))
+    note = ""
+    if fact is None:
+        return Change(kind, text, note=_("deleted since"))
+    if fact.trashed_at is not None:
+        return Change(kind, text, note=_("in the trash since"))
+    if fact.state == TopicFact.State.STRUCK:
+        note = _("struck since")
+    elif fact.state == TopicFact.State.RETIRED and kind != "retired":
+        note = _("retired since")
+    elif fact.state == TopicFact.State.CURRENT and kind == "retired":
+        note = _("taken back since")
+    elif fact.text != text:
+        note = _("reworded since")
+    return Change(kind, text, str(fact.pk), note, fact.state == TopicFact.State.CURRENT)

@@ -1,8 +1,4 @@
-"""The page of a run that is waiting, in progress, or ended without a report.
-
-The page and its polled fragment share one context: the run, its steps, the output of `plan` and
-`search`, its hits, a plan that waits for review, and the tool calls of a deep run.
-"""
+"""The form in which a person looks at a run's plan: its queries, one a line."""
 
 from __future__ import annotations
 
@@ -11,28 +7,108 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django import forms
+from django.core.exceptions import ValidationError
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
-from memory.contexts.memory_for_prompt import still_offered
+from beacon_site.text.cleaning import in_brief, one_line, shorten
+from beacon_site.text.markdown import by_direction, render
+from memory.context.topic_block import still_offered
 from memory.llm import connections
-from memory.texts.markdown import by_direction, render
-from memory.texts.text import in_brief, shorten
+from memory.web.fields import CleanTextField
 from research.budgets.budget import budget_of
-from research.forms.plan import PlanForm
+from research.execution import starting
 from research.models import Hit, Run, Step, ToolCall, TopicSettings
-from research.models.run_queries import LEASE
-from research.models.runs import MAX_TRIES
-from research.running import allowance
+from research.models.runs import LEASE, MAX_TRIES
+from research.run_context import applied_rules
+from research.run_context.inputs import MOST_QUERY_LENGTH
 from research.runs import presenters
 from research.search import searching
-from research.steps import plan_review, planning
-from research.working import applied_rules
+from research.steps import planning
+
+MOST_QUERIES = 12  # of a plan that a person wrote; a planner's own has at most six
+
+_NOTHING = gettext_lazy("Leave at least one query: without any there is nothing to search.")
+
+
+class PlanForm(forms.Form):
+    """The queries, one a line, and which plan it was that they were made from (`seen`)."""
+
+    seen = forms.CharField(widget=forms.HiddenInput, required=False)
+    queries = CleanTextField(
+        label=gettext_lazy("Queries, one a line"),
+        help_text=gettext_lazy(
+            "Change, add, remove or reorder lines. Empty ones do not count; at most 12 queries, "
+            "400 characters each."
+        ),
+        max_length=50_000,
+        error_messages={"required": _NOTHING},
+        widget=forms.Textarea(attrs={"rows": 8, "dir": "auto"}),
+    )
+
+    def clean_queries(self) -> list[str]:
+        """Return the queries in their order.  Each line that cannot be one is named."""
+        lines = [one_line(line) for line in self.cleaned_data["queries"].splitlines()]
+        queries = [line for line in lines if line]
+        problems = [problem for problem in map(_problem, queries) if problem]
+        problems += _doubles(queries)
+        if len(queries) > MOST_QUERIES:
+            problems.append(
+                ngettext(
+                    "%(count)d query is too many: at most %(most)d can be asked. Take some out.",
+                    "%(count)d queries are too many: at most %(most)d can be asked. Take some out.",
+                    len(queries),
+                )
+                % {"count": len(queries), "most": MOST_QUERIES}
+            )
+        if problems:
+            raise ValidationError(problems)
+        return queries
+
+    def seen_at(self) -> datetime | None:
+        """Return when the plan that the form shows began to wait; None if the form does not say."""
+        try:
+            found = parse_datetime(self.data.get("seen", ""))
+            # In UTC the ends of the calendar are out of reach, of Postgres too.
+            return found.astimezone(UTC) if found is not None and found.tzinfo else None
+        except (ValueError, OverflowError):
+            return None
+
+
+def _problem(query: str) -> str:
+    values: dict[str, Any] = {"query": query[:80], "count": len(query), "most": MOST_QUERY_LENGTH}
+    if len(query) > MOST_QUERY_LENGTH:
+        words = _(
+            "“%(query)s…” has %(count)d characters; a query may have %(most)d. Shorten it or "
+            "split it into two lines."
+        )
+        return words % values
+    if not any(map(str.isalnum, query)):
+        return _("“%(query)s” holds no letter and no digit, so no service can search it.") % values
+    return ""
+
+
+def _doubles(queries: list[str]) -> list[str]:
+    seen: set[str] = set()
+    twice: dict[str, str] = {}
+    for query in queries:
+        key = query.casefold()
+        if key in seen:
+            twice.setdefault(key, query)
+        seen.add(key)
+    words = _("“%(query)s” stands there more than once: leave it once.")
+    return [words % {"query": query[:80]} for query in twice.values()]
+
+
+# --- The page of a run that is waiting, in progress, or ended without a report ---
 
 # --- tool calls of a deep run ------------------------------------------------------------------
 
@@ -109,7 +185,7 @@ def plan_context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
         "plan_form": form or PlanForm(initial=initial),
         "plan_token": token,
         "planned_by": planning.by_words(plan["by"]),
-        "goes_on_at": plan_review.goes_on_at(run),
+        "goes_on_at": planning.goes_on_at(run),
         "asked_for": settings,
         "services": [
             searching.label_of(name) for name in connections.search_services(settings.services)
@@ -135,7 +211,7 @@ def words_of(run: Run, typed: str) -> str:
 
 def plan_in_words(run: Run) -> str:
     """Return what a run is waiting for if its plan is up for review."""
-    goes_on = plan_review.goes_on_at(run)
+    goes_on = planning.goes_on_at(run)
     if goes_on is None:
         return _("It is waiting for you to review its plan.")
     at = date_format(timezone.localtime(goes_on), "j F, H:i")
@@ -208,7 +284,7 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
     done = [step.name for step in steps if step.state == Step.State.DONE and not step.part]
     return {
         "retry_from": [(name, labels.get(name, name)) for name in done],
-        "limits": allowance.limits_in_words(run.topic.owner),
+        "limits": starting.limits_in_words(run.topic.owner),
     }
 
 
@@ -236,7 +312,7 @@ def _queries(
         row.hits += entry["hits"]
         row.services.append(searching.label_of(entry["service"]))
         if entry["problem"]:
-            row.problems.append(_problem(entry, said))
+            row.problems.append(_page_problem(entry, said))
     if is_told:
         new, known = _by_query(hits, Hit.State.NEW), _by_query(hits, Hit.State.KNOWN)
         for row in rows.values():
@@ -244,7 +320,7 @@ def _queries(
     return list(rows.values())
 
 
-def _problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
+def _page_problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
     """Return why a service didn't answer a query; a reason in `said` isn't repeated."""
     why = entry["problem"]
     if (entry["service"], why) in said:

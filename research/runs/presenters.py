@@ -1,4 +1,4 @@
-"""How runs, steps, hits and addresses are put into words and links for a page or an export."""
+"""What `run:12` means on memory's pages: the run's number, its topic, and its page."""
 
 from __future__ import annotations
 
@@ -9,19 +9,39 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.models import Topic
-from memory.texts.text import plain, without_citations
-from memory.usage import prices
-from research import links
-from research.deep import tracks
-from research.models import Hit, Run, Step
-from research.running import pipeline
-from research.steps import judging
+from beacon_site.text.cleaning import plain, shorten, without_citations
+from memory.models import Topic, User, origins
+from memory.usage import spending
+from research.execution import pipeline
+from research.models import Hit, Run, Step, links
+from research.steps import judging, tracks
+
+
+def register() -> None:
+    """Tell memory how runs are named and where they are seen."""
+    origins.FINDERS["run"] = _runs
+
+
+def _runs(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
+    ids = [int(key) for key in keys if key.isdecimal() and len(key) < 19]
+    runs = Run.objects.of(owner).filter(pk__in=ids).select_related("topic")
+    return {str(run.pk): _told(run) for run in runs}
+
+
+def _told(run: Run) -> tuple[str, str]:
+    words = _("%(run)s of “%(topic)s”") % {"run": run, "topic": shorten(run.topic.title, 60)}
+    if run.topic.trashed_at is not None:
+        return words, ""
+    return words, reverse("research:run", args=[run.topic.slug, run.pk])
+
+
+# --- How runs, steps, hits and addresses are put into words and links for a page or an export ---
 
 
 def duration(milliseconds: int | None) -> str:
@@ -43,7 +63,7 @@ def duration(milliseconds: int | None) -> str:
 
 def price(money: Decimal | None, unpriced: int = 0) -> str:
     """Return an amount in dollars; `unpriced` of the calls behind it have an unknown price."""
-    return prices.in_words(money, unpriced)
+    return spending.in_words(money, unpriced)
 
 
 def cost(run: Run) -> str:

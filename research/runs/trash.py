@@ -1,11 +1,4 @@
-"""Move a run to the trash with everything that only it brought, and restore it.
-
-`what_goes` lists what goes along -> `trash_run` moves report, facts, findings and note to the trash,
-each revision with `source="put-away:<report>"`, makes the facts that it retired current again, and
-keeps rows that aren't records (seen URLs, sources, notes on facts) as JSON (`PutAway`) ->
-`restore_run` restores what hasn't changed since then, and keeps rows that later runs have written.
-Run numbers never change: a removed run leaves a gap. Failed and cancelled runs take nothing along.
-"""
+"""Copies of deleted records in what runs read and wrote, and in what was sent of it."""
 
 from __future__ import annotations
 
@@ -18,14 +11,17 @@ import structlog
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, models, transaction
 from django.db.models import CharField, Count, Q, QuerySet, Value
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.actors import Actor
-from memory.errors import InvalidValue
+from beacon_site.text.canonical_urls import canonical_url
+from beacon_site.text.cleaning import shorten
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
 from memory.models import (
     Activity,
     ContentItem,
@@ -42,14 +38,65 @@ from memory.models import (
     Trust,
 )
 from memory.models.history import as_json
-from memory.models.trash import TRASH_DAYS
-from memory.origins import HEURISTIC
-from memory.records.cascade import Along
-from memory.records.kinds import counted as counted_words
-from memory.reviewing import acts as review_acts
-from memory.texts.canonical import canonical_url
+from memory.models.origins import HEURISTIC
+from memory.models.remembered import TRASH_DAYS
+from memory.pages.review import acts as review_acts
+from memory.records import traces
+from memory.records.kinds import Along
+from memory.records.kinds import number_in_words as counted_words
+from memory.records.traces import MOST_LISTED, Traces, redact
 from memory.topics import publishing
-from research.models import DeltaItem, Hit, RemovedRun, Report, Run, Step
+from research.models import (
+    Delivery,
+    DeltaItem,
+    Hit,
+    RemovedRun,
+    Report,
+    Run,
+    Step,
+    ToolCall,
+    TopicNews,
+)
+
+
+def register() -> None:
+    """Let a deletion redact runs and messages, and say which reports stay."""
+    traces.PLACES.append(forget)
+    traces.STAYING.append(reports)
+    Topic.HANGING.append(_reports_of)
+
+
+def forget(gone: Traces) -> None:
+    """Redact steps, tool calls and messages that quote what was deleted; reports stay."""
+    runs = Run.objects.filter(topic__owner_id=gone.owner_id)
+    redact(runs, gone, "manifest", "warnings", "error", "stop_reason")
+    recent = {"run__topic__owner_id": gone.owner_id}
+    read = Q(run__in=[number for number in gone.read_in("run") if number.isdecimal()])
+    redact(Step.objects.filter(**recent), gone, "output", "detail", "warning", read=read)
+    redact(ToolCall.objects.filter(**recent), gone, "arguments", "result", read=read)
+    sent = Delivery.objects.filter(owner_id=gone.owner_id, created__gte=gone.since)
+    redact(sent, gone, "subject", "message", "request", "response", "error", "tries")
+    news = TopicNews.objects.filter(topic__owner_id=gone.owner_id)
+    told = news.annotate(said=traces.as_text("told")).filter(gone.find("said"))
+    keys = list(told.values_list("pk", flat=True))
+    TopicNews.objects.filter(pk__in=keys).update(told={}, counted=None)
+
+
+def reports(gone: Traces) -> Iterable[tuple[str, str]]:
+    """Return the reports that say the same: they are records of their own."""
+    rows = Report.objects.filter(owner_id=gone.owner_id).exclude(pk__in=gone.ids)
+    rows = rows.annotate(cited=traces.as_text("sources"))
+    said = rows.filter(gone.find("body", "delta", "summary", "cited", ids=False, rare=False))
+    for report in said.select_related("run__topic").order_by("-created")[:MOST_LISTED]:
+        address = reverse("research:run", args=[report.run.topic.slug, report.run_id])
+        yield _("Report “%(title)s”") % {"title": shorten(str(report), 80)}, address
+
+
+def _reports_of(topic: Topic) -> Iterable[Remembered]:
+    return Report.objects.filter(run__topic=topic)
+
+
+# --- Move a run to the trash with everything that only it brought, and restore it ---
 
 # --- rows that aren't records ------------------------------------------------------------------
 

@@ -1,1 +1,0 @@
-"""When topics run again, and what was missed."""

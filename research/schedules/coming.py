@@ -7,6 +7,8 @@ from itertools import islice, takewhile
 
 from cronsim import CronSimError
 
+from memory.core.actors import Actor
+from memory.models import Activity, Topic
 from research.models import Schedule
 from research.schedules import scheduling
 
@@ -29,3 +31,47 @@ def slots_until(schedule: Schedule, after: datetime, until: datetime) -> list[da
 def runs_a_month(schedule: Schedule, now: datetime) -> int:
     """Return how many runs the schedule starts within thirty days."""
     return len(slots_until(schedule, now, now + A_MONTH))
+
+
+# --- rescheduling ---
+
+
+def hour_of(schedule: Schedule) -> int | None:
+    """Return the one hour at which a schedule fires; None for a line with several, or none."""
+    fields = schedule.cron.split()
+    is_single = len(fields) == 5 and fields[1].isascii() and fields[1].isdigit()
+    return int(fields[1]) if is_single and schedule.preset != Schedule.Preset.NONE else None
+
+
+def move_to_hour(topic: Topic, hour: int, *, by: Actor) -> int | None:
+    """Let the topic run at another hour of the same days; return the hour that it had.
+
+    None, and nothing changed, where the schedule has no single hour or there is no such hour.
+    """
+    schedule = Schedule.objects.filter(topic=topic).first()
+    was = hour_of(schedule) if schedule is not None else None
+    if schedule is None or was is None or hour not in scheduling.HOURS:
+        return None
+    fields = schedule.cron.split()
+    fields[1] = str(hour)
+    scheduling.set_schedule(
+        topic,
+        by=by,
+        preset=schedule.preset,
+        cron=" ".join(fields),
+        time_zone=schedule.time_zone,
+        missed=schedule.missed,
+        paused=schedule.paused,
+    )
+    return was
+
+
+def set_missed(topic: Topic, choice: str, *, by: Actor) -> str | None:
+    """Say what becomes of missed runs; return what was said before, None if nothing changed."""
+    recurring = Schedule.objects.filter(topic=topic).exclude(preset=Schedule.Preset.NONE)
+    schedule = recurring.exclude(missed=choice).first()
+    if schedule is None or not recurring.filter(missed=schedule.missed).update(missed=choice):
+        return None
+    schedule_words = str(Schedule.Missed(choice).label)
+    Activity.log(topic.owner, by, "schedule-set", subject=topic, schedule=schedule_words)
+    return str(schedule.missed)

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from django.utils.translation import gettext as _
 
-from memory.errors import InvalidValue
-from memory.texts import time_zones
+from beacon_site.text import dates
+from memory.core.errors import InvalidValue
 
 LEAST_GAP = timedelta(minutes=15)
 _A_DAY = 24 * 60
@@ -23,7 +23,7 @@ _LONGEST = 100
 
 def zone_named(name: str) -> ZoneInfo:
     """Return the time zone.  Raises InvalidValue (field `time_zone`) if there is none so named."""
-    found = time_zones.named(name)
+    found = dates.named(name)
     if found is None:
         problem = _(
             "There is no time zone “%(name)s”. Write it as region and city, such as "
@@ -35,7 +35,7 @@ def zone_named(name: str) -> ZoneInfo:
 
 def zone_names() -> list[str]:
     """Return the names of all time zones that people choose from, in order."""
-    return [name for name in time_zones.names() if "/" in name or name == "UTC"]
+    return [name for name in dates.names() if "/" in name or name == "UTC"]
 
 
 def check_cron(line: str, zone: str) -> str:

@@ -1,8 +1,9 @@
-"""When topics run again: presets and cron lines, their next runs, and the tick that starts them."""
+"""What became of slots that a schedule missed, in words for the log, the run and the topic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise, takewhile
 from typing import Any
@@ -12,25 +13,72 @@ from cron_descriptor import Options, get_description
 from cronsim import CronSimError
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Subquery
+from django.db.models.functions import JSONObject
 from django.utils import timezone
-from django.utils.translation import get_language
+from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from beacon_site.http import zone_of
-from memory.actors import RESEARCH, Actor
-from memory.errors import InvalidValue
+from beacon_site.text.cleaning import shorten
+from memory.core.actors import RESEARCH, Actor
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic
-from research import outbox
-from research.budgets import fitting
-from research.models import Run, RunInTheWay, Schedule
-from research.schedules import cron
-from research.schedules.missed_slots import (
-    CAUGHT_UP,
-    MOST_COUNTED,
-    SKIPPED,
-    UNREADABLE,
-    missed_in_words,
-)
+from research.budgets import forecasting
+from research.models import Delivery, Run, RunInTheWay, Schedule, outbox
+from research.models.notifications import told_of_failures
+from research.schedules import cron as schedules_cron
+
+MOST_COUNTED = 500  # a cron line of every minute has more in a day
+CAUGHT_UP, SKIPPED, UNREADABLE = "schedule-caught-up", "schedule-skipped", "schedule-unreadable"
+LATELY = timedelta(days=7)
+
+
+def missed_in_words(count: int) -> str:
+    """Return that so many slots were missed; beyond MOST_COUNTED they are not counted."""
+    if count >= MOST_COUNTED:
+        return _("%(count)d slots or more were missed") % {"count": MOST_COUNTED}
+    return ngettext("%(count)d slot was missed", "%(count)d slots were missed", count) % {
+        "count": count
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the tick did lately about a topic's schedule other than to start its run on time."""
+
+    at: datetime
+    words: str
+    is_warning: bool
+
+
+def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
+    """Return a schedule's last hitch as `lately` gave it with its topic, if there was any."""
+    if told is None:
+        return None
+    line = Activity(kind=told["kind"], is_warning=told["is_warning"], detail=told["detail"])
+    line.created = datetime.fromisoformat(told["created"])
+    words = str(line.detail.get("why", ""))
+    if line.kind == SKIPPED and line.is_warning:
+        words = _("A scheduled run was skipped: %(why)s") % {"why": words}
+    elif line.kind == UNREADABLE:
+        words = _("The schedule cannot be read: %(why)s") % {"why": words}
+    return Notice(line.created, words, line.is_warning)
+
+
+def lately(topic: Any) -> Any:
+    """Return the schedule's last hitch within a week, to be read with the topic it belongs to."""
+    lines = Activity.objects.filter(
+        topic=topic,
+        kind__in=(CAUGHT_UP, SKIPPED, UNREADABLE),
+        created__gt=timezone.now() - LATELY,
+    )
+    names = ("created", "kind", "is_warning", "detail")
+    told = JSONObject(**{name: name for name in names})
+    return Subquery(lines.order_by("-id").values(told=told)[:1])
+
+
+# --- scheduling ---
 
 logger = structlog.get_logger(__name__)
 
@@ -42,7 +90,7 @@ DAYS = (*(str(day) for day in range(1, 29)), LAST_DAY)
 DEFAULT_HOUR = 7
 _AT_ONCE = 200  # schedules a tick takes; the next tick, 15 s later, takes the rest
 
-check_cron = cron.check_cron
+check_cron = schedules_cron.check_cron
 Preset = Schedule.Preset
 
 
@@ -122,7 +170,7 @@ def zone_of_choice(name: str) -> str:
 
     Raises InvalidValue (field `time_zone`) if there is none.
     """
-    return cron.zone_named(name).key
+    return schedules_cron.zone_named(name).key
 
 
 def next_slots(schedule: Schedule, after: datetime, count: int = 5) -> list[datetime]:
@@ -138,7 +186,7 @@ def slots_of(schedule: Schedule, after: datetime) -> Iterator[datetime]:
     """Yield the moments after `after` at which the topic is due (see next_slots), without end."""
     if schedule.preset == Preset.NONE or not schedule.cron:
         return iter(())
-    return cron.slots(schedule.cron, zone_of(schedule.time_zone), after)
+    return schedules_cron.slots(schedule.cron, zone_of(schedule.time_zone), after)
 
 
 def next_run(schedule: Schedule, after: datetime) -> datetime | None:
@@ -321,7 +369,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
 def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     """Queue the run of a slot, which catches up with `missed` slots besides or instead."""
     topic = schedule.topic
-    fit = fitting.fit_of(topic)
+    fit = forecasting.fit_of(topic)
     if fit.why and fit.smaller is None:
         words = _("%(why)s: it is skipped, as the topic's settings say")
         _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
@@ -383,3 +431,56 @@ def _give_up(schedule: Schedule, why: str) -> None:
         why=why,
     )
     logger.warning("schedule unreadable", topic=schedule.topic.slug, cron=schedule.cron, why=why)
+
+
+# --- failing schedules ---
+
+KIND = "schedule-failing"
+IN_A_ROW = 5  # runs of a topic that failed one after the other, the last by its schedule
+_LATELY = timedelta(hours=1)  # so far back the tick looks for runs that failed
+
+
+def pause_failing() -> int:
+    """Pause the schedules whose last IN_A_ROW runs all failed; return how many.
+
+    Each run that failed pauses once: a schedule that a person resumed goes on until the next one.
+    """
+    since = timezone.now() - _LATELY
+    failed = Run.objects.filter(
+        status=Run.Status.FAILED,
+        trigger=Run.Trigger.SCHEDULE,
+        finished_at__gt=since,
+        topic__schedule__paused=False,
+        topic__trashed_at=None,
+    )
+    return sum(_pause(run) for run in failed.select_related("topic__owner").order_by("-pk")[:200])
+
+
+def _pause(run: Run) -> bool:
+    ended = Run.objects.filter(topic=run.topic_id).exclude(finished_at=None).order_by("-pk")
+    last = list(ended.values_list("pk", "status")[:IN_A_ROW])
+    all_failed = len(last) == IN_A_ROW and {status for _pk, status in last} == {Run.Status.FAILED}
+    topic = run.topic
+    if not all_failed or last[0][0] != run.pk:
+        return False
+    told = Activity.objects.of(topic.owner).filter(kind=KIND, topic=topic)
+    if told.filter(detail__run=run.pk).exists():
+        return False
+    with transaction.atomic():
+        if not set_paused(topic, paused=True, by=RESEARCH):
+            return False
+        why = shorten(run.error, 300)
+        Activity.log(topic.owner, RESEARCH, KIND, subject=topic, warning=True, run=run.pk, why=why)
+        names = {"topic": topic.title, "count": IN_A_ROW, "why": why}
+        Delivery.objects.lay_out_notice(
+            told_of_failures(run),
+            f"schedule-failing:{run.pk}",
+            topic=topic,
+            subject=_("%(topic)s: its schedule is paused") % names,
+            message=_(
+                "The last %(count)d runs of “%(topic)s” failed, so its schedule is paused until you "
+                "resume it in the topic’s settings. The last one said: %(why)s"
+            )
+            % names,
+        )
+    return True

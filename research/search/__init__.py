@@ -1,1 +1,0 @@
-"""From queries to texts: services asked, hits put together, pages read."""

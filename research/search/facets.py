@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
-from memory.texts.sentences import language_of
-from memory.texts.text import match_key, one_line
+from beacon_site.text.cleaning import match_key, one_line
+from beacon_site.text.sentences import language_of
 
 MOST_QUERIES = 6
 LONGEST_QUERY = 400

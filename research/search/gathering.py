@@ -1,14 +1,11 @@
-"""Steps 3 and 4: asking the search services, and telling new hits from known ones.
-
-Data flow: queries x services in the topic's order, in parallel -> hits, one row by canonical URL
--> each new, known, returning or blocked, in one order for all that follows.
-"""
+"""In which order hits stand that several queries of several services returned."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import transaction
@@ -16,22 +13,169 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers.catalogue import BY_NAME
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.query_cache import distinct
-from beacon_site.providers.search import SearchOptions, SearchProvider
-from memory.documents import folder as library_folder
-from memory.documents import library
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.search_services.answers import distinct
+from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProvider
+from beacon_site.search_services.catalogue import BY_NAME
+from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
+from beacon_site.text.cleaning import clean, one_line
+from memory.library import folder as library_folder
+from memory.library import services as library_services
 from memory.llm import connections
 from memory.models import SeenUrl, Source
-from memory.reviewing import refused
-from memory.texts.canonical import canonical_url, is_in_domain
+from memory.review import blocked as review_blocked
 from research.models import Hit, TopicSettings
-from research.search import fusion, hits, known_pages, searching
+from research.run_context import applied_rules, inputs
+from research.run_context.context import RunContext, StepResult
+from research.search import known_pages, searching
 from research.search.searching import TRIES, Asked, Gate, Network
 from research.topic_settings import standing_rules
-from research.working import applied_rules, inputs
-from research.working.context import RunContext, StepResult
+
+RRF = 60  # rank constant of reciprocal rank fusion (Cormack et al. 2009)
+
+
+def fused(entries: Sequence[Mapping[str, Any]], places: Mapping[str, int]) -> float:
+    """Return a hit's reciprocal rank fusion over each (query, service) that returned it.
+
+    `entries` have service and rank; `places` are the services' places in the topic's order, from
+    0.  Each place counts as one rank: the first hit of the second service stands with the second
+    hit of the first.  So the order decides ties and near-ties, a page that is much better placed
+    still passes, and one that two found always stands before one that one found: ten ranks and
+    ten services do not come near to halving a vote (1/61 against 1/80).
+    """
+    # Exact, as the votes stand in the order in which they came, which must not part equal hits.
+    return math.fsum(
+        1 / (RRF + (entry["rank"] or 1) + places.get(entry["service"], len(places)))
+        for entry in entries
+    )
+
+
+def first_vote(
+    entries: Sequence[Mapping[str, Any]], places: Mapping[str, int], queries: Mapping[str, int]
+) -> tuple[int, int, int]:
+    """Return a hit's earliest vote (service, query, rank): what parts hits of equal score.
+
+    Answers come in whatever order the network gives; the order of hits must not depend on it.
+    """
+    return min(
+        (
+            (
+                places.get(entry["service"], len(places)),
+                queries.get(entry["query"], len(queries)),
+                entry["rank"] or 1,
+            )
+            for entry in entries
+        ),
+        default=(len(places), len(queries), 0),
+    )
+
+
+# --- What the services found, stored as one row for each page however many of them found it ---
+
+LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds
+_TOLD = ("service", "link", "domain", "title", "snippet", "published_at")
+_MAY_LACK = ("title", "snippet", "published_at")  # a vote that says it is noted under `gave`
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The topic's services and the run's queries, each with its place from 0."""
+
+    services: Mapping[str, int]
+    queries: Mapping[str, int]
+
+    @classmethod
+    def of(cls, services: Sequence[str], queries: Sequence[str]) -> Order:
+        """Return the order of these services and queries."""
+        return cls(*({name: n for n, name in enumerate(names)} for names in (services, queries)))
+
+    def first(self, votes: Sequence[Mapping[str, Any]]) -> tuple[int, int, int]:
+        """Return the place of the first of these votes: service, query, rank."""
+        return first_vote(votes, self.services, self.queries)
+
+
+def keep(work: RunContext, answers: Sequence[Asked], order: Order, count: int) -> int:
+    """Store the hits of these answers beside the `count` that the run has; return the new count."""
+    found = [(asked, result) for asked in answers for result in _usable(work, asked)]
+    urls = [canonical_url(result.url) for _asked, result in found]
+    known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
+    fresh: dict[str, Hit] = {}
+    for (asked, result), url in zip(found, urls, strict=True):
+        hit = known.get(url) or fresh.get(url)
+        if hit is None:
+            count += 1
+            hit = fresh[url] = Hit(run=work.run, url=url, place=count)
+        _vote(hit, asked, result, order)
+    Hit.objects.bulk_create(fresh.values(), ignore_conflicts=True)
+    store_again(known.values(), ["queries", "rank", *_TOLD])
+    return count
+
+
+def store_again(hits: Iterable[Hit], fields: Sequence[str]) -> None:
+    """Store these fields of hits that have rows already, in one statement.
+
+    An update by columns: `bulk_update` makes a condition for each hit and field, which takes a third
+    of a millisecond each, and eight services find hundreds of hits.
+    """
+    Hit.objects.bulk_create(hits, update_conflicts=True, unique_fields=["id"], update_fields=fields)
+
+
+def _vote(hit: Hit, asked: Asked, result: SearchHit, order: Order) -> None:
+    """Add a vote to a hit, and take over what it says as far as no earlier one said it."""
+    hit.rank = min(hit.rank or result.rank, result.rank)
+    if any((v["query"], v["service"]) == (asked.query, asked.service) for v in hit.queries):
+        return  # twins of one page in one answer are one vote for it, that of the best
+    told = _told(result)
+    gave = [name for name in _MAY_LACK if told[name]]
+    vote = {"query": asked.query, "service": asked.service, "rank": result.rank, "gave": gave}
+    for name in _TOLD:
+        if name in _MAY_LACK and name not in gave:
+            continue
+        others = [v for v in hit.queries if name not in _MAY_LACK or name in v["gave"]]
+        if not others or order.first([vote]) < order.first(others):
+            setattr(hit, name, told[name])
+    hit.queries = [*hit.queries, vote]
+    if not any("title" in v["gave"] for v in hit.queries):
+        hit.title = hit.link[:500]
+
+
+def _told(result: SearchHit) -> dict[str, Any]:
+    return {
+        "service": result.service,
+        "link": result.url,
+        "domain": domain_of(result.url)[:255],
+        "title": result.title,
+        "snippet": result.snippet,
+        "published_at": result.published_at,
+    }
+
+
+def _usable(work: RunContext, asked: Asked) -> list[SearchHit]:
+    """Return an answer's hits; one without an address, or one longer than any page's, is left out."""
+    usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
+    if len(usable) < len(asked.hits):
+        work.run.warn(
+            _("%(service)s gave hits without a usable address; they are left out")
+            % {"service": asked.service}
+        )
+    return usable
+
+
+def _cleaned(found: SearchHit) -> SearchHit:
+    return replace(
+        found,
+        url=clean(found.url)[0].strip(),
+        title=one_line(clean(found.title)[0])[:500],
+        snippet=one_line(clean(found.snippet)[0]),
+    )
+
+
+def _has_address(found: SearchHit) -> bool:
+    longest = max(len(found.url.encode()), len(canonical_url(found.url).encode()))
+    return 0 < longest <= LONGEST_URL
+
+
+# --- Steps 3 and 4: asking the search services, and telling new hits from known ones ---
 
 HITS_A_QUERY = 10
 AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
@@ -72,14 +216,14 @@ def search(work: RunContext) -> StepResult:
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
     order = [service.name for service in services]
     calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
-    places = hits.Order.of(order, work.output("plan")["queries"])
+    places = Order.of(order, work.output("plan")["queries"])
     place = work.run.hits.count()
     if calls:
         work.check_there_is_something(done)
     for batch in work.batches_of(calls, at_once=AT_ONCE):
         answers = [asked for outcome in batch for asked in outcome.get()]
         with transaction.atomic():  # hits and the note that they came: both, while it is held
-            place = hits.keep(work, answers, places, place)
+            place = keep(work, answers, places, place)
             done += [asked.as_json() for asked in answers]
             work.progress(
                 _so_far(done, sum(len(service.queries) for service in services), place),
@@ -118,7 +262,7 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
             library_folder.look_if_due(every=0)
         if name == "feeds" and not work.settings.feeds:
             lacking.append(_("the topic names no feed"))
-        elif name == "library" and library.is_empty(work.topic.owner):
+        elif name == "library" and library_services.is_empty(work.topic.owner):
             lacking.append(_("the library holds no document"))
         else:
             provider = searching.search_provider(name, owner=work.topic.owner)
@@ -283,7 +427,7 @@ def filter_seen(work: RunContext) -> StepResult:
     by_you = applied_rules.in_few_words(work.settings, found)
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
-        hits.store_again(found, ["state", "reason", "place"])
+        store_again(found, ["state", "reason", "place"])
     return StepResult(
         {
             "new": new,
@@ -312,7 +456,7 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
         seen = set(seen_urls.values_list("url", flat=True))
         sources = Source.objects.filter(topic=work.topic, url__in=urls)
         read = set(sources.values_list("url", flat=True))
-    refuses = refused.refused_domains(work.topic.owner)
+    refuses = review_blocked.refused_domains(work.topic.owner)
     turned_away: Counter[str] = Counter()
     for hit in found:
         hit.state, hit.reason = _state(work, hit, seen, read)
@@ -322,7 +466,7 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
             hit.state, hit.reason = Hit.State.BLOCKED, _("you refuse all of %(place)s") % told
             turned_away[place] += 1
     for place, number in turned_away.items():
-        refused.count_pages(work.topic.owner, place, number)
+        review_blocked.count_pages(work.topic.owner, place, number)
 
 
 def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
@@ -359,12 +503,12 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
 def _put_in_order(work: RunContext, found: list[Hit]) -> None:
     """Sort the hits by all their votes; see fusion.fused for what the services' order does."""
     services = work.output("search").get("order", [])
-    order = hits.Order.of(services, work.output("plan")["queries"])
+    order = Order.of(services, work.output("plan")["queries"])
     found.sort(
         key=lambda hit: (
             not applied_rules.is_always(work.settings, hit),
             not applied_rules.is_boosted(work.settings, hit),
-            -fusion.fused(hit.queries, order.services),
+            -fused(hit.queries, order.services),
             order.first(hit.queries),
             hit.place,
         )

@@ -2,7 +2,7 @@
 
 Data flow: facts and sources of the topic -> a hit for each page, beside those of the searches ->
 read by a conditional request where the server gave a version -> compared with the text that the
-topic kept (`research.deltas.rereading`).
+topic kept (`research.reporting.rereading`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Protocol, runtime_checkable
 
 from django.db.models import Q
 
-from beacon_site.providers import sample
-from beacon_site.providers.fetch import PageFetcher, WebPage
+from beacon_site.net.fetch import PageFetcher, WebPage
+from beacon_site.search_services import sample
+from beacon_site.text.canonical_urls import canonical_url, domain_of
 from memory.models import ContentItem, LibraryDocument, Source, Trust
 from memory.models.library import ADDRESS, page_of
-from memory.texts.canonical import canonical_url, domain_of
 from research.models import Hit
-from research.working import inputs
-from research.working.context import RunContext
+from research.run_context import inputs
+from research.run_context.context import RunContext
 
 SERVICE = "known"  # what a hit says that no search returned
 MOST = 24  # known pages read again in one run

@@ -15,26 +15,35 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import structlog
+from django.conf import settings as site
 from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers import sample
-from beacon_site.providers.errors import ProviderError, ProviderRejected
-from beacon_site.providers.fetch import PageFetcher, WebPage, get_fetcher
-from memory.documents import library
-from memory.models import ContentItem, Trust
+from beacon_site.net.address_guard import check_url
+from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.fetch import PageFetcher, WebPage, get_fetcher
+from beacon_site.search_services import sample
+from beacon_site.text import injection
+from beacon_site.text.canonical_urls import canonical_url
+from beacon_site.text.cleaning import clean, one_line
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, LimitReached
+from memory.library import services as library_services
+from memory.models import Activity, ContentItem, Topic, Trust
 from memory.models.library import page_of
-from memory.texts import injection
-from memory.texts.text import clean, one_line
-from research.budgets.depth import depth_of
+from research.budgets.budget import depth_of
 from research.claims import duplicates
 from research.claims.selection import Reading
-from research.models import Hit
+from research.models import Hit, TopicSettings
+from research.models.topics import everywhere, in_effect
+from research.run_context import applied_rules, inputs
+from research.run_context.context import RunContext, StepResult
 from research.search import known_pages
-from research.working import applied_rules, explored, inputs
-from research.working.context import RunContext, StepResult
+from research.topic_settings import editing as topic_editing
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import check_from, is_address
 
 # --- pages sent in place of others -------------------------------------------------------------
 
@@ -95,7 +104,7 @@ def reason_against(title: str, text: str) -> str:
 logger = structlog.get_logger(__name__)
 
 MOST_TEXT = (
-    200_000  # characters of one page that are kept; how far it is read: research.budgets.depth
+    200_000  # characters of one page that are kept; how far it is read: research.budgets.budget
 )
 MOST_NAMED = 5  # pages that one warning names
 _READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
@@ -150,7 +159,7 @@ def _to_read(work: RunContext) -> list[Hit]:
     wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
     always = {hit.pk for hit in hits if applied_rules.is_always(work.settings, hit)}
-    if explored.opened(work):
+    if inputs.opened(work):
         opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
         again = (hit for hit in hits if hit.reading == Hit.Reading.NOT_READ)
         asked = (hit for hit in again if hit.pk in always or hit.state != Hit.State.NEW)
@@ -201,7 +210,7 @@ def _fetch(hit: Hit, fetcher: PageFetcher, work: RunContext) -> WebPage:
         memory = inputs.known(work)
         return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
     if hit.link.startswith("library:"):
-        return library.text_of(work.topic.owner, hit.link)
+        return library_services.text_of(work.topic.owner, hit.link)
     return fetcher.fetch(hit.link)
 
 
@@ -360,7 +369,7 @@ def _in_words(pages: int, again: int, same: int) -> str:
 
 def _say_what_was_left(work: RunContext, wanted: int) -> None:
     """Warn where the topic's own budget, not the site's usual one, left pages unread."""
-    if not work.settings.max_pages or explored.opened(work):
+    if not work.settings.max_pages or inputs.opened(work):
         return  # or the tracks chose
     new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
     if new > wanted:
@@ -410,7 +419,7 @@ def readings(work: RunContext) -> list[Reading]:
     unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
     hits = hits.exclude(reading__in=unwanted).select_related("content_item")
     usable, snippets = [], 0
-    pages_alone = work.is_stopping or bool(explored.opened(work))
+    pages_alone = work.is_stopping or bool(inputs.opened(work))
     for hit in hits.order_by("place"):
         if hit.reading == Hit.Reading.READ:
             usable.append(hit)
@@ -426,3 +435,76 @@ def readings(work: RunContext) -> list[Reading]:
     # A known page without an earlier text has nothing to be compared with.
     kept = [h for h in usable if h.state != Hit.State.KNOWN or page_of(h.link) in versions]
     return [_reading(hit, most, versions.get(page_of(hit.link), [])) for hit in kept]
+
+
+# --- “Read this next time”: addresses that a person gives a topic's next run to read, once ---
+
+MOST = 20
+
+
+def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
+    """Have the next run read a page; return the address as kept, and whether it is new there.
+
+    Raises InvalidValue for what no run opens, LimitReached beyond MOST.
+    """
+    page = _checked(address)
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        settings = topic_editing.settings_of(held)
+        if canonical_url(page) in map(canonical_url, settings.read_next):
+            return page, False
+        whole = in_effect(settings, everywhere(held.owner_id))
+        if place := standing_rules.reason_against(whole, canonical_url(page)):
+            problem = _("Runs do not look at “%(place)s”: take that away first.")
+            raise InvalidValue(problem % {"place": standing_rules.shown(place)})
+        if len(settings.read_next) >= MOST:
+            problem = _("%(most)d pages wait for the next run already, which is the most.")
+            raise LimitReached(problem % {"most": MOST})
+        _keep(held, [*settings.read_next, page])
+        Activity.log(held.owner, by, "read-next", subject=held, label=page)
+    return page, True
+
+
+def remove(topic: Topic, address: str, *, by: Actor) -> bool:
+    """Take a page from the list; False if it is not there (any more)."""
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        kept = topic_editing.settings_of(held).read_next
+        left = [page for page in kept if page != address]
+        if left == kept:
+            return False
+        _keep(held, left)
+        Activity.log(held.owner, by, "read-next-not", subject=held, label=address)
+    return True
+
+
+def take_off(topic: Topic, pages: Sequence[str]) -> None:
+    """Take what a run was given to read from the list; called in its saving transaction."""
+    if not pages:
+        return
+    kept = TopicSettings.objects.values_list("read_next", flat=True).get(topic=topic)
+    _keep(topic, [page for page in kept if page not in pages])
+
+
+def _keep(topic: Topic, pages: list[str]) -> None:
+    TopicSettings.objects.filter(topic=topic).update(read_next=pages)
+
+
+def _checked(address: str) -> str:
+    """Return the address as it is kept.  Raises InvalidValue in the guard's words.
+
+    A name is looked up only when the page is fetched, by the same guard.
+    """
+    if not is_address(address.strip()):
+        raise InvalidValue(
+            _("“%(text)s” is no address of a page: it begins with http:// or https://.")
+            % {"text": address[:200]}
+        )
+    page = check_from(address)
+    if page.startswith("library:"):
+        return page
+    try:
+        check_url(page, site.BEACON_FETCH_ALLOW_HOSTS)
+    except ProviderError as exc:
+        raise InvalidValue(str(exc)) from exc
+    return page

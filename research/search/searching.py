@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,23 +18,26 @@ from django.db import DatabaseError
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.catalogue import BY_NAME
-from beacon_site.providers.errors import (
+from beacon_site.net.errors import (
     ProviderError,
     ProviderUnavailable,
     ServiceRefused,
     ServiceUnreachable,
 )
-from beacon_site.providers.search import (
+from beacon_site.search_services.base import (
     SERVICES,
     SearchHit,
     SearchOptions,
     SearchProvider,
     get_search,
 )
-from memory.documents.library import library_search
+from beacon_site.search_services.catalogue import BY_NAME, KEY
+from memory.library import services as library_services
+from memory.library.services import library_search
 from memory.llm import connections
 from memory.models import User
+from research.models import Run, Step
+from research.run_context.context import RunContext
 
 logger = structlog.get_logger(__name__)
 
@@ -302,3 +306,84 @@ def _complaint(service: str, entries: Sequence[dict[str, Any]]) -> str:
     if len(reasons) == 1 and label_of(service).casefold() in reasons[0].casefold():
         return reasons[0]
     return _("%(service)s could not be searched: %(why)s") % told
+
+
+# --- A run that repeats another as it was: its queries, and what of then is no longer there ---
+
+EXTRACTIVE = "extractive"  # what stands in a manifest where no model wrote
+
+
+def queries_of(run: Run) -> list[str]:
+    """Return the queries that `run` asked; empty if it keeps none."""
+    kept: list[str] = run.manifest.get("queries") or []
+    if kept:
+        return kept
+    step = Step.objects.filter(run=run, name="plan", part=0).first()
+    planned: list[str] = step.output.get("queries", []) if step else []
+    return planned
+
+
+def what_is_gone(work: RunContext, was: Run) -> list[str]:
+    """Return in words which services of the run `was` this one cannot ask any more."""
+    return [
+        _("%(run)s asked %(service)s, which cannot be asked any more: %(why)s")
+        % {"run": was, "service": label_of(name), "why": why}
+        for name, why in _services_gone(work)
+    ]
+
+
+def _services_gone(work: RunContext) -> list[tuple[str, str]]:
+    names = work.settings.services
+    if not names:
+        return []
+    allowed, profiles = connections.search_services(names), connections.search_profiles()
+    gone = []
+    for name in names:
+        profile = profiles.get(name)
+        if name not in allowed:
+            gone.append((name, _("this Beacon does not ask it (BEACON_SEARCH)")))
+        elif profile is not None and (lacks := connections.lacks(profile)):
+            missing = _("its key") if lacks == KEY else _("its address")
+            gone.append((name, _("%(what)s is not set up") % {"what": missing}))
+        elif name == "library" and library_services.is_empty(work.topic.owner):
+            gone.append((name, _("the library holds no document")))
+    return gone
+
+
+def model_gone(was: Run) -> str:
+    """Return in words that another model writes than wrote `was`, or none; empty if it is the same.
+
+    For a run that has something to write from: without new pages no model is asked at all.
+    """
+    profile = connections.llm_profile()
+    before, now = was.manifest.get("written_by", ""), profile.model if profile else EXTRACTIVE
+    if not before or before == now:
+        return ""
+    values = {"run": was, "before": before, "now": now}
+    if before == EXTRACTIVE:
+        return _("%(run)s was written without a model; this one asks %(now)s.") % values
+    if now == EXTRACTIVE:
+        return _("%(run)s was written by %(before)s; now no model is set up.") % values
+    return _("%(run)s was written by %(before)s; this one asks %(now)s.") % values
+
+
+# --- search health ---
+
+LATEST = 10  # search steps, over all topics, that are looked at
+
+
+def failing() -> list[str]:
+    """Return the services none of whose queries was answered in the last run that asked them."""
+    steps = Step.objects.filter(name="search", output__has_key="asked").order_by("-id")
+    answered: dict[str, bool] = {}
+    for asked in steps.values_list("output__asked", flat=True)[:LATEST]:
+        for service, entries in _by_service(asked).items():
+            answered.setdefault(service, any(not entry["problem"] for entry in entries))
+    return [service for service, is_fine in answered.items() if not is_fine]
+
+
+def _by_service(asked: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for entry in asked:
+        found[entry["service"]].append(entry)
+    return found

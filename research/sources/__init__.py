@@ -1,1 +1,0 @@
-"""Where a topic's facts come from, and how each place is treated."""

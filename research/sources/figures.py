@@ -8,15 +8,27 @@ or kept in step, so what is struck, imported or purged is right at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import connection
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from beacon_site.db.keyset import PAGE_SIZE, Page
+from beacon_site.text.cleaning import cell
 from memory.models import Topic
-from memory.paging import PAGE_SIZE
+from research.models import TopicSettings
+from research.models.links import Link, link_of
+from research.models.topics import everywhere, in_effect, lists_of, places_by_act
+from research.sources.rules import NONE, Act, act_here
+from research.topic_settings import editing
+from research.topic_settings.standing_rules import place_of
 
 FIGURES = (
     "returned", "read", "cited", "facts", "confirmed", "contradicted", "unsupported", "failed",
@@ -194,3 +206,284 @@ def _where(asked: Question) -> tuple[str, dict[str, Any]]:
 def _literal(text: str) -> str:
     """Return text as LIKE takes it by its letters."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+# --- desk ---
+
+MOST_IN_FILE = 100_000
+MOST_OFFSET = 1_000_000
+BY = {"domain": gettext_lazy("Domains"), "page": gettext_lazy("Pages")}
+STATE_LABELS = {
+    "": gettext_lazy("all"),
+    "block": gettext_lazy("blocked"),
+    "boost": gettext_lazy("boosted"),
+    "mute": gettext_lazy("muted"),
+    "cited": gettext_lazy("cited"),
+    "facts": gettext_lazy("brought new facts"),
+    "contradicted": gettext_lazy("contradict what is known"),
+    "unsupported": gettext_lazy("do not say what was cited"),
+    "failed": gettext_lazy("could not be read"),
+    "quarantined": gettext_lazy("set aside"),
+}
+COLUMNS = {
+    "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned it")),
+    "read": (gettext_lazy("Read"), gettext_lazy("how often its text was read")),
+    "cited": (gettext_lazy("Cited"), gettext_lazy("in how many reports it is cited")),
+    "facts": (gettext_lazy("New facts"), gettext_lazy("facts that it brought first")),
+    "confirmed": (gettext_lazy("Confirmed"), gettext_lazy("known facts that it confirmed")),
+    "contradicted": (
+        gettext_lazy("Contradicts"),
+        gettext_lazy("facts of yours that it contradicts"),
+    ),
+    "unsupported": (
+        gettext_lazy("Unsupported"),
+        gettext_lazy("sentences cited from it that it does not say"),
+    ),
+    "failed": (gettext_lazy("Unread"), gettext_lazy("how often it could not be read")),
+    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search returned it last")),
+}
+ACT_WORDS = {
+    Act.BLOCK: gettext_lazy("blocked"),
+    Act.BOOST: gettext_lazy("boosted"),
+    Act.MUTE: gettext_lazy("muted"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeskWanted:
+    """What the address asks for."""
+
+    by: str = "domain"
+    words: str = ""
+    domain: str = ""
+    state: str = ""
+    sort: str = "cited"
+    falling: bool = True
+
+    @classmethod
+    def of(cls, query: Mapping[str, Any]) -> DeskWanted:
+        """Read it from an address's query; what cannot be is as if it were not there."""
+
+        def said(name: str, most: int) -> str:
+            return str(query.get(name) or "").replace("\x00", "").strip()[:most]
+
+        domain, by = said("domain", 255), said("by", 10)
+        sort = said("sort", 20)
+        by = by if by in BY else ("page" if domain else "domain")
+        state = said("state", 20)
+        state = {"muted": "mute", "blocked": "block", "boosted": "boost"}.get(state, state)
+        falling = not sort.startswith("^") if sort else True
+        sort = sort.lstrip("^")
+        if sort not in SORTS:
+            sort, falling = "cited", True
+        return cls(
+            by, said("q", 200), domain, state if state in STATE_LABELS else "", sort, falling
+        )
+
+    @property
+    def query(self) -> str:
+        """Return it as an address's query, without the place in the list."""
+        sort = self.sort if self.falling else f"^{self.sort}"
+        named = {
+            "by": self.by,
+            "q": self.words,
+            "domain": self.domain,
+            "state": self.state,
+            "sort": "" if sort == "cited" else sort,
+        }
+        return urlencode({name: value for name, value in named.items() if value})
+
+    def sorted_by(self, name: str) -> str:
+        """Return the query of the list in the order of a column, turned round where it is that."""
+        falling = not self.falling if name == self.sort else name != "name"
+        changed = DeskWanted(self.by, self.words, self.domain, self.state, name, falling)
+        return changed.query
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure's head: its words, the address that sorts by it, and how it is sorted now."""
+
+    name: str
+    label: Any
+    about: Any
+    query: str
+    order: str  # of aria-sort; empty where another column sorts
+
+
+@dataclass(frozen=True, slots=True)
+class DeskRow:
+    """One domain or page with its figures and its rules."""
+
+    figures: Figures
+    here: str  # the topic's own rule of exactly this place, or none
+    in_all: str  # the rule of all topics of exactly this place, or none
+    effect: str  # what holds for it in the next run, by whichever rule
+    by_place: str  # the place whose rule that is, where it is another
+
+    @property
+    def place(self) -> str:
+        """Return the domain, or the page's canonical address."""
+        return self.figures.place
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a single page."""
+        return self.figures.place != self.figures.domain
+
+    @property
+    def may_be_ruled(self) -> bool:
+        """Whether it is a place of the web at all (the library's name is no domain)."""
+        return self.is_page or "." in self.figures.domain
+
+    @property
+    def link(self) -> Link:
+        """Return where a page leads."""
+        return link_of(self.figures.link) if self.is_page else Link()
+
+    @property
+    def title(self) -> str:
+        """Return what a person calls it."""
+        return (self.figures.title or self.place) if self.is_page else self.host
+
+    @property
+    def host(self) -> str:
+        """Return its domain as a person reads it."""
+        return editing.shown(self.figures.domain)
+
+    @property
+    def effect_words(self) -> str:
+        """Return how it is treated: `blocked`, `muted by example.org`."""
+        if self.effect == NONE:
+            return ""
+        word = str(ACT_WORDS[Act(self.effect)])
+        if self.by_place:
+            told = {"word": word, "place": editing.shown(self.by_place)}
+            return _("%(word)s by %(place)s") % told
+        if self.here == self.effect:
+            return word
+        return _("%(word)s in all topics") % {"word": word}
+
+    @property
+    def trust(self) -> str:
+        """Return how far it can be trusted, in a word."""
+        if self.figures.quarantined:
+            return _("quarantined")
+        return _("owner") if self.figures.domain == "library" else _("external")
+
+    @property
+    def trust_about(self) -> str:
+        """Return what the trust rests on."""
+        quotes, bad = self.figures.quotes, self.figures.unsupported
+        if self.figures.quarantined:
+            return _("A page of it gave orders to its reader and was set aside.")
+        if not quotes:
+            return _("Nothing was quoted from it yet.")
+        told = {"good": quotes - bad, "all": quotes}
+        return _("%(good)d of %(all)d quoted sentences stand in it.") % told
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules that hold for a topic: its own, those of all topics, and both together."""
+
+    own: TopicSettings
+    all: dict[str, str]
+    whole: TopicSettings
+
+    @classmethod
+    def of(cls, topic: Any) -> Rules:
+        """Return them for a topic with its settings loaded: two queries."""
+        found = everywhere(topic.owner_id)
+        return cls(topic.settings, found, in_effect(topic.settings, found))
+
+    def effect_on(self, url: str, place: str) -> tuple[str, str]:
+        """Return what holds for a page (or a domain's pages), and by which place."""
+        for act in (Act.BLOCK, Act.BOOST, Act.MUTE):
+            found = place_of(url, sorted(lists_of(self.whole, act), key=len, reverse=True))
+            if found:
+                return str(act), "" if found == place else found
+        return NONE, ""
+
+
+def page(topic: Any, wanted: DeskWanted, *, cursor: str = "") -> tuple[Page, int, Rules]:
+    """Return the rows after the cursor, how many there are in all, and the rules."""
+    rules, offset = Rules.of(topic), offset_of(cursor)
+    figures = page_of(topic, question(wanted, rules), offset=offset, size=PAGE_SIZE + 1)
+    more = str(offset + PAGE_SIZE) if len(figures) > PAGE_SIZE else None
+    rows = [row_of(one, rules) for one in figures[:PAGE_SIZE]]
+    return Page(rows, more), figures[0].total if figures else 0, rules
+
+
+def question(wanted: DeskWanted, rules: Rules) -> Question:
+    """Return what is asked of the figures."""
+    by_rule = wanted.state in Act.values
+    return Question(
+        by_domain=wanted.by == "domain",
+        words=wanted.words.split(),
+        domain=wanted.domain,
+        state="" if by_rule else wanted.state,
+        places=lists_of(rules.whole, wanted.state) if by_rule else None,
+        sort=wanted.sort,
+        falling=wanted.falling,
+    )
+
+
+def columns(wanted: DeskWanted) -> Sequence[Column]:
+    """Return the heads of the figures."""
+    way = "descending" if wanted.falling else "ascending"
+    return [
+        Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")
+        for name, (label, about) in COLUMNS.items()
+    ]
+
+
+def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
+    """Return the topic's own places and acts that stand in no row shown: to be taken away too."""
+    shown = {row.place for row in rows}
+    return [(place, act) for place, act in places_by_act(rules.own) if place not in shown]
+
+
+def offset_of(cursor: str) -> int:
+    return (
+        min(int(cursor), MOST_OFFSET)
+        if cursor.isascii() and cursor.isdigit() and len(cursor) < 10
+        else 0
+    )
+
+
+def row_of(figures: Figures, rules: Rules) -> DeskRow:
+    place = figures.place
+    url = place if place != figures.domain else f"https://{figures.domain}/"
+    effect, by = rules.effect_on(url, place)
+    return DeskRow(figures, act_here(rules.own, place), rules.all.get(place, NONE), effect, by)
+
+
+# --- as a file ------------------------------------------------------------------------------------
+
+FIELDS = (
+    "place", "domain", "title", "pages", "returned", "read", "cited", "facts", "confirmed",
+    "contradicted", "unsupported", "failed", "why_unread", "last_seen", "trust", "treated",
+)  # fmt: skip
+
+
+def as_csv(topic: Topic, wanted: DeskWanted) -> Iterator[str]:
+    """Yield the whole list as CSV that a spreadsheet opens without carrying anything out."""
+    rules = Rules.of(topic)
+    yield _line(FIELDS)
+    for figures in all_of(topic, question(wanted, rules), most=MOST_IN_FILE):
+        row = row_of(figures, rules)
+        values = {name: getattr(figures, name, "") for name in FIELDS}
+        values |= {
+            "why_unread": figures.why,
+            "last_seen": figures.last_at.isoformat() if figures.last_at else "",
+            "trust": row.trust,
+            "treated": row.effect_words,
+        }
+        yield _line([cell(values[name]) for name in FIELDS])
+
+
+def _line(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()

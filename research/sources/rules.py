@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, LimitReached
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
-from memory.reviewing import refusing
+from memory.review import blocking
 from research.models import TopicSettings
-from research.models.effective_settings import field_of, is_page, lists_of
+from research.models.topics import field_of, is_page, lists_of
 from research.topic_settings import editing as topic_editing
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import MOST_PLACES, place_from
@@ -97,10 +97,10 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
         if before == act:
             return Changed(place, act, before)
         for one in refused:
-            refusing.allow(one, by=by)
+            blocking.allow(one, by=by)
         rules.delete()
         if act == Act.BLOCK and not is_page(place):
-            refusing.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
+            blocking.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
         elif act != NONE:
             if SourceRule.objects.of(owner).count() >= SourceRule.MOST:
                 problem = _("There are %(most)d already, which is the most. Take one away first.")

@@ -1,1 +1,0 @@
-"""The steps of a run that think: load, plan, judge, verify, save."""

@@ -13,14 +13,14 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.texts.canonical import canonical_url
-from research.deltas.delta import Change
+from beacon_site.text.canonical_urls import canonical_url
 from research.intent import weighing as intents
 from research.intent.weighing import Item
 from research.models import DeltaItem, Run, TopicSettings
+from research.reporting.delta import Change
+from research.run_context import inputs
+from research.run_context.context import RunContext, StepResult
 from research.topic_settings import standing_rules
-from research.working import inputs
-from research.working.context import RunContext, StepResult
 
 STEP = "judge"
 

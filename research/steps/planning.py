@@ -7,30 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel, Field, model_validator
 
-from beacon_site.providers.errors import ProviderError, ProviderNonsense
-from beacon_site.providers.llm import Message
-from memory.contexts import taught
+from beacon_site.llm.base import Message
+from beacon_site.net.errors import ProviderError, ProviderNonsense
+from beacon_site.text.cleaning import clean, one_line
+from memory.context import topic_block
+from memory.core.actors import RESEARCH, Actor
 from memory.llm import connections
 from memory.llm.asking import ask_model
-from memory.models import Observation, Sensitivity, Use
-from memory.texts.text import clean, one_line
+from memory.models import Activity, Observation, Sensitivity, Topic, Use
 from memory.topics import memory as topic_memory
 from memory.topics.memory import TopicMemory
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 from research.facts import correcting
-from research.models import Run, TopicSettings
-from research.search import facets, repeating
+from research.models import Run, Step, TopicSettings, outbox
+from research.models.runs import reopen_plan
+from research.run_context import applied_rules, inputs, memory_for_prompt
+from research.run_context.context import AwaitsPerson, Cancelled, RunContext, StepResult
+from research.search import facets, searching
 from research.topic_settings import standing_rules
-from research.working import applied_rules, inputs, memory_for_prompt
-from research.working.context import RunContext, StepResult
+from research.topic_settings.standing_rules import is_address
 
 LEAST_QUERIES, MOST_QUERIES = 3, 6
 
@@ -115,12 +120,12 @@ def plan(work: RunContext) -> StepResult:
     No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
     """
     memory = inputs.known(work)
-    lessons = taught.of_topic(work.topic)
+    lessons = topic_block.of_topic(work.topic)
     told = memory_for_prompt.choose(work, memory, lessons)
     warning = ""
     try:
         if work.run.rerun_of is not None:
-            queries, by = repeating.queries_of(work.run.rerun_of), "rerun"
+            queries, by = searching.queries_of(work.run.rerun_of), "rerun"
             warning = _what_is_gone(work, work.run.rerun_of)
         elif work.is_stopping:
             queries, by = _by_facets(work, memory), "facets"
@@ -163,7 +168,7 @@ def _rules(queries: list[str], settings: TopicSettings) -> dict[str, list[str]]:
 
 
 def _what_is_gone(work: RunContext, was: Run) -> str:
-    gone = repeating.what_is_gone(work, was)
+    gone = searching.what_is_gone(work, was)
     for warning in gone:
         work.run.warn(warning)
     return " ".join(gone)
@@ -248,3 +253,132 @@ def _by_model(
     if not queries:
         raise ProviderNonsense(_("its plan holds no query"), text=answer.text)
     return queries
+
+
+# --- plan review ---
+
+DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
+REVIEWED = "reviewed"  # the key of the plan's output that says who looked at it
+
+
+class PlanWentOn(Exception):
+    """The plan that a person acts on does not wait any more; the message says what became of it."""
+
+
+def hold(work: RunContext) -> None:
+    """Raise AwaitsPerson where the run's settings ask that somebody looks at its plan first.
+
+    Not for a run that repeats another, is to stop, or has begun to search.  A cancelled one is
+    not held either: Cancelled is raised as by every look, and here for an archived topic too,
+    for whose plan nobody would look.
+    """
+    wanted = work.settings.plan_review
+    if wanted == TopicSettings.PlanReview.NO or work.run.rerun_of_id or work.has_begun("search"):
+        return
+    if REVIEWED in work.output("plan"):
+        return
+    work.look(at_once=True)
+    if Topic.objects.filter(pk=work.topic.pk).exclude(archived_at=None).exists():
+        raise Cancelled(_("the topic was archived"))
+    if not work.is_stopping:
+        raise AwaitsPerson(DAY if wanted == TopicSettings.PlanReview.DAY else None)
+
+
+def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
+    """Have the run go on with these queries, which were checked (`forms.plan`).
+
+    `seen` is the `waiting_since` of the plan that the person saw.  What was planned is kept beside
+    what they made of it.  Raises PlanWentOn if that plan does not wait any more.
+    """
+    with transaction.atomic():
+        step = _held(run, seen)
+        edited = queries != step.output["queries"]
+        output = step.output | {REVIEWED: _seen_by(str(by), edited=edited)}
+        if edited:
+            output |= {
+                "queries": queries,
+                "by": "person",
+                "proposed": step.output.get("proposed", step.output["queries"]),
+            }
+        _store(step, output)
+        kind = "plan-edited" if edited else "plan-accepted"
+        # A retry may plan anew: what a person wrote stays in the log.
+        Activity.log(run.topic.owner, by, kind, subject=run, queries=queries)
+
+
+def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
+    """Have the run plan once more, and wait again then.  Raises PlanWentOn."""
+    with transaction.atomic():
+        _held(run, seen)
+        reopen_plan(run)
+        Activity.log(run.topic.owner, by, "plan-made-anew", subject=run)
+
+
+def go_on_unseen() -> int:
+    """Let the runs go on whose plan nobody looked at within the day; return how many."""
+    done = 0
+    for run in Run.objects.waited_long_enough().select_related("topic__owner")[:200]:
+        since = run.waiting_since
+        assert since is not None  # noqa: S101  (waited_long_enough asks for it)  # nosec B101
+        try:
+            with transaction.atomic():
+                step = _held(run, since)
+                _store(step, step.output | {REVIEWED: _seen_by("", edited=False)})
+                Activity.log(run.topic.owner, RESEARCH, "plan-went-on", subject=run)
+        except PlanWentOn:
+            continue
+        done += 1
+    return done
+
+
+def _held(run: Run, seen: datetime) -> Step:
+    """Queue the run again and return the step of its plan, both held until the commit."""
+    if not run.go_on(seen):
+        raise PlanWentOn(became_of(run))
+    transaction.on_commit(lambda: outbox.nudge(run.pk))
+    return Step.objects.get(run=run, name="plan", part=0)
+
+
+def _seen_by(who: str, *, edited: bool) -> dict[str, Any]:
+    return {"by": who, "at": timezone.now().isoformat(timespec="seconds"), "edited": edited}
+
+
+def _store(step: Step, output: dict[str, Any]) -> None:
+    asked = {query.casefold() for query in output["queries"]}
+    # What is always asked and the person took out is not said to be obeyed.
+    always = [
+        rule for rule in output.get("always", []) if is_address(rule) or rule.casefold() in asked
+    ]
+    if "always" in output:
+        output = output | {"always": always}
+    Step.objects.filter(pk=step.pk).update(
+        output=output,
+        detail=in_words(output),
+        counts={"queries": len(output["queries"])},
+    )
+
+
+def became_of(run: Run) -> str:
+    """Return what became of a plan that does not wait any more."""
+    run.refresh_from_db(fields=["status", "waiting_since", "number"])
+    if run.waiting_since is not None:
+        return _("The run was planned anew meanwhile: another plan waits now.")
+    if run.status == Run.Status.CANCELLED:
+        return _("The run was cancelled meanwhile.")
+    step = Step.objects.filter(run=run, name="plan", part=0).first()
+    reviewed = (step.output if step else {}).get(REVIEWED)
+    if not reviewed:
+        return _("The run is planned anew just now.")
+    if not reviewed["by"]:
+        return _("The run went on by itself with the queries as they were planned.")
+    if reviewed["edited"]:
+        return _("The run went on already, with queries that were changed in another window.")
+    return _("The run went on already, with the queries as they were planned.")
+
+
+def goes_on_at(run: Run) -> datetime | None:
+    """Return when a waiting run goes on by itself; None if it does not."""
+    if run.waiting_since is None:
+        return None
+    waits = run.asked_for.plan_review == TopicSettings.PlanReview.WAIT
+    return None if waits else run.not_before

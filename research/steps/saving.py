@@ -1,12 +1,11 @@
-"""Step 8: one transaction that gives the run its number, its report and its delta items.
+"""What of a run's findings does not go together with what is known: for a person to decide.
 
-Data flow: outputs of `write` and `verify` -> report, delta items, the topic's run count (one
-transaction, guarded by the fence) -> facts, summary, seen URLs, expiry (a savepoint inside it; if
-that fails it alone is rolled back and the run ends partial: decision 13) -> follow-up rows.
+Both facts stay, and the two are noted for the conflict desk; the engine picks no winner.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -20,24 +19,63 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 
-from memory.actors import RESEARCH
-from memory.models import Activity, ModelCall, Source, Topic, TopicFact, Trust
-from memory.texts.text import match_key, shorten
+from beacon_site.text.cleaning import match_key, shorten
+from memory.core.actors import RESEARCH
+from memory.models import Activity, Conflict, ModelCall, Source, Topic, TopicFact, Trust
 from memory.topics import memory as topic_memory
 from memory.topics import publishing
-from memory.topics.memory import FactChanges, FoundFact
-from memory.topics.seen_urls import ReturnedUrl
-from research.deltas import disputes
-from research.deltas import items as delta_items
-from research.deltas import text as delta_text
-from research.deltas.delta import Change, Status
+from memory.topics.memory import FactChanges, FoundFact, ReturnedUrl
 from research.models import Delivery, Hit, Report, Run, RunLost, Step
+from research.reporting import delta as delta_items
+from research.reporting import merged_deltas as delta_text
 from research.reporting import report_text
+from research.reporting.delta import Change, Status
+from research.run_context import inputs
+from research.run_context.context import Cancelled, RunContext, StepKind, StepResult
 from research.schedules import scheduling
-from research.search import hits, known_pages, reading_next
+from research.search import gathering, known_pages, reading
 from research.steps import judging
-from research.working import inputs
-from research.working.context import Cancelled, RunContext, StepKind, StepResult
+
+
+def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[TopicFact]) -> int:
+    """Note each contradiction and each unsure change between two facts that stand; return how many.
+
+    The change keeps the conflict's key, so that its delta item leads there.
+    """
+    disputed = [c for c in changes if c.is_remembered and c.previous_id and not c.replaces]
+    if not disputed:
+        return 0
+    made = {fact.key: fact for fact in fresh}
+    olds = TopicFact.objects.filter(topic=topic).current()
+    known = {str(fact.pk): fact for fact in olds.filter(pk__in=[c.previous_id for c in disputed])}
+    noted = 0
+    for change in disputed:
+        old, new = known.get(change.previous_id), made.get(match_key(change.sentence))
+        # A person may have edited the old one meanwhile: the run never saw that text.
+        if old is None or new is None or old.key != match_key(change.previous_text):
+            continue
+        conflict = Conflict.objects.note(
+            topic.owner,
+            Conflict.Kind.CONTRADICTION,
+            old,
+            new,
+            source=run.source,
+            reason=_why(change),
+            by=RESEARCH,
+        )
+        if conflict is not None:
+            change.conflict_id = str(conflict.pk)
+            noted += 1
+    return noted
+
+
+def _why(change: Change) -> str:
+    if change.status == Status.CHANGED:
+        return _("This might replace what was known.")
+    return _("A source says otherwise than what was known.")
+
+
+# --- Step 8: one transaction that gives the run its number, its report and its delta items ---
 
 logger = structlog.get_logger(__name__)
 
@@ -73,7 +111,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         if inputs.known(work) is not None:
             delta_items.store(work.run, written.changes)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
-        reading_next.take_off(topic, work.settings.read_next)
+        reading.take_off(topic, work.settings.read_next)
         result = _result(number, facts, problem)
         _finish(work, number, result, written, problem, at)
         _lay_out_follow_ups(work, follow_ups)
@@ -143,7 +181,7 @@ def _remember(
             )
             _keep_versions(work, topic)
             _mark_facts(written.changes, number, at)
-            disputes.note(work.run, topic, written.changes, facts.new)
+            note(work.run, topic, written.changes, facts.new)
             return facts, ""
     except SoftTimeLimitExceeded:
         raise
@@ -357,7 +395,7 @@ def _finish(
     cited = list(run.hits.filter(link__in=numbers))
     for hit in cited:
         hit.cited_as = numbers[hit.link]
-    hits.store_again(cited, ["cited_as"])
+    gathering.store_again(cited, ["cited_as"])
 
 
 def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:

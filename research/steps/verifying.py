@@ -15,13 +15,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.texts.sentences import split_sentences
-from memory.texts.text import match_key, plain, without_citations
-from research.deltas.delta import VERSIONS, Status
+from beacon_site.text.cleaning import match_key, plain, without_citations
+from beacon_site.text.sentences import split_sentences
 from research.reporting import report_text
-from research.working import cited_pages
-from research.working.cited_pages import CitedPage, Pages
-from research.working.context import RunContext, StepResult
+from research.reporting.delta import VERSIONS, Status
+from research.run_context import cited_pages
+from research.run_context.cited_pages import CitedPage, Pages
+from research.run_context.context import RunContext, StepResult
 
 # What may stand between two words of a sentence, and after it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"

@@ -1,1 +1,0 @@
-"""What runs of a topic obey: its settings, as they are edited, and its standing rules."""

@@ -2,7 +2,7 @@
 
 Data flow: a line that a person typed, or the source of a fact or hit -> `check_from`, `place_from`
 -> a list of the topic's settings, changed as every edit of them (`topic_editing`) -> the snapshot
-that a run takes -> `research.working.applied_rules`.
+that a run takes -> `research.run_context.applied_rules`.
 
 “Stop looking here” is one thing with the settings' “never these domains”: a domain joins that list,
 a single page the list beside it.
@@ -16,15 +16,15 @@ from typing import Literal
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, LimitReached
+from beacon_site.text.canonical_urls import canonical_url, is_in_domain
+from beacon_site.text.cleaning import clean, one_line
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Topic
-from memory.texts.canonical import canonical_url, is_in_domain
-from memory.texts.text import clean, one_line
 from research.models import TopicSettings
 from research.topic_settings import editing as topic_editing
-from research.topic_settings.domains import NotADomain, domain_from
-from research.topic_settings.domains import shown as shown_domain
+from research.topic_settings.editing import NotADomain, domain_from
+from research.topic_settings.editing import shown as shown_domain
 
 Kind = Literal["check", "stop"]
 CHECK: Kind = "check"

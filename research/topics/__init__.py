@@ -1,1 +1,0 @@
-"""Topics: made, listed, changed, and the rules that their runs obey."""

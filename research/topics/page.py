@@ -13,22 +13,20 @@ from typing import Any
 from django.db.models import Case, Count, IntegerField, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce, JSONObject
 
+from beacon_site.db.keyset import Page, page_of
+from beacon_site.text.canonical_urls import domain_of
+from beacon_site.text.cleaning import match_key
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
-from memory.paging import Page, page_of
-from memory.texts.canonical import domain_of
-from memory.texts.text import match_key
-from research.facts import blocked as blocked_facts
+from research.execution.starting import limits_in_words
 from research.facts import staleness
-from research.links import Link, link_of
 from research.models import Report, Run, TopicSettings
-from research.reports.quotes import in_words
-from research.running.allowance import limits_in_words
+from research.models.links import Link, link_of
+from research.reports.delta_rows import in_words
 from research.runs import presenters
 from research.runs.presenters import cost, started_by, took
-from research.schedules.missed_slots import Notice, last_notice, lately
-from research.topic_settings import domains
-from research.topics.list import with_figures
-from research.topics.rows import TopicRow
+from research.schedules.scheduling import Notice, last_notice, lately
+from research.topic_settings import editing
+from research.topics.listing import TopicRow, with_figures
 
 MOST_DOMAINS = 100
 TIMELINE_SIZE = 25  # whole sentences with their sources: longer rows than a table's
@@ -98,7 +96,7 @@ def head_of(topic: Any) -> TopicHead:
 def host_of(url: str) -> str:
     """Return the domain of an address as a person reads it; empty where there is none."""
     try:
-        return domains.shown(domain_of(url))[:80]
+        return editing.shown(domain_of(url))[:80]
     except ValueError:
         return ""
 
@@ -198,7 +196,7 @@ def facts_of(topic: Topic) -> Facts:
     rows = fact_rows(topic, facts.order_by("position", "created"))
     current = [row for row in rows if row.fact.state == TopicFact.State.CURRENT]
     struck = [row for row in rows if row.fact.state == TopicFact.State.STRUCK]
-    blocked = blocked_facts.only_blocked(topic, [row.fact for row in current])
+    blocked = staleness.only_blocked(topic, [row.fact for row in current])
     for row in current:
         row.is_only_blocked = row.fact.pk in blocked
     return Facts(current, sorted(struck, key=lambda row: row.fact.updated, reverse=True))

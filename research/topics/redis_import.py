@@ -19,16 +19,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory.actors import Actor
-from memory.errors import MemoryRefused
+from beacon_site.text.cleaning import clean, one_line, plain, shorten, width
+from beacon_site.text.dates import moment_of
+from memory.core.actors import Actor
+from memory.core.errors import MemoryRefused
 from memory.models import Topic, TopicFact, User
-from memory.texts.days import moment_of
-from memory.texts.text import clean, one_line, plain, shorten, width
 from memory.topics import memory as topic_memory
-from memory.topics.memory import FoundFact
+from memory.topics.memory import FoundFact, ReturnedUrl
 from memory.topics.publishing import KEY
-from memory.topics.seen_urls import ReturnedUrl
-from research.running import starting
+from research.execution import starting
 
 SOURCE = "import:redis"
 MOST_BYTES = 4 * 1024 * 1024  # of one key

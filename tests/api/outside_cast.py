@@ -7,9 +7,9 @@ from typing import Any
 from memory.content import store
 from memory.files.services import save_file
 from memory.models import MemoryFile, Message, Session, Snapshot, TopicFact, Trust, User
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from memory.observations import Line, remember_lines
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 from research.api.joined import api
 from tests.api.cast import ROOT, Program
 from tests.api.test_every_route import address

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory.models import AgentScope, ContentItem, Note, ScratchpadEntry
-from memory.reviewing.levels import set_levels
-from memory.toolkit.registry import call_tool
+from memory.review.levels import set_levels
+from memory.tools.registry import call_tool
 from tests.api.cast import Program, items, problem
 
 

@@ -8,18 +8,18 @@ import pytest
 
 from memory.accounts import tokens
 from memory.api.auth import caller_of
-from memory.content.storing import store
+from memory.content.services import store
 from memory.models import Topic, Trust
-from memory.notes.writing import write_note
-from memory.observations.writing import write_observation
-from memory.reviewing import agent_reading
-from memory.reviewing.levels import set_levels
-from memory.toolkit.registry import call_tool
-from research.api.topic_schemas import TopicPatch
-from research.mcp import resources
-from research.mcp.callers import Caller
+from memory.notes.services import write_note
+from memory.observations.services import write_observation
+from memory.review import trust
+from memory.review.levels import set_levels
+from memory.tools.registry import call_tool
+from research.api.schemas import TopicPatch
+from research.execution import agents_topics
+from research.mcp import server
+from research.mcp.calls import Caller
 from research.models import Run, Schedule, TopicSettings
-from research.running import agents_topics
 from tests.api.cast import Program, problem
 from tests.research import factories
 
@@ -139,7 +139,7 @@ def test_where_each_write_waits_topics_are_a_persons(agent: Program) -> None:
 
 
 def test_what_was_read_on_the_web_begins_no_topic(agent: Program) -> None:
-    agent_reading.note(agent.token.agent, Trust.EXTERNAL)
+    trust.note(agent.token.agent, Trust.EXTERNAL)
 
     problem(agent.post("/topics", {"title": "New"}), 403)
     token = tokens.find(agent.text)
@@ -230,6 +230,6 @@ def test_nothing_of_a_hidden_topic_is_shown_at_either_door(agent: Program, alice
         assert "diagnosis" not in (text := call_tool(context, name, asked).text), text
         assert words not in text
     caller = Caller(find=lambda: tokens.find(agent.text))
-    assert not any("diagnosis" in str(one.uri) for one in resources.page_of(caller, None).resources)
-    with pytest.raises(resources.NoSuchResource):
-        resources.read(caller, f"beacon://reports/{topic.slug}")
+    assert not any("diagnosis" in str(one.uri) for one in server.page_of(caller, None).resources)
+    with pytest.raises(server.NoSuchResource):
+        server.read(caller, f"beacon://reports/{topic.slug}")

@@ -25,7 +25,7 @@ from memory.models import (
     ScratchpadEntry,
     Topic,
 )
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from memory.observations import Line, remember_lines
 from tests.api.cast import Program
 

@@ -7,8 +7,8 @@ import pytest
 from memory.api.auth import caller_of
 from memory.chat import turn
 from memory.models import Message, Observation, User
-from memory.reviewing import refusing
-from memory.toolkit.registry import REGISTRY, call_tool
+from memory.review import blocking
+from memory.tools.registry import REGISTRY, call_tool
 from research.api.joined import api
 from tests.api.cast import Program, problem
 from tests.api.test_every_route import NOWHERE, OPERATIONS, address
@@ -29,7 +29,7 @@ TOOLS = [name for name, tool in REGISTRY.items() if tool.writes]
 @pytest.fixture
 def blocked(alice: User, agent: Program) -> Program:
     """An agent from which Alice wants nothing."""
-    refusing.refuse(alice, "agent", "desk", by=alice.actor)
+    blocking.refuse(alice, "agent", "desk", by=alice.actor)
     return agent
 
 
@@ -61,7 +61,7 @@ def test_no_tool_writes_for_a_blocked_agent(blocked: Program, name: str) -> None
 
 
 def test_a_source_that_is_refused_is_refused_at_both_doors(alice: User, agent: Program) -> None:
-    refusing.refuse(alice, "source", "GOAL:pay", by=alice.actor)
+    blocking.refuse(alice, "source", "GOAL:pay", by=alice.actor)
     context = caller_of(agent.token).context()
 
     told = problem(agent.post("/observations", {"findings": ["Pay."], "source": "GOAL:pay"}), 403)
@@ -81,7 +81,7 @@ def test_a_question_asked_before_the_block_is_not_answered_after_it(
 ) -> None:
     session = agent.post("/sessions", {}).json()["id"]
     said = agent.post(f"/sessions/{session}/messages", {"content": "What is new?"}).json()
-    refusing.refuse(alice, "agent", "desk", by=alice.actor)
+    blocking.refuse(alice, "agent", "desk", by=alice.actor)
 
     turn.answer(said["answer"]["id"])
 

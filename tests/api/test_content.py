@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory.content import limits
+from memory.content import services as content_services
 from memory.models import ContentItem, Session, Snapshot
 from tests.api.cast import Program, items, problem
 from tests.research import factories
@@ -70,10 +70,10 @@ def test_a_moment_far_from_every_time_zone_is_no_failure(agent: Program, path: s
 
 
 def test_an_item_over_eight_mebibytes_is_refused_and_nothing_stored(agent: Program) -> None:
-    just = json.dumps({"content": "x" * limits.MOST_BYTES})
+    just = json.dumps({"content": "x" * content_services.MOST_BYTES})
     assert agent.post("/content", just).status_code == 201
 
-    more = json.dumps({"content": "é" * (limits.MOST_BYTES // 2 + 1)}, ensure_ascii=False)
+    more = json.dumps({"content": "é" * (content_services.MOST_BYTES // 2 + 1)}, ensure_ascii=False)
     assert "8 MiB" in problem(agent.post("/content", more.encode()), 422)["detail"]
     huge = b'{"content": "' + b"x" * 50_000_000 + b'"}'
     assert "8 MiB" in problem(agent.post("/content", huge), 413)["detail"]

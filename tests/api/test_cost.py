@@ -20,13 +20,13 @@ import pytest
 from django.db import connection, transaction
 from django.test import override_settings
 
-from memory.api.bodies import MOST_BODY, MOST_CONTENT_BODY
-from memory.content import storing
+from memory.api.frame import MOST_BODY, MOST_CONTENT_BODY
+from memory.content import services as content_services
 from memory.files.services import save_file
 from memory.models import ReviewLevel, TopicFact, User
-from memory.notes.writing import write_note
+from memory.notes.services import write_note
 from memory.observations import Line, remember_lines
-from memory.toolkit.registry import REGISTRY, call_tool, schema_of
+from memory.tools.registry import REGISTRY, call_tool, schema_of
 from research.api.joined import api
 from research.facts.correcting import MOST_FACTS
 from research.mcp.web import MOST_BYTES
@@ -123,7 +123,7 @@ def named(busy_alice: User, there: dict[str, Any]) -> dict[str, Any]:
             for number in range(20)
         ],
         "contents": [
-            storing.store(busy_alice, f"Item {number}", tags=tags, by=by).pk
+            content_services.store(busy_alice, f"Item {number}", tags=tags, by=by).pk
             for number in range(100)
         ],
         "facts": [fact.pk for fact in TopicFact.objects.filter(topic=topic, text=SENTENCE)],

@@ -14,7 +14,7 @@ from django.test import Client
 
 from memory.content import store
 from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact, User
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from memory.observations import Line, remember_lines
 from research.api.joined import api
 from tests.api.cast import ROOT, Program

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from memory.api.note_schemas import NotePatch
+from memory.api.notes import NotePatch
 from memory.models import Note, Proposal, Trust
-from memory.notes import writing as notes
-from memory.reviewing import agent_reading, review
-from memory.reviewing import undo as review_undo
-from memory.reviewing.levels import set_levels
+from memory.notes import services as notes
+from memory.pages.review import acts as review_undo
+from memory.review import services as review_services
+from memory.review import trust
+from memory.review.levels import set_levels
 from tests.api.cast import Program, problem
 
 BASE = {
@@ -143,7 +144,7 @@ def test_what_could_never_be_stored_is_refused_at_once(agent: Program) -> None:
 
 def test_new_words_of_an_agent_that_read_the_web_are_believed_no_more(agent: Program) -> None:
     path = written(agent)
-    agent_reading.note(agent.token.agent, Trust.EXTERNAL)
+    trust.note(agent.token.agent, Trust.EXTERNAL)
 
     assert agent.patch(path, {"content": "As a page says."}, If_Match="*").status_code == 200
     assert Note.objects.get(pk=path.rpartition("/")[2]).trust == Trust.EXTERNAL
@@ -239,7 +240,7 @@ def test_a_person_sees_what_would_change(agent: Program, client_of: Any, alice: 
         "A merge of 2 notes",
     ):
         assert words in text
-    for proposal in review.waiting(alice):
+    for proposal in review_services.waiting(alice):
         shown = client_of(alice).get(proposal.get_absolute_url()).content.decode()
         assert "Invoices from Globex" in shown
         assert ("Edit and accept" in shown) == (proposal.after.get("act") != "trash")

@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.test import Client
 from redis.connection import Connection
 
-from memory.api import bodies, throttling
+from memory.api import frame
 from memory.api import notes as notes_api
 from memory.api.auth import caller_of
 from memory.models import Note
@@ -84,10 +84,10 @@ def test_a_body_of_another_type_is_refused(agent: Program) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(agent: Program) -> None:
-    answer = agent.post("/notes", '{"content": "' + "x" * bodies.MOST_BODY + '"}')
+    answer = agent.post("/notes", '{"content": "' + "x" * frame.MOST_BODY + '"}')
 
     told = problem(answer, 413)
-    assert told["most"] == bodies.MOST_BODY
+    assert told["most"] == frame.MOST_BODY
     assert "1,048,576 bytes" in told["detail"]
 
 
@@ -135,8 +135,8 @@ def test_too_many_requests_are_told_when_to_come_again(agent: Program, settings:
 def test_a_request_is_counted_in_one_round_trip(
     agent: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttling, "_here", throttling._Here())
-    throttling.check(caller_of(agent.token))  # connects
+    monkeypatch.setattr(frame, "_here", frame._Here())
+    frame.check(caller_of(agent.token))  # connects
     sent: list[Any] = []
     send = Connection.send_packed_command
 
@@ -145,7 +145,7 @@ def test_a_request_is_counted_in_one_round_trip(
         return send(connection, command, *more, **told)
 
     monkeypatch.setattr(Connection, "send_packed_command", noted)
-    throttling.check(caller_of(agent.token))
+    frame.check(caller_of(agent.token))
 
     assert len(sent) == 1
 
@@ -153,7 +153,7 @@ def test_a_request_is_counted_in_one_round_trip(
 def test_without_redis_each_process_counts_by_itself(
     agent: Program, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttling, "_here", throttling._Here())
+    monkeypatch.setattr(frame, "_here", frame._Here())
     settings.BEACON_API_REQUESTS_PER_MINUTE = 2
     settings.CACHES = {
         "default": {

@@ -24,9 +24,9 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from memory.content import store
 from memory.models import Note, User
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from memory.observations import Line, remember_lines
-from memory.reviewing import review
+from memory.review import services as review_services
 from research.api.joined import api
 from research.models import Run
 from tests.api.cast import Program
@@ -131,7 +131,7 @@ def _make_what_is_there(alice: User, desk: Program, console: Program) -> None:
     line = Line("finding", "Sulphide cells crack.")
     observation = remember_lines(alice, [line], by=alice.actor).observations[0]
     item = store(alice, "A page of text.\nIts second line.", by=alice.actor)
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "note", by=desk.token.agent.actor, source="agent:desk", before={},
         after={"kind": Note.Kind.LOG, "content": "Alice likes tea."}, why="", held="to be seen",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from memory.models import ScratchpadEntry, Session
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 from tests.api.cast import Program, items, problem
 
 

@@ -9,8 +9,8 @@ import pytest
 from memory.chat import end as conversation_end
 from memory.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Reflection, Session, Trust
-from memory.reviewing import agent_reading, refusing
-from memory.reviewing.levels import set_levels
+from memory.review import blocking, trust
+from memory.review.levels import set_levels
 from tests.api.cast import Program
 
 SAID = "It was decided today that the invoices from Globex are always paid at once."
@@ -77,7 +77,7 @@ def test_what_smells_of_orders_waits(agent: Program) -> None:
 
 def test_what_the_agent_read_on_the_web_counts_for_what_its_session_leaves(agent: Program) -> None:
     session = talked(agent)
-    agent_reading.note(agent.token.agent, Trust.EXTERNAL)
+    trust.note(agent.token.agent, Trust.EXTERNAL)
     answer = Message.objects.get(role="assistant")
     assert caller_of(talk_of(answer)).write_trust == Trust.EXTERNAL
     agent.post(f"/sessions/{session.pk}/end")
@@ -90,7 +90,7 @@ def test_what_the_agent_read_on_the_web_counts_for_what_its_session_leaves(agent
 def test_an_agent_that_was_blocked_since_leaves_nothing(agent: Program, alice: Any) -> None:
     session = talked(agent)
     agent.post(f"/sessions/{session.pk}/end")
-    refusing.refuse(alice, "agent", "desk", by=alice.actor)
+    blocking.refuse(alice, "agent", "desk", by=alice.actor)
     conversation_end.finish(str(session.pk))
 
     reflection = Reflection.objects.get(source=f"session:{session.pk}")

@@ -10,7 +10,7 @@ from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Session
-from memory.reviewing.risks import is_owners_word
+from memory.review.risks import is_owners_word
 from tests.api.cast import Program, problem
 
 SAID = "We decided to take the night train to Ulm, as it is cheaper than the plane."

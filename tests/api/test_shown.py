@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from memory.api import shown
-from memory.chat.end import words_trust
-from memory.chat.prompt import caller_of, talk_of
+from memory.chat.prompt import caller_of, talk_of, words_trust
 from memory.files.services import save_file
 from memory.models import (
     Agent,
@@ -25,9 +24,9 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.notes import writing as notes
-from memory.reviewing import agent_reading
-from memory.reviewing.levels import set_levels
+from memory.notes import services as notes
+from memory.review import trust
+from memory.review.levels import set_levels
 from research.mcp import calls
 from tests.api.cast import Program, problem
 from tests.api.outside_cast import (
@@ -59,7 +58,7 @@ def read_trust(program: Program) -> str:
 
 def has_read(program: Program) -> Program:
     """Return the program after it was shown text from outside."""
-    agent_reading.note(program.token.agent, Trust.EXTERNAL)
+    trust.note(program.token.agent, Trust.EXTERNAL)
     return program
 
 

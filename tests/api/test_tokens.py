@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.accounts import tokens
-from memory.actors import SYSTEM
+from memory.core.actors import SYSTEM
 from memory.models import ApiToken, Note, Revision
 from tests.api.cast import PROBLEM, ROOT, Program, problem
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.models import Note, Topic
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from research.topic_settings import editing as topic_editing
 from tests.api.cast import Program, items, problem
 from tests.research import factories

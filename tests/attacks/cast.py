@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from memory.models import Proposal, User
-from research.activity.export import KINDS as ACTS
+from research.pages.activity import EXPORTS as ACTS
 from research.reports.exporting import KINDS as REPORTS
 from tests.pages.test_admin import REGISTERED, changed, listed, one_of_each
 from tests.pages.test_every_address import PUBLIC, Address, named, routes

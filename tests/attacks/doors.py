@@ -17,10 +17,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from memory.accounts import tokens
-from memory.actors import RESEARCH, Actor
 from memory.chat import conversation
+from memory.content.services import store
 from memory.content.snapshots import take_snapshot
-from memory.content.storing import store
+from memory.core.actors import RESEARCH, Actor
 from memory.files.services import save_file
 from memory.models import (
     Agent,
@@ -36,14 +36,14 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.notes.writing import lowest_trust, pin, write_note
+from memory.notes.services import lowest_trust, pin, write_note
 from memory.observations import Line, remember_lines
-from memory.scratchpads import entries as scratchpad
-from research.mcp import calls, resources
-from research.mcp.callers import Caller
-from research.mcp.resources import NoSuchResource
+from memory.scratchpad import services as scratchpad
+from research.execution.starting import create_topic
+from research.mcp import calls, server
+from research.mcp.calls import Caller
+from research.mcp.server import NoSuchResource
 from research.models import Run
-from research.running.starting import create_topic
 from tests.api.cast import Program
 from tests.pages.rows_written import rows_written
 from tests.research.factories import (
@@ -110,7 +110,7 @@ class Desk:
     def resource(self, uri: str) -> Answer:
         """Read an attachment by MCP."""
         try:
-            return Answer(200, resources.read(self.caller, uri))
+            return Answer(200, server.read(self.caller, uri))
         except NoSuchResource as exc:
             return Answer(403, str(exc), refused=True)
 

@@ -16,7 +16,7 @@ from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
 from django.db import connection, models
 
-from memory.texts.text import clean
+from beacon_site.text.cleaning import clean
 from tests.attacks.payloads import Payload
 
 # What the product chooses or makes itself, and by which it finds rows again.

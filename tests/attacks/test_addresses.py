@@ -16,15 +16,15 @@ import pytest
 from django.test import Client
 from pytest_socket import SocketConnectBlockedError
 
-from beacon_site.providers import address_guard, webhooks
-from beacon_site.providers.errors import ProviderError, ProviderRejected
-from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.feeds import feed_search
-from beacon_site.providers.fetch import GuardedFetcher
-from beacon_site.providers.http import ServiceHttp
-from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
-from memory.llm import trying
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.net import address_guard, webhooks
+from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.fetch import GuardedFetcher
+from beacon_site.net.http import ServiceHttp
+from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.search_services.feeds import feed_search
 from memory.models import ContentItem, User
+from memory.pages.connections import views as connections_views
 from research.models import Channel
 from research.search import reading
 from tests.api.cast import Program
@@ -167,7 +167,7 @@ def test_neither_the_form_nor_a_program_enters_one(
         browser.post("/settings/channels/new/webhook/", {"address": url, "reports": "each"})
         desk = browser.post("/topics/cells/sources/next/", {"address": url})
         assert desk.status_code < 500
-        assert trying.try_feed(url).ok is False
+        assert connections_views.try_feed(url).ok is False
     answer = program.post("/topics", {"title": "T", "feeds": tried, "services": ["feeds"]})
 
     assert answer.status_code in (201, 422)

@@ -12,9 +12,9 @@ import pytest
 from django.template import engines
 from django.test import Client
 
-from memory.file_pages.page import _kept_html
+from beacon_site.text import markdown
 from memory.models import User
-from memory.texts import markdown
+from memory.pages.files.editing import _kept_html
 from tests.attacks.cast import everything
 from tests.attacks.chromium_sweep import watched
 from tests.attacks.payloads import markup, names_in

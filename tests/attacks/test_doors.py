@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
-from memory.api import auth, reading, scopes
+from memory.api import auth, shown
 from memory.chat import end as conversation_end
 from memory.models import Agent, Note, Observation, Trust, User
-from memory.reviewing import agent_reading, refused, refusing, review
-from memory.toolkit.registry import REGISTRY
-from memory.toolkit.types import ToolContext
+from memory.review import blocked, blocking
+from memory.review import services as review_services
+from memory.review import trust as review_trust
+from memory.tools.registry import REGISTRY
+from memory.tools.types import ToolContext
 from research.api.joined import api
-from research.running import agents_topics
+from research.execution import agents_topics
 from tests.api.test_every_route import OPERATIONS, SCOPE_OF
 from tests.attacks.door_reads import SHOWS, Show
 from tests.attacks.door_writes import WRITES, Expect, Write, allowed, persons
@@ -311,7 +313,7 @@ def not_blocked(world: World, rows: Sequence[Write] = WRITES) -> dict[str, str]:
     asked, found = questions(), {}
     with taken_back():
         level(world.owner, ACCEPT)
-        refusing.refuse(world.owner, "agent", NAME, by=world.owner.actor)
+        blocking.refuse(world.owner, "agent", NAME, by=world.owner.actor)
         before = rows_now(asked)
         for row in rows:
             with taken_back():
@@ -327,7 +329,7 @@ def test_what_an_agent_ended_before_it_was_blocked_leaves_nothing(
     session = f"/sessions/{world.session.pk}"
     world.rest("POST", f"{session}/messages", {"content": "It was decided: pay at once."})
     world.rest("POST", f"{session}/end", {})
-    refusing.refuse(world.owner, "agent", NAME, by=world.owner.actor)
+    blocking.refuse(world.owner, "agent", NAME, by=world.owner.actor)
     before = Note.objects.count(), Observation.objects.count()
 
     conversation_end.finish(str(world.session.pk))
@@ -456,11 +458,11 @@ def everywhere(patch: pytest.MonkeyPatch, function: Any, instead: Any) -> None:
 
 
 def _no_verdict(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, review.verdict, lambda *_args, **_more: review.Verdict())
+    everywhere(patch, review_services.verdict, lambda *_args, **_more: review_services.Verdict())
 
 
 def _nothing_noted(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, agent_reading.note, lambda *_args, **_more: None)
+    everywhere(patch, review_trust.note, lambda *_args, **_more: None)
 
 
 def _own_trust(patch: pytest.MonkeyPatch) -> None:
@@ -468,11 +470,11 @@ def _own_trust(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_blocked(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, refused.check, lambda *_args, **_more: None)
+    everywhere(patch, blocked.check, lambda *_args, **_more: None)
 
 
 def _nobodys_own(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, reading.is_persons, lambda _record: False)
+    everywhere(patch, shown.is_persons, lambda _record: False)
 
 
 def _for_everyone(patch: pytest.MonkeyPatch) -> None:
@@ -496,7 +498,7 @@ def _every_scope(patch: pytest.MonkeyPatch) -> None:
 
 
 def _open_names(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, scopes.is_open, lambda *_args: True)
+    everywhere(patch, auth.is_open, lambda *_args: True)
 
 
 def rows(*names: str) -> tuple[Write, ...]:

@@ -14,14 +14,14 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from memory.errors import InvalidValue
-from memory.file_texts import paths
+from memory.core import file_format
+from memory.core.errors import InvalidValue
 from memory.files import mirror
 from memory.files.services import save_file
 from memory.models import MemoryFile, User
-from memory.reviewing.levels import set_levels
-from memory.toolkit.registry import call_tool
-from memory.toolkit.types import ToolContext
+from memory.review.levels import set_levels
+from memory.tools.registry import call_tool
+from memory.tools.types import ToolContext
 from tests.api.cast import Program
 from tests.attacks.figures import Count
 from tests.memory.review_cast import AGENT
@@ -179,7 +179,7 @@ def test_nothing_on_disk_leads_out_of_the_mirrors_folder(
     made = links(root)
     mirror.catch_up()
     for path in ("facts/memory.md", *(f"episodes/2026-0{n}.md" for n in range(2, 8))):
-        if paths.checked_path(path):
+        if file_format.checked_path(path):
             save_file(alice, path, "# Words\n\n> Summary: x\n", by=alice.actor)
     mirror.catch_up()
 
@@ -197,7 +197,7 @@ def test_with_the_guard_off_another_name_is_written(
     with pytest.raises(InvalidValue):
         save_file(alice, "facts/agent.md", SECRET, by=alice.actor)
 
-    monkeypatch.setattr(paths, "FACTS", (*paths.FACTS, "facts/agent.md"))
+    monkeypatch.setattr(file_format, "FACTS", (*file_format.FACTS, "facts/agent.md"))
     save_file(alice, "facts/agent.md", SECRET, by=alice.actor)
 
     assert MemoryFile.objects.of(alice).filter(path="facts/agent.md").exists()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from django.utils.html import escape
 
-from memory.recall.snippets import marked, passage
-from memory.texts import markdown
-from memory.texts.markdown import as_words, link, link_citations, render
+from beacon_site.text import markdown
+from beacon_site.text.markdown import as_words, link, link_citations, render
+from memory.search.snippets import marked, passage
 from tests.attacks.looking import harm
 from tests.attacks.payloads import markup, naughty
 

@@ -13,11 +13,11 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.providers import mailing
+from beacon_site.net import mail as net_mail
 from memory.models import User
 from research.models import Channel, Delivery, Digest, Run
-from research.notifications import notice_text, rss
-from research.reports import sharing
+from research.notifications import notice_text
+from research.pages import digests, shares
 from tests.api.cast import Program
 from tests.api.test_every_route import OPERATIONS, SCOPE_OF, address
 from tests.attacks.cast import everything
@@ -68,7 +68,7 @@ def test_a_message_of_each_kind_is_words_by_every_channel(hostile: Run, count: C
 
 def as_sent(told: notice_text.Message) -> Any:
     """Return the mail as a server gets it."""
-    written = mailing.Mail(
+    written = net_mail.Mail(
         to="desk@example.org",
         subject=told.subject,
         text=told.text,
@@ -76,15 +76,15 @@ def as_sent(told: notice_text.Message) -> Any:
         message_id="a@b",
         headers={},
     )
-    mailing.send(written, handing_over=lambda: None)
+    net_mail.send(written, handing_over=lambda: None)
     return mail.outbox[-1].message()
 
 
 def test_a_feed_and_a_shared_report_are_harmless_to_whoever_has_the_link(
     hostile: Run, admin: User, count: Count
 ) -> None:
-    feed = rss.add(admin, topic=None, with_private=True, by=admin.actor)
-    link = sharing.make_link(hostile.report, days=7, note="", by=admin.actor)
+    feed = digests.add(admin, topic=None, with_private=True, by=admin.actor)
+    link = shares.make_link(hostile.report, days=7, note="", by=admin.actor)
     stranger, seen = Client(), Seen()
     for sink, name, token in (
         ("feed: Atom", "research:feed", feed.token),

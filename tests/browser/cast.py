@@ -14,24 +14,35 @@ from decimal import Decimal
 from typing import Any
 
 import django
+from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import make_password
+from django.urls import reverse
+from django.utils import timezone
 
-django.setup()
-
-from django.contrib.auth import get_user_model  # noqa: E402
-from django.contrib.auth.hashers import make_password  # noqa: E402
-from django.urls import reverse  # noqa: E402
-from django.utils import timezone  # noqa: E402
-
-from beacon_site.providers import sample  # noqa: E402
-from memory.documents import library  # noqa: E402
-from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  # noqa: E402
-from memory.notes import writing as notes  # noqa: E402
-from research.models import DeltaItem, Report, Run, Step  # noqa: E402
-from research.running import executor  # noqa: E402
-from research.running.starting import create_sample_topic, start_run  # noqa: E402
-from research.schedules import scheduling  # noqa: E402
-from research.topic_settings import standing_rules  # noqa: E402
-from tests.browser import (  # noqa: E402
+from beacon_site.search_services import sample
+from memory.library import services as library_services
+from memory.models import (
+    Connection,
+    Invitation,
+    ModelCall,
+    Topic,
+    TopicFact,
+)
+from memory.notes import services as notes
+from research.execution import pipeline
+from research.execution.starting import (
+    create_sample_topic,
+    start_run,
+)
+from research.models import (
+    DeltaItem,
+    Report,
+    Run,
+    Step,
+)
+from research.schedules import scheduling
+from research.topic_settings import standing_rules
+from tests.browser import (
     cast_archive,
     cast_ask,
     cast_compare,
@@ -49,9 +60,12 @@ from tests.browser import (  # noqa: E402
     cast_trust,
     cast_watch,
 )
-from tests.browser.cast_reflection import looked_back  # noqa: E402
-from tests.browser.visitor import PASSWORD  # noqa: E402
-from tests.research import factories  # noqa: E402
+from tests.browser.cast_reflection import looked_back
+from tests.browser.visitor import PASSWORD
+from tests.research import factories
+
+django.setup()
+
 
 LONG = (
     "Everything that is known about the long-term behaviour of lithium-iron-phosphate cells in "
@@ -92,7 +106,7 @@ def sample_topic(owner: Any) -> dict[str, str]:
             standing_rules.add(topic, "stop", "spam.example.org", by=owner.actor)
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=owner.actor)
         # The site's own worker may have been quicker: then wait for it.
-        executor.execute(run.pk, worker="cast")
+        pipeline.execute(run.pk, worker="cast")
         while Run.objects.filter(pk=run.pk).unfinished().exists():
             time.sleep(0.1)
         found[f"report {number}"] = run_url(run)
@@ -190,9 +204,9 @@ def unfinished(owner: Any) -> dict[str, str]:
 def library_and_people(owner: Any) -> dict[str, str]:
     """Fill the library, the people page and the trash."""
     text = "# Pilot line\n\nThe **pilot** line in Lanling started.\n\n" + "It makes cells. " * 90
-    document = library.add_document(owner, text=text, by=owner.actor)
+    document = library_services.add_document(owner, text=text, by=owner.actor)
     for title in (*TITLES.values(), "Notes of the spring meeting"):
-        library.add_document(owner, text=f"# {title}\n\n{title}.", by=owner.actor)
+        library_services.add_document(owner, text=f"# {title}\n\n{title}.", by=owner.actor)
     Invitation.give_out(by=owner, note="Noor from the lab", makes_staff=False)
     gone = factories.make_topic(owner, "A topic in the trash")
     gone.trash(by=owner.actor)

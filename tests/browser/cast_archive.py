@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.archive import jobs, writing
+from memory.archive import exporter, jobs
 from memory.models import Archive
 
 _LINES = [
@@ -37,7 +37,7 @@ def archives(owner: Any) -> dict[str, str]:
     rows = {"export done": jobs.ask_export(owner)}
     jobs.carry_out(rows["export done"].pk)
     own = Archive(owner=owner, way="import", name="beacon-grace-2026-11-01.zip")
-    writing.write(owner, own.file)
+    exporter.write(owner, own.file)
     own.options = {"shape": "beacon", "own": True, "account": "grace", "made_at": "2026-11-01"}
     own.size = own.file.stat().st_size
     own.save()

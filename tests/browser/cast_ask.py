@@ -7,14 +7,14 @@ from typing import Any
 
 from django.utils import timezone
 
-from beacon_site.providers.fakes import FakeLanguageModel
-from beacon_site.providers.llm import Answer, ToolCall, Usage
+from beacon_site.llm.base import Answer, ToolCall, Usage
+from beacon_site.llm.fakes import FakeLanguageModel
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.llm import connections
 from memory.models import Message, Note, Session
-from memory.notes.writing import write_note
+from memory.notes.services import write_note
 
 
 def asked(owner: Any) -> dict[str, str]:

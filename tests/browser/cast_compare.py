@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Run, Step
 from tests.research import factories

@@ -8,20 +8,30 @@ from datetime import timedelta
 from typing import Any
 
 import django
+from django.db import transaction
+from django.utils import timezone
+
+from memory.core.actors import (
+    REFLECTOR,
+    Actor,
+)
+from memory.files.reading import read_file
+from memory.files.services import save_file
+from memory.models import (
+    Proposal,
+    TopicFact,
+    User,
+)
+from memory.notes import services as notes
+from memory.review import services as review_services
+from memory.topics.memory import (
+    FoundFact,
+    replace_facts,
+)
+from tests.research.factories import make_topic
 
 django.setup()
 
-from django.db import transaction  # noqa: E402
-from django.utils import timezone  # noqa: E402
-
-from memory.actors import REFLECTOR, Actor  # noqa: E402
-from memory.files.reading import read_file  # noqa: E402
-from memory.files.services import save_file  # noqa: E402
-from memory.models import Proposal, TopicFact, User  # noqa: E402
-from memory.notes import writing as notes  # noqa: E402
-from memory.reviewing import review  # noqa: E402
-from memory.topics.memory import FoundFact, replace_facts  # noqa: E402
-from tests.research.factories import make_topic  # noqa: E402
 
 AGENT = Actor("agent", "claude")
 MEMORY = "facts/memory.md"
@@ -92,7 +102,7 @@ def _note(owner: Any, after: dict[str, Any]) -> None:
 def _hold(
     owner: Any, kind: str, after: Any, before: Any, by: Actor, source: str, **more: Any
 ) -> None:
-    review.hold(
+    review_services.hold(
         owner, kind, by=by, source=source, before=before, after=after, why="", held="", **more
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.actors import REFLECTOR, Actor
+from memory.core.actors import REFLECTOR, Actor
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from memory.actors import REFLECTOR
+from memory.core.actors import REFLECTOR
 from memory.files.drafts import keep_draft
 from memory.files.reading import read_file
 from memory.files.services import append_to, save_file

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from memory.contexts import identity
+from memory.context import identity
 from memory.models import BulkAct, Note, Observation, Revision, SavedView
 
 CHINESE = "用户更喜欢先看到价格，再看到建议；每周一发送摘要。"

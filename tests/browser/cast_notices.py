@@ -8,7 +8,8 @@ from typing import Any
 from django.utils import timezone
 
 from research.models import Channel, Delivery, DigestSettings, Report
-from research.notifications import channels, digests, rss
+from research.notifications import channels, digests
+from research.pages import digests as pages_digests
 
 
 def notices(owner: Any) -> dict[str, str]:
@@ -38,7 +39,7 @@ def notices(owner: Any) -> dict[str, str]:
         state="waiting", tried=2, attempt=2, error="The mail server could not be reached.",
         not_before=timezone.now() + timedelta(minutes=4),
     )  # fmt: skip
-    rss.add(owner, topic=None, with_private=True, by=by)
+    pages_digests.add(owner, topic=None, with_private=True, by=by)
     digests.save_settings(owner, by=by, often="weekly", hour=7, weekday=1)
     digest = digests.make(DigestSettings(owner=owner, often="weekly"), timezone.now())
     return {

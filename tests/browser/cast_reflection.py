@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from memory.actors import REFLECTOR
+from memory.core.actors import REFLECTOR
 from memory.models import Reflection
-from memory.reviewing import review
+from memory.review import services as review_services
 from research.models import Run
 
 ENTRY = "## Asynchronous I/O (Run #2)\n- Summary: io_uring is the default\n- Date: 2026-11-22"
@@ -16,7 +16,7 @@ MONTH = "episodes/2026-11.md"
 def looked_back(run: Run) -> None:
     """Make the reflection on a run: one file written, one write that waits, one that is gone."""
     owner = run.topic.owner
-    held = review.hold(
+    held = review_services.hold(
         owner, "file", by=REFLECTOR, source=run.source, before={},
         after={"path": MONTH, "content": f"# 2026-11 Episodes\n\n{ENTRY}\n", "entry": ENTRY},
         why="", held="it comes from pages or documents that Beacon read, and would be used outside its topic",

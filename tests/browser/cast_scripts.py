@@ -8,18 +8,18 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.actors import RESEARCH, Actor
 from memory.chat import conversation
 from memory.chat import turn as conversation_turn
 from memory.content import store
-from memory.documents import library
+from memory.core.actors import RESEARCH, Actor
 from memory.files.reading import read_file
 from memory.files.services import append_to, save_file
+from memory.library import services as library_services
 from memory.models import Conflict, Note, Proposal, SavedView
-from memory.notes.writing import edit_note, write_note
+from memory.notes.services import edit_note, write_note
 from memory.observations import write_observation
-from memory.reviewing import review
-from memory.scratchpads import entries as scratchpad
+from memory.review import services as review_services
+from memory.scratchpad import services as scratchpad
 from research.models import DeltaItem, Run
 from research.notifications import channels
 from research.schedules import scheduling
@@ -129,7 +129,7 @@ def _remembered(owner: Any) -> dict[str, str]:
             owner, "episodes/2026-11.md", f"## {TITLES[name]}\n- Summary: {sentence}\n- {OLDER[name]}",
             by=owner.actor, why=TITLES[name][:100],
         )  # fmt: skip
-        library.add_document(owner, text=f"# {TITLES[name]}\n\n{sentence}", by=owner.actor)
+        library_services.add_document(owner, text=f"# {TITLES[name]}\n\n{sentence}", by=owner.actor)
         SavedView.objects.create(
             owner=owner, page="notes", name=TITLES[name][:50], query="q=kind%3Arule"
         )
@@ -146,7 +146,7 @@ def _held(owner: Any) -> dict[str, str]:
     """Make proposals and pairs that do not go together."""
     file, proposal = read_file(owner, FILE), None
     for name, sentence in SENTENCES.items():
-        proposal = review.hold(
+        proposal = review_services.hold(
             owner, "note", by=AGENT, source=f"agent:{AGENT.name}", before={},
             after={"kind": "log", "content": sentence}, why=TITLES[name], held=OLDER[name],
         )  # fmt: skip
@@ -156,7 +156,7 @@ def _held(owner: Any) -> dict[str, str]:
         pair: Any = Conflict.objects.note(
             owner, "contradiction", left, right, source="run:1", reason=TITLES[name]
         )
-    changed: Proposal = review.hold(
+    changed: Proposal = review_services.hold(
         owner, "file", by=AGENT, source="run:1", before={"content": file.content},
         after={"path": FILE, "content": file.content.replace("400", "450")}, why=ARABIC,
         held="", target_id=file.pk, version_seen=file.version,

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from research.models import Report, SharedLink
-from research.reports import sharing
+from research.pages import shares
 
 
 def shared(owner: Any) -> dict[str, str]:
@@ -16,12 +16,12 @@ def shared(owner: Any) -> dict[str, str]:
     second = Report.objects.of(owner).filter(run__number=2, run__topic__title="Asynchronous I/O")
     report = second.select_related("run__topic").get()
     links = [
-        sharing.make_link(report, days=days, note=note, by=owner.actor)
+        shares.make_link(report, days=days, note=note, by=owner.actor)
         for days, note in ((30, "Ines, 实验室"), (365, ""), (7, "the board"), (1, "a mistake"))
     ]
-    sharing.opened(links[0].token)
+    shares.opened(links[0].token)
     SharedLink.objects.filter(pk=links[2].pk).update(ends_at=timezone.now() - timedelta(days=3))
-    sharing.end(links[3], by=owner.actor)
+    shares.end(links[3], by=owner.actor)
     return {
         "share": f"/topics/{report.run.topic.slug}/runs/{report.run_id}/share/",
         "shared": f"/shared/{links[0].token}/",

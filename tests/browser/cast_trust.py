@@ -6,11 +6,11 @@ from typing import Any
 
 from django.urls import reverse
 
-from memory.actors import MAINTENANCE, SYSTEM, Actor
-from memory.documents import library
+from memory.core.actors import MAINTENANCE, SYSTEM, Actor
 from memory.files.services import save_file
+from memory.library import services as library_services
 from memory.models import Activity, FileEntry, Note, Revision, SavedView
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 
 AGENT = Actor("agent", "desk")
 VALUES = (
@@ -44,7 +44,7 @@ def happened(owner: Any) -> dict[str, str]:
         why="Redis does not answer; the copy there is renewed as soon as it does",
     )  # fmt: skip
     scratchpad.set_value(owner, "old", "x", by=AGENT).trash(by=owner.actor)
-    library.add_document(owner, text="# An old paper\n\nWords.", by=owner.actor).trash(
+    library_services.add_document(owner, text="# An old paper\n\nWords.", by=owner.actor).trash(
         by=MAINTENANCE, why="not read for a year"
     )
     entry = _lost_and_written_anew(owner)

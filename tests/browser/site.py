@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from beacon_site import runner
+from beacon_site.launcher import runner
 from tests.faults.processes import ROOT, Site
 
 

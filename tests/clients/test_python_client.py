@@ -17,8 +17,8 @@ from django.test import Client
 
 from memory.accounts import tokens
 from memory.models import MemoryFile, Note, Observation, ReviewLevel, User
-from research.running import executor
-from research.running.starting import create_sample_topic
+from research.execution import pipeline
+from research.execution.starting import create_sample_topic
 
 FILE = "facts/memory.md"
 BODY = "# Memory\n\n> Summary: tea\n\n- Tea is hot.\n"
@@ -109,7 +109,7 @@ def test_a_run_is_started_once_and_its_report_read(beacon: Beacon, alice: User) 
     assert beacon.run(topic.title).id == run.id
     with pytest.raises(Refused) as early:
         beacon.report(run.id)
-    executor.execute(run.id, worker="test")
+    pipeline.execute(run.id, worker="test")
 
     done = beacon.run_of(run.id)
     assert early.value.status == 404

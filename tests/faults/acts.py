@@ -23,7 +23,7 @@ import django
 
 def _topic(title: str) -> Any:
     from memory.models import Topic, User
-    from research.running import starting
+    from research.execution import starting
 
     owner = User.objects.get(username="alice")
     found = Topic.objects.titled(owner, title)
@@ -43,8 +43,8 @@ def deep(*titles: str) -> None:
 
 def queue(*titles: str, depth: str = "") -> None:
     """Queue a run of each topic, as a command does."""
+    from research.execution import starting
     from research.models import Run
-    from research.running import starting
 
     for title in titles:
         topic = _topic(title)

@@ -21,9 +21,9 @@ import psycopg
 import redis
 from psycopg.rows import namedtuple_row
 
-from beacon_site import runner
 from beacon_site.celery import app
 from beacon_site.embedded.processes import free_port
+from beacon_site.launcher import runner
 from tests.migrated import migrated
 
 ROOT = Path(__file__).resolve().parent.parent.parent

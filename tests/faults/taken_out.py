@@ -34,7 +34,7 @@ def fence(patch: Patch) -> None:
     from django.db.models import F
 
     from research.models import Run, Step
-    from research.working.context import RunContext
+    from research.run_context.context import RunContext
 
     def put_step(self: Any, *, of_run: Any = None, **fields: Any) -> None:
         Step.objects.filter(pk=self.step.pk).update(**fields)
@@ -51,7 +51,7 @@ def lease(patch: Patch) -> None:
     """Give a run to every worker that asks."""
     from django.db.models import F
 
-    from research.models.run_queries import RunQuerySet
+    from research.models.runs import RunQuerySet
 
     def claim(self: Any, run_id: int, *, worker: str) -> Any:
         fields = {"status": "running", "worker": worker, "attempt": F("attempt") + 1}
@@ -71,7 +71,7 @@ def lease_tick(patch: Patch) -> None:
 
 def outbox(patch: Patch) -> None:
     """Send no run that waits."""
-    from research import outbox as module
+    from research.models import outbox as module
 
     _everywhere(patch, module.dispatch, lambda **_options: 0)
 
@@ -136,7 +136,7 @@ def handing_over(patch: Patch) -> None:
 
 def versions(patch: Patch) -> None:
     """Compare no version before a write."""
-    from memory.models.base import RememberedQuerySet
+    from memory.models.remembered import RememberedQuerySet
 
     _without_condition(patch, RememberedQuerySet, "version")
 
@@ -162,9 +162,9 @@ def owner(patch: Patch) -> None:
 
 def file_paths(patch: Patch) -> None:
     """Take every path for one of the closed set."""
-    from memory.file_texts import paths
+    from memory.core import file_format
 
-    _everywhere(patch, paths.checked_path, lambda path: path)
+    _everywhere(patch, file_format.checked_path, lambda path: path)
 
 
 def archive_limits(patch: Patch) -> None:
@@ -176,7 +176,7 @@ def archive_limits(patch: Patch) -> None:
 
 def backup_signature(patch: Patch) -> None:
     """Accept every signature."""
-    from beacon_site import backups
+    from beacon_site.launcher import backups
 
     patch.setattr(backups, "constant_time_compare", lambda _one, _other: True)
 
@@ -186,9 +186,9 @@ def backup_signature(patch: Patch) -> None:
 
 def idempotency(patch: Patch) -> None:
     """Carry a request out however often it comes."""
-    from memory.api import idempotency as module
+    from memory.api import frame
 
-    _everywhere(patch, module.once, lambda request, caller, run: run())
+    _everywhere(patch, frame.once, lambda request, caller, run: run())
 
 
 def reading(patch: Patch) -> None:
@@ -201,7 +201,7 @@ def reading(patch: Patch) -> None:
 def write_trust(patch: Patch) -> None:
     """Store what an agent writes as its own word, whatever it read."""
     from memory.models import Trust
-    from memory.toolkit.types import ToolContext
+    from memory.tools.types import ToolContext
 
     patch.setattr(ToolContext, "write_trust", property(lambda self: Trust.AGENT))
 
@@ -251,7 +251,7 @@ def scopes(patch: Patch) -> None:
 
 def revoking(patch: Patch) -> None:
     """Find tokens that were revoked."""
-    from memory.models.agents import TokenQuerySet
+    from memory.models.accounts import TokenQuerySet
 
     patch.setattr(TokenQuerySet, "usable", lambda self, at=None: self.all())
 
@@ -265,9 +265,9 @@ def token_hash(patch: Patch) -> None:
 
 def rate_limit(patch: Patch) -> None:
     """Count no requests."""
-    from memory.api import throttling
+    from memory.api import frame
 
-    _everywhere(patch, throttling.check, lambda caller: None)
+    _everywhere(patch, frame.check, lambda caller: None)
 
 
 def sign_ins(patch: Patch) -> None:
@@ -284,7 +284,7 @@ def urls(patch: Patch) -> None:
     """Judge no address by its text, nor by what its host leads to."""
     import httpx
 
-    from beacon_site.providers import address_guard
+    from beacon_site.net import address_guard
 
     connections(patch)
     _everywhere(patch, address_guard.check_url, lambda url, _allowed=frozenset(): httpx.URL(url))
@@ -292,28 +292,28 @@ def urls(patch: Patch) -> None:
 
 def connections(patch: Patch) -> None:
     """Connect wherever a name leads."""
-    from beacon_site.providers import address_guard
+    from beacon_site.net import address_guard
 
     _everywhere(patch, address_guard.is_forbidden, lambda address: False)
 
 
 def deadline(patch: Patch) -> None:
     """Give each answer as long as the whole may take."""
-    from beacon_site.providers.meter import Meter
+    from beacon_site.net.bounded import Meter
 
     patch.setattr(Meter, "remaining", lambda self: self.limits.whole_seconds)
 
 
 def unpacking(patch: Patch) -> None:
     """Unpack whatever there is."""
-    from beacon_site.providers import inflate
+    from beacon_site.net import bounded as net_bounded
 
-    bounded: Callable[..., Any] = inflate.unpacker_for
+    bounded: Callable[..., Any] = net_bounded.unpacker_for
     _everywhere(patch, bounded, lambda encoding, *, limit: bounded(encoding, limit=2**40))
 
 
 def reader(patch: Patch) -> None:
     """Let the child that reads pages take what time and memory it likes."""
-    from beacon_site.providers.extract import Extractor
+    from beacon_site.net.extract import Extractor
 
     patch.setattr(Extractor, "_check_limits", lambda self, child, until: None)

@@ -18,8 +18,8 @@ import django
 def _lose(what: str) -> None:
     """Take a part away, as if it had never been written."""
     from memory.chat import conversation
-    from memory.toolkit.registry import REGISTRY
-    from memory.toolkit.types import MemoryTool, ToolContext, ToolResult
+    from memory.tools.registry import REGISTRY
+    from memory.tools.types import MemoryTool, ToolContext, ToolResult
 
     def replaced(name: str, answer: str) -> None:
         def run(context: ToolContext, asked: Any) -> ToolResult:

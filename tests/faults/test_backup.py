@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beacon_site.backups import WITHOUT_ROWS
+from beacon_site.launcher.backups import WITHOUT_ROWS
 from tests.conftest import Say
 from tests.faults.processes import Site, site
 

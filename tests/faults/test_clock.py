@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from research.execution import starting
 from research.models import Run, Schedule
-from research.running import starting
 from research.schedules import scheduling
 from tests.conftest import Say
 

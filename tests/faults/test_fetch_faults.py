@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.extract import Extractor
-from beacon_site.providers.fetch import GuardedFetcher
+from beacon_site.net.errors import ProviderError
+from beacon_site.net.extract import Extractor
+from beacon_site.net.fetch import GuardedFetcher
 from tests.conftest import Say
 from tests.providers.certificates import certificate
 from tests.providers.raw_server import RawServer, http

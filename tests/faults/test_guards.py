@@ -18,8 +18,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from research.execution import starting
 from research.models import Run, Schedule
-from research.running import starting
 from research.schedules import scheduling
 from tests.conftest import Say
 from tests.faults import unguarded

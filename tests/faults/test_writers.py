@@ -10,8 +10,8 @@ import pytest
 from django.db import connections
 from django.test import override_settings
 
-from memory.actors import REFLECTOR, Actor
-from memory.files.errors import FileConflict
+from memory.core.actors import REFLECTOR, Actor
+from memory.files.limits import FileConflict
 from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Revision
 from tests.conftest import Say

@@ -9,8 +9,8 @@ import pytest
 from django.core.cache import cache
 from django.core.management import call_command
 
-from beacon_site.providers.fakes import FakeEmbedder
-from memory.models import users
+from beacon_site.llm.fakes import FakeEmbedder
+from memory.models import accounts
 from tests.memory.embedding_cast import use
 from tests.memory.reflection_cast import Reflect, reflect_for
 
@@ -21,7 +21,7 @@ ALIKE = {"car": "automobile", "auto": "automobile"}
 def fake(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[FakeEmbedder]:
     """The one embedder there is; an outside one."""
     settings.BEACON_EMBEDDINGS = "auto"
-    monkeypatch.setattr(users, "FIRST_ROWS", [])  # accounts begin without notes
+    monkeypatch.setattr(accounts, "FIRST_ROWS", [])  # accounts begin without notes
     made = FakeEmbedder(alike=ALIKE, dimensions=24)
     use(monkeypatch, made)
     cache.clear()

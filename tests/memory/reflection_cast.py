@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
+from beacon_site.llm.base import Answer, Message, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.files.reading import read_file
 from memory.llm import connections
 from memory.models import Reflection, ReviewLevel, User
-from memory.reflection import reflection
+from memory.reflection import services as reflection_services
 
 Reflect = Callable[..., Reflection]
 REPORT = "Sila asked for trains to Lyon. Night trains run again since May. They sell out early."
@@ -56,6 +56,6 @@ def reflect_for(owner: User, monkeypatch: pytest.MonkeyPatch) -> Reflect:
             "trust": "owner",
             **more,
         }
-        return reflection.reflect(owner, **more)
+        return reflection_services.reflect(owner, **more)
 
     return run

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.actors import REFLECTOR, Actor
+from memory.core.actors import REFLECTOR, Actor
 from memory.files.reading import read_file
 from memory.models import Message, Proposal, ReviewLevel, Session, Trust
-from memory.reviewing import review
+from memory.review import services as review_services
 
 AGENT = Actor("agent", "desk")
 USER, MEMORY = "facts/user.md", "facts/memory.md"
@@ -23,7 +23,7 @@ def held(owner: Any, kind: str = "note", **more: Any) -> str:
     wanted: dict[str, Any] = {"by": AGENT, "trust": Trust.AGENT, "leaves_topic": True, **more}
     if "path" in wanted and wanted.get("target") is None:
         wanted["target"] = read_file(owner, wanted["path"])
-    return review.verdict(owner, kind, **wanted).held
+    return review_services.verdict(owner, kind, **wanted).held
 
 
 def said(owner: Any, text: str, **more: Any) -> None:
@@ -36,7 +36,7 @@ def proposed_file(owner: Any, line: str, path: str = MEMORY, **more: Any) -> Pro
     """Hold a write that adds a line to the end of a file."""
     file = read_file(owner, path)
     after = file.content.rstrip("\n") + f"\n{line}\n"
-    return review.hold(
+    return review_services.hold(
         owner,
         "file",
         **{
@@ -56,6 +56,6 @@ def proposed_file(owner: Any, line: str, path: str = MEMORY, **more: Any) -> Pro
 def proposed_note(owner: Any, content: str = "Fares rise on Fridays.", **more: Any) -> Proposal:
     """Hold a new note."""
     fields = {"kind": "log", "content": content, **more}
-    return review.hold(
+    return review_services.hold(
         owner, "note", by=AGENT, source="session:1", before={}, after=fields, why="", held="risky"
     )

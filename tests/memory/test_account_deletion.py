@@ -15,10 +15,10 @@ from django.test import Client
 
 from memory.accounts import deletion as account_deletion
 from memory.archive import jobs
-from memory.documents import library
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
+from memory.library import services as library_services
 from memory.models import Activity, Archive, Note, Topic, User
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 from memory.topics import publishing
 from research.account_deletion import end_runs
 from research.models import Run
@@ -56,7 +56,7 @@ def fill(person: User) -> None:
         by=person.actor
     )
     scratchpad.set_value(person, "plan", "x", by=person.actor)
-    library.add_document(person, text="# A paper\n\nWords.", by=person.actor)
+    library_services.add_document(person, text="# A paper\n\nWords.", by=person.actor)
     client = Client()
     client.post(
         "/sign-in/",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from memory.advisory_locks import (
+from beacon_site.db.advisory_locks import (
     LockId,
     advisory_lock,
     lock_until_commit,

@@ -19,16 +19,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.advisory_locks import LockId, second_number
-from memory.archive import foreign_formats, jobs, storing, writing, zips
-from memory.archive.counting import TakingIn
+from beacon_site.db.advisory_locks import LockId, second_number
+from memory.archive import exporter, foreign_formats, jobs, zips
 from memory.archive.foreign_formats import Choice, Shape
-from memory.archive.importer import take_in
-from memory.archive.kinds import in_order
-from memory.archive.rows import Unfit, as_line, decoded, parsed
+from memory.archive.importer import TakingIn, take_in
+from memory.archive.kinds import Unfit, as_line, decoded, in_order, parsed
 from memory.archive.zips import ImportRejected
 from memory.models import Activity, Archive, Note, Observation, Topic, User
-from memory.notes.writing import write_note
+from memory.notes.services import write_note
 
 MANIFEST = {"format": "beacon-archive", "version": 1}
 NOTE = {
@@ -255,7 +253,7 @@ def test_no_bytes_break_the_reading_of_files_from_elsewhere(
 
     try:
         found = foreign_formats.entries(path, "x.md", shape, Choice(bullets=True))
-        outcome = storing.take_in(
+        outcome = foreign_formats.take_in(
             found, TakingIn(alice, alice.actor, "x.md", is_own=False), only_look=True
         )
     except ImportRejected as exc:
@@ -270,7 +268,7 @@ def test_looking_at_files_from_elsewhere_stores_nothing(alice: User, tmp_path: P
     taking = TakingIn(alice, alice.actor, "x.md", is_own=False)
     found = foreign_formats.entries(path, "x.md", Shape.MARKDOWN, Choice(bullets=True))
 
-    outcome = storing.take_in(found, taking, only_look=True)
+    outcome = foreign_formats.take_in(found, taking, only_look=True)
 
     assert outcome.observations == 2
     assert outcome.first[0]["content"] == "one thing"
@@ -320,7 +318,7 @@ def test_an_export_that_fails_leaves_no_file_and_ends_its_row(
     alice: User, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     settings.DATA_DIR = tmp_path
-    monkeypatch.setattr(writing, "manifest", lambda owner, counts: 1 / 0)
+    monkeypatch.setattr(exporter, "manifest", lambda owner, counts: 1 / 0)
     row = jobs.ask_export(alice)
 
     with pytest.raises(ZeroDivisionError):

@@ -12,18 +12,17 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.archive import writing
-from memory.archive.counting import TakingIn
-from memory.archive.importer import take_in
+from memory.archive import exporter
+from memory.archive.importer import TakingIn, take_in
 from memory.chat import conversation
 from memory.chat import end as conversation_end
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
 from memory.models import Message, Note, Proposal, Reflection, Revision, Session, User
 from memory.models.proposals import Danger
-from memory.notes.writing import supersede, write_note
-from memory.records import undoing
-from memory.reviewing import review
-from memory.reviewing.risks import is_owners_word
+from memory.notes.services import supersede, write_note
+from memory.records import undo
+from memory.review import services as review_services
+from memory.review.risks import is_owners_word
 from tests.memory.review_cast import proposed_note
 from tests.memory.test_archive_input import archive
 
@@ -40,7 +39,7 @@ def row(position: int, **more: Any) -> dict[str, Any]:
 
 def carried(owner: User, to: User, path: Path, *, own: bool = True) -> Any:
     """Carry everything of one account into another."""
-    writing.write(owner, path)
+    exporter.write(owner, path)
     return take_in(path, TakingIn(to, to.actor, path.name, own), only_look=False)
 
 
@@ -141,7 +140,7 @@ def test_no_revision_made_by_hand_gives_a_record_to_somebody_else(alice: User, b
         note, before={"owner_id": bob.pk}, after={"owner_id": alice.pk}, by=alice.actor, version=2
     )
     with pytest.raises(InvalidValue, match="none that could be taken back"):
-        undoing.undo(given, by=alice.actor)
+        undo.undo(given, by=alice.actor)
 
     assert Note.objects.get(pk=note.pk).owner == alice
 
@@ -152,8 +151,8 @@ def test_no_revision_made_by_hand_links_to_somebody_elses_record(alice: User, bo
     before, after = {"superseded_by_id": str(theirs.pk)}, {"superseded_by_id": None}
     given = Revision.record(note, before=before, after=after, by=alice.actor, version=2)
 
-    with pytest.raises(undoing.Gone):
-        undoing.undo(given, by=alice.actor)
+    with pytest.raises(undo.Gone):
+        undo.undo(given, by=alice.actor)
 
 
 # --- a stranger's words ---------------------------------------------------------------------------
@@ -174,7 +173,7 @@ def test_a_strangers_proposal_says_that_it_is_one(alice: User, bob: User, tmp_pa
 
     carried(alice, bob, tmp_path / "theirs.zip", own=False)
 
-    mine = review.waiting(bob).get()
+    mine = review_services.waiting(bob).get()
     assert (mine.source, mine.reasons[0][:12]) == ("import:theirs.zip", "it comes wit")
 
 
@@ -186,7 +185,7 @@ def test_an_imported_proposal_is_as_dangerous_as_it_is_and_not_as_it_says(
 
     carried(alice, bob, tmp_path / "theirs.zip", own=False)
 
-    mine = review.waiting(bob).get()
+    mine = review_services.waiting(bob).get()
     assert mine.danger == Danger.INJECTION
     assert [risk["code"] for risk in mine.risks][:2] == ["stranger", "injection"]
 

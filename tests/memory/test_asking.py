@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.providers.errors import (
+from beacon_site.llm.base import Answer, LlmProfile, Message, Tool, ToolCall, Usage
+from beacon_site.llm.fakes import FakeLanguageModel
+from beacon_site.logs import redact
+from beacon_site.net.errors import (
     ProviderError,
     ProviderNonsense,
     ProviderRejected,
     ProviderUnavailable,
 )
-from beacon_site.providers.fakes import FakeLanguageModel
-from beacon_site.providers.llm import Answer, LlmProfile, Message, Tool, ToolCall, Usage
 from memory.llm import connections
-from memory.llm.asking import ask_model, price, redact
+from memory.llm.asking import ask_model, price
 from memory.models import ModelCall
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 
 PROFILE = LlmProfile(
     base_url="http://x.invalid",

@@ -12,9 +12,9 @@ from django.contrib.auth import get_user_model
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
-from memory.actors import MAINTENANCE, RESEARCH, Actor
 from memory.content import take_snapshot
-from memory.errors import InvalidValue, Locked, StaleWrite
+from memory.core.actors import MAINTENANCE, RESEARCH, Actor
+from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.files import section_restore
 from memory.files.services import append_to, save_file
 from memory.models import (
@@ -37,7 +37,7 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.models.trash import TRASH_DAYS
+from memory.models.remembered import TRASH_DAYS
 from memory.tasks import empty_trash
 from research.models import RemovedRun, Report
 from tests.research.factories import make_fact, make_report, make_run, make_topic

@@ -15,9 +15,9 @@ import pytest
 from django.db import connection, transaction
 
 import memory
-from memory.models import SearchEntry, SearchSpace, SearchTerm, indexing
-from memory.recall import bm25
-from memory.texts.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
+from beacon_site.text.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
+from memory.models import SearchEntry, SearchSpace, SearchTerm, search_index
+from memory.search import bm25
 
 NAUGHTY = (
     "", " ", "'", '"', "\\", "\\'", "a & b | !c", "(((", "<->", "foo:*", "%s %d", "';--", "\x00",
@@ -70,7 +70,7 @@ def reference(
 @pytest.fixture
 def texts(alice: Any) -> list[Text]:
     made = [Text(text, alice.pk) for text in paragraphs()]
-    indexing.index(made)
+    search_index.index(made)
     return made
 
 
@@ -107,7 +107,7 @@ def _tied(expected: list[tuple[uuid.UUID, float]]) -> bool:
 
 def test_every_count_of_a_word_is_read_back_exactly(alice: Any) -> None:
     texts = [Text("word " * tf + "filler " * (300 - tf), alice.pk) for tf in range(1, 261)]
-    indexing.index(texts)
+    search_index.index(texts)
     assert dict(bm25.search(alice, "text", "word", 300)) == pytest.approx(
         dict(reference(texts, "word", 300)), rel=1e-9
     )
@@ -115,7 +115,7 @@ def test_every_count_of_a_word_is_read_back_exactly(alice: Any) -> None:
 
 def test_a_text_longer_than_a_vector_has_positions_keeps_its_counts(alice: Any) -> None:
     texts = [Text("filler word " * 9000 + "needle " * 40, alice.pk), Text("needle", alice.pk)]
-    indexing.index(texts)
+    search_index.index(texts)
     assert SearchEntry.objects.get(record_id=texts[0].pk).length == 2 * MOST_TIMES + 40
     assert dict(bm25.search(alice, "text", "needle")) == pytest.approx(
         dict(reference(texts, "needle", 2)), rel=1e-9
@@ -124,7 +124,7 @@ def test_a_text_longer_than_a_vector_has_positions_keeps_its_counts(alice: Any) 
 
 def test_a_text_of_more_words_than_a_vector_holds_is_indexed_by_its_first(alice: Any) -> None:
     huge = Text(" ".join(f"word{n}" for n in range(300_000)), alice.pk)
-    indexing.index([huge])
+    search_index.index([huge])
     assert bm25.search(alice, "text", "word17")[0][0] == huge.pk
 
 
@@ -138,13 +138,13 @@ def test_many_queries_at_once_find_what_each_finds_alone(alice: Any, texts: list
 
 @pytest.mark.requirement("R239")
 def test_no_query_is_an_error(alice: Any) -> None:
-    indexing.index([Text("plain text", alice.pk)])
+    search_index.index([Text("plain text", alice.pk)])
     for query in NAUGHTY:
         assert bm25.search(alice, "text", query) == [], query
 
 
 def test_any_text_can_be_indexed(alice: Any) -> None:
-    indexing.index([Text(text, alice.pk) for text in NAUGHTY])
+    search_index.index([Text(text, alice.pk) for text in NAUGHTY])
     assert SearchEntry.objects.filter(space__record_type="text").count() == len(NAUGHTY)
     assert len(bm25.search(alice, "text", "人工智能")) == 1
 
@@ -152,7 +152,7 @@ def test_any_text_can_be_indexed(alice: Any) -> None:
 @pytest.mark.requirement("R79")
 def test_words_are_found_by_their_stem_without_case_and_accents(alice: Any) -> None:
     text = Text("Cafés were RUNNING tests", alice.pk)
-    indexing.index([text])
+    search_index.index([text])
     for query in ("cafe", "run", "tested", "CAFÉ"):
         assert [pk for pk, _s in bm25.search(alice, "text", query)] == [text.pk], query
 
@@ -163,7 +163,7 @@ def test_words_are_found_by_their_stem_without_case_and_accents(alice: Any) -> N
 )
 def test_c_is_not_c_plus_plus_nor_c_sharp(alice: Any, query: str, wanted: str) -> None:
     texts = [Text(t, alice.pk) for t in ("plain C", "templates in C++", "records in C#")]
-    indexing.index(texts)
+    search_index.index(texts)
     found = bm25.search(alice, "text", query)
     assert [pk for pk, _s in found] == [text.pk for text in texts if text.text == wanted]
 
@@ -185,13 +185,13 @@ def test_languages_without_spaces_and_other_scripts_are_found(
     alice: Any, query: str, text: str
 ) -> None:
     wanted = Text(text, alice.pk)
-    indexing.index([wanted, Text("something else 其他内容", alice.pk)])
+    search_index.index([wanted, Text("something else 其他内容", alice.pk)])
     assert [pk for pk, _s in bm25.search(alice, "text", query)] == [wanted.pk]
 
 
 def test_what_was_just_written_is_found_and_a_rollback_leaves_nothing(alice: Any) -> None:
     with pytest.raises(ZeroDivisionError), transaction.atomic():
-        indexing.index([Text("unicorn", alice.pk)])
+        search_index.index([Text("unicorn", alice.pk)])
         assert len(bm25.search(alice, "text", "unicorn")) == 1
         raise ZeroDivisionError
     assert bm25.search(alice, "text", "unicorn") == []
@@ -201,9 +201,9 @@ def test_what_was_just_written_is_found_and_a_rollback_leaves_nothing(alice: Any
 def test_the_figures_do_not_drift_over_changes_and_removals(alice: Any, texts: list[Text]) -> None:
     for number, text in enumerate(texts[:200]):  # some a line, some seven
         text.text = f"rewritten {number} " * (number % 7 + 1)
-    indexing.index(texts[:200])
-    indexing.unindex(texts[200:400])
-    indexing.unindex(texts[200:250])
+    search_index.index(texts[:200])
+    search_index.unindex(texts[200:400])
+    search_index.unindex(texts[200:250])
     kept = [*texts[:200], *texts[400:]]
     assert _figures() == _figures_of(kept)
     assert dict(bm25.search(alice, "text", "rewritten 7", 5)) == pytest.approx(
@@ -242,7 +242,7 @@ def test_the_index_can_be_rebuilt_from_the_rows(alice: Any, texts: list[Text]) -
 
 
 def test_owners_and_types_are_ranked_apart(alice: Any, bob: Any) -> None:
-    indexing.index([Text("shared word", alice.pk), Text("shared word", bob.pk, kind="other")])
+    search_index.index([Text("shared word", alice.pk), Text("shared word", bob.pk, kind="other")])
     assert len(bm25.search(alice, "text", "shared")) == 1
     assert bm25.search(alice, "other", "shared") == []
     assert bm25.search(bob, "text", "shared") == []
@@ -257,7 +257,7 @@ def test_relevance_lies_between_nothing_and_one_and_keeps_the_order() -> None:
 
 
 def test_an_account_is_deleted_with_its_index(alice: Any) -> None:
-    indexing.index([Text("words of alice", alice.pk)])
+    search_index.index([Text("words of alice", alice.pk)])
     alice.delete()
     assert not SearchSpace.objects.exists()
     assert not SearchTerm.objects.exists()

@@ -9,17 +9,17 @@ import pytest
 from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 
-from memory.errors import InvalidValue, MemoryRefused
+from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import BulkAct, Note, Observation, Revision
-from memory.recall import bm25
-from memory.records import bulk_acts, bulk_words
+from memory.pages.records import bulk
+from memory.search import bm25
 from memory.tasks import take_up_bulk_acts
 from tests.pages.record_cast import days, note, observation
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_acts, "BATCH", 2)
+    monkeypatch.setattr(bulk, "BATCH", 2)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def five(alice: Any) -> list[Note]:
 
 def do(owner: Any, act: str, **more: Any) -> BulkAct:
     more.setdefault("query", "q=fares")
-    done = bulk_acts.carry_out(bulk_acts.ask(owner, more.pop("page", "notes"), act, **more).pk)
+    done = bulk.carry_out(bulk.ask(owner, more.pop("page", "notes"), act, **more).pk)
     assert done is not None
     return done
 
@@ -60,7 +60,7 @@ def test_what_goes_to_the_trash_is_found_no_more_and_again_after_undo(alice: Any
     act = do(alice, "trash")
     assert bm25.search(alice, "note", "fares") == []
 
-    bulk_acts.carry_out(bulk_acts.ask_undo(act).pk)
+    bulk.carry_out(bulk.ask_undo(act).pk)
 
     assert len(bm25.search(alice, "note", "fares")) == 5
     assert Note.objects.of(alice).live().count() == 5
@@ -75,7 +75,7 @@ def test_undo_leaves_what_was_changed_since(alice: Any, five: list[Note]):
     five[1].refresh_from_db()
     five[1].change(by=alice.actor, content="Other words about fares")
 
-    undone = bulk_acts.carry_out(bulk_acts.ask_undo(act).pk)
+    undone = bulk.carry_out(bulk.ask_undo(act).pk)
 
     assert undone is not None
     assert (undone.done, undone.left) == (4, 1)
@@ -90,7 +90,7 @@ def test_pinning_clears_the_expiry_and_undo_brings_it_back(alice: Any):
     made.refresh_from_db()
     assert made.expires_at is None
 
-    bulk_acts.carry_out(bulk_acts.ask_undo(act).pk)
+    bulk.carry_out(bulk.ask_undo(act).pk)
 
     made.refresh_from_db()
     assert made.expires_at is not None
@@ -98,10 +98,10 @@ def test_pinning_clears_the_expiry_and_undo_brings_it_back(alice: Any):
 
 
 def test_delivered_twice_it_changes_everything_once(alice: Any, five: list[Note]):
-    act = bulk_acts.ask(alice, "notes", "pin", query="q=fares")
+    act = bulk.ask(alice, "notes", "pin", query="q=fares")
 
-    bulk_acts.carry_out(act.pk)
-    bulk_acts.carry_out(act.pk)
+    bulk.carry_out(act.pk)
+    bulk.carry_out(act.pk)
 
     assert Revision.objects.filter(source=f"bulk:{act.pk}").count() == 5
 
@@ -111,13 +111,13 @@ def test_two_workers_at_once_change_everything_once(alice: Any):
     Note.objects.of(alice).delete()
     for number in range(30):
         note(alice, f"Fares {number}")
-    act = bulk_acts.ask(alice, "notes", "pin", query="")
+    act = bulk.ask(alice, "notes", "pin", query="")
 
     def work() -> None:
         try:
             # A turn while another worker holds the act does nothing: as many as it takes.
             for _turn in range(5_000):
-                carried = bulk_acts.carry_out(act.pk, seconds=0)
+                carried = bulk.carry_out(act.pk, seconds=0)
                 if carried is not None and carried.state == "done":
                     break
         finally:
@@ -135,25 +135,25 @@ def test_two_workers_at_once_change_everything_once(alice: Any):
 
 
 def test_what_stopped_half_way_goes_on_where_it_was(alice: Any, five: list[Note]):
-    act = bulk_acts.ask(alice, "notes", "pin", query="q=fares")
-    bulk_acts.carry_out(act.pk, seconds=0)
+    act = bulk.ask(alice, "notes", "pin", query="q=fares")
+    bulk.carry_out(act.pk, seconds=0)
     act.refresh_from_db()
     assert (act.state, act.done) == ("running", 2)
-    assert act.pk not in bulk_acts.to_be_taken_up()
+    assert act.pk not in bulk.to_be_taken_up()
 
     BulkAct.objects.filter(pk=act.pk).update(lease_until=timezone.now())
-    assert bulk_acts.to_be_taken_up() == [act.pk]
-    bulk_acts.carry_out(act.pk)
+    assert bulk.to_be_taken_up() == [act.pk]
+    bulk.carry_out(act.pk)
 
     act.refresh_from_db()
     assert (act.state, act.done) == ("done", 5)
 
 
 def test_what_is_written_after_it_was_asked_for_is_not_meant(alice: Any, five: list[Note]):
-    act = bulk_acts.ask(alice, "notes", "trash", query="q=fares")
+    act = bulk.ask(alice, "notes", "trash", query="q=fares")
     late = note(alice, "Fares of tomorrow")
 
-    bulk_acts.carry_out(act.pk)
+    bulk.carry_out(act.pk)
 
     assert list(Note.objects.of(alice).live()) == [late]
 
@@ -167,7 +167,7 @@ def test_one_that_may_not_go_is_left_and_the_others_go(alice: Any):
 
     assert (act.done, act.left) == (1, 1)
     assert "only superseded" in act.problem
-    assert "“I am Beacon.”" in bulk_words.outcome(act)
+    assert "“I am Beacon.”" in bulk.outcome(act)
 
 
 def test_one_that_the_database_refuses_is_left_and_the_others_come_back(alice: Any):
@@ -218,17 +218,17 @@ def test_what_cannot_be_is_refused_in_words(
     alice: Any, page: str, act: str, more: dict[str, Any], words: str
 ):
     with pytest.raises(InvalidValue, match=words):
-        bulk_acts.ask(alice, page, act, **({"query": ""} | more))
+        bulk.ask(alice, page, act, **({"query": ""} | more))
     assert not BulkAct.objects.exists()
 
 
 def test_an_act_is_taken_back_once(alice: Any, five: list[Note]):
     act = do(alice, "pin")
-    undo = bulk_acts.ask_undo(act)
+    undo = bulk.ask_undo(act)
 
     for again in (act, undo):
         with pytest.raises(MemoryRefused):
-            bulk_acts.ask_undo(again)
+            bulk.ask_undo(again)
 
 
 def test_an_act_that_fails_inside_ends_and_says_so(
@@ -236,7 +236,7 @@ def test_an_act_that_fails_inside_ends_and_says_so(
 ):
     from memory.tasks import carry_out_bulk_act
 
-    act = bulk_acts.ask(alice, "notes", "pin", query="")
+    act = bulk.ask(alice, "notes", "pin", query="")
     monkeypatch.setattr(Note, "change_many", lambda *args, **kwargs: 1 / 0)
 
     with pytest.raises(ZeroDivisionError):
@@ -251,15 +251,15 @@ def test_an_act_that_fails_inside_ends_and_says_so(
 def test_an_act_that_cannot_go_on_holds_up_none_behind_it(
     alice: Any, five: list[Note], monkeypatch: pytest.MonkeyPatch, fault: Any, state: str
 ):
-    stuck, other = (bulk_acts.ask(alice, "notes", "pin", ids=[one.pk]) for one in five[:2])
-    batch = bulk_acts._batch
+    stuck, other = (bulk.ask(alice, "notes", "pin", ids=[one.pk]) for one in five[:2])
+    batch = bulk._batch
 
     def faulty(act: BulkAct) -> None:
         if act.pk == stuck.pk:
             raise fault("no")
         batch(act)
 
-    monkeypatch.setattr(bulk_acts, "_batch", faulty)
+    monkeypatch.setattr(bulk, "_batch", faulty)
     take_up_bulk_acts()
 
     assert [BulkAct.objects.get(pk=act.pk).state for act in (stuck, other)] == [state, "done"]

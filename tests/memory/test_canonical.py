@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.texts.canonical import canonical_url, domain_of, is_in_domain
+from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
 
 pytestmark = pytest.mark.requirement("R17")
 PAGE = "https://example.org/a/b"

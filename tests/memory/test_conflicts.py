@@ -11,14 +11,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.conflicts import finding as conflict_finding
-from memory.conflicts import resolve as conflicts
-from memory.conflicts import undo as conflict_undo
-from memory.errors import InvalidValue
+from memory.conflicts import services as conflict_services
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from memory.observations import write_observation
-from memory.records.undoing import ChangedSince
+from memory.records.undo import ChangedSince
 from memory.tasks import maintain
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 from tests.memory.review_cast import AGENT
@@ -29,7 +27,7 @@ CASES = [facts, observations, two_notes]
 
 
 def settled(one: Conflict, how: str, **more: Any) -> Conflict:
-    return conflicts.settle(one, how, by=one.owner.actor, **more)
+    return conflict_services.settle(one, how, by=one.owner.actor, **more)
 
 
 @pytest.mark.parametrize("made", CASES)
@@ -45,7 +43,7 @@ def test_each_way_leaves_what_it_says_and_is_taken_back_whole(
 
     assert sorted(chain(*texts(alice).values())) == left
     assert (done.state, done.settled_how) == ("settled", how)
-    conflict_undo.take_back(done, by=alice.actor)
+    conflict_services.take_back(done, by=alice.actor)
     assert texts(alice) == before
     assert Conflict.objects.standing().get() == one
 
@@ -58,7 +56,7 @@ def test_the_kept_side_of_a_contradiction_is_the_persons_word(alice: Any):
     assert (right.trust, right.touched_by_person) == (Trust.OWNER, True)
     assert right.confirmed_at is not None
     assert left.state == "struck"
-    conflict_undo.take_back(one, by=alice.actor)
+    conflict_services.take_back(one, by=alice.actor)
     right.refresh_from_db()
     assert (right.trust, right.touched_by_person) == ("external", False)
 
@@ -71,9 +69,9 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
     again = noted(alice, left, Note.objects.get(pk=one.right_id), "near-duplicate")
     assert again != one
 
-    with pytest.raises(conflicts.AlreadyResolved, match="already open"):
-        conflict_undo.take_back(one, by=alice.actor)
-    assert conflict_undo.take_back_of(alice, one.settled_at, by=alice.actor).number == 0
+    with pytest.raises(conflict_services.AlreadyResolved, match="already open"):
+        conflict_services.take_back(one, by=alice.actor)
+    assert conflict_services.take_back_of(alice, one.settled_at, by=alice.actor).number == 0
     assert Conflict.objects.standing().get() == again
 
 
@@ -93,10 +91,10 @@ def test_both_may_say_of_which_day_they_are(alice: Any):
 
 def test_merged_observations_keep_all_tags_and_the_strictest_mark(alice: Any):
     one = observations(alice)
-    conflicts.record_of(one, "right").change(by=alice.actor, sensitivity="sensitive")  # type: ignore[union-attr]
+    conflict_services.record_of(one, "right").change(by=alice.actor, sensitivity="sensitive")  # type: ignore[union-attr]
     settled(one, "merged", text=MERGED)
 
-    left: Any = conflicts.record_of(one, "left")
+    left: Any = conflict_services.record_of(one, "left")
     assert (left.content, left.sensitivity, set(left.tags)) == (
         MERGED, "sensitive", {"price", "cells"},
     )  # fmt: skip
@@ -114,7 +112,7 @@ def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
     one = two_notes(alice)
     notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
 
-    with pytest.raises(conflicts.StaleConflict):
+    with pytest.raises(conflict_services.StaleConflict):
         settled(one, "left", seen=(1, 1))
     assert texts(alice)["notes"] == [OLD, "Another price."]
 
@@ -122,7 +120,7 @@ def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
 def test_two_windows_settle_it_once(alice: Any):
     one = two_notes(alice)
     settled(one, "left")
-    with pytest.raises(conflicts.AlreadyResolved, match="kept left"):
+    with pytest.raises(conflict_services.AlreadyResolved, match="kept left"):
         settled(one, "right")
 
 
@@ -130,7 +128,7 @@ def test_topics_and_records_are_held_before_what_names_them(alice: Any):
     # A run's save locks them in this order too: the other way round, each would wait for the other.
     row = facts(alice)
     with CaptureQueriesContext(connection) as asked:
-        conflicts.settle(row, "left", by=alice.actor)
+        conflict_services.settle(row, "left", by=alice.actor)
     assert _held(asked) == [
         "memory_topic",
         "memory_topicfact",
@@ -139,7 +137,7 @@ def test_topics_and_records_are_held_before_what_names_them(alice: Any):
     ]
 
     with CaptureQueriesContext(connection) as asked:
-        conflict_undo.take_back(row, by=alice.actor)
+        conflict_services.take_back(row, by=alice.actor)
     assert _held(asked).index("memory_topic") < _held(asked).index("memory_conflict")
 
 
@@ -150,7 +148,7 @@ def _held(asked: CaptureQueriesContext) -> list[str]:
 
 def test_an_agent_settles_nothing(alice: Any):
     with pytest.raises(InvalidValue, match="Only a person"):
-        conflicts.settle(two_notes(alice), "left", by=AGENT)
+        conflict_services.settle(two_notes(alice), "left", by=AGENT)
 
 
 def test_what_was_changed_after_settling_is_not_taken_back_over(alice: Any):
@@ -158,16 +156,16 @@ def test_what_was_changed_after_settling_is_not_taken_back_over(alice: Any):
     TopicFact.objects.get(pk=one.left_id).unstrike(by=alice.actor)
 
     with pytest.raises(ChangedSince):
-        conflict_undo.take_back(one, by=alice.actor)
+        conflict_services.take_back(one, by=alice.actor)
     assert not Conflict.objects.open().exists()
 
 
 def test_many_are_kept_both_and_come_back_in_one_act(alice: Any):
     rows = [two_notes(alice, "near-duplicate"), observations(alice)]
-    done = conflicts.keep_both_of(rows, by=alice.actor)
+    done = conflict_services.keep_both_of(rows, by=alice.actor)
 
     assert (done.done, Conflict.objects.open().count()) == (2, 0)
-    assert conflict_undo.take_back_of(alice, done.at, by=alice.actor).number == 2
+    assert conflict_services.take_back_of(alice, done.at, by=alice.actor).number == 2
 
 
 def test_a_side_that_expired_settles_it_by_itself_with_a_line_in_the_log(alice: Any):
@@ -206,7 +204,7 @@ def test_the_upkeep_finds_notes_and_observations_that_say_almost_the_same(alice:
 def test_what_differs_in_a_number_is_no_near_duplicate(alice: Any):
     for text in (OLD, NEW):
         notes.write_note(alice, "log", text, by=alice.actor)
-    assert conflict_finding.find(alice) == 0
+    assert conflict_services.find(alice) == 0
 
 
 def test_what_a_run_finds_again_is_no_question_to_a_person(alice: Any):
@@ -214,14 +212,14 @@ def test_what_a_run_finds_again_is_no_question_to_a_person(alice: Any):
     two = write_observation(alice, "finding", "Solid cells charge in twelve minutes!!", by=AGENT)
     for number, each in enumerate((one, two), start=1):
         type(each).objects.filter(pk=each.pk).update(source=f"run:{number}", trust="external")
-    assert conflict_finding.find(alice) == 0
+    assert conflict_services.find(alice) == 0
 
 
 def test_facts_of_one_topic_that_say_the_same_are_found(alice: Any):
     one = facts(alice)
     Conflict.objects.all().delete()
     TopicFact.objects.filter(pk=one.right_id).update(text=OLD + "!")
-    assert conflict_finding.find(alice) == 1
+    assert conflict_services.find(alice) == 1
 
 
 def test_somebody_elses_pair_is_not_mine(alice: Any, bob: Any):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Conflict, Note
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from memory.observations import write_observation
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.endpoints import address_of
-from beacon_site.providers.probing import ProbeResult
+from beacon_site.llm.endpoints import address_of
+from beacon_site.llm.probing import ProbeResult
 from memory.llm import connections
 from memory.models import Activity, Connection, User
 

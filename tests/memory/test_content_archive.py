@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from memory.actors import Actor
-from memory.archive import writing
-from memory.archive.counting import Counted, TakingIn
-from memory.archive.importer import take_in
+from memory.archive import exporter
+from memory.archive.importer import Counted, TakingIn, take_in
 from memory.archive.zips import ImportRejected
 from memory.content import restore_snapshot, store, take_snapshot
+from memory.core.actors import Actor
 from memory.models import ContentItem, Snapshot
 
 AGENT = Actor("agent", "claude")
@@ -28,7 +27,7 @@ def path(alice: Any, tmp_path: Path) -> Path:
     told = {"title": "B", "action": "search", "related_to": [one.pk], "trust": "external"}
     store(alice, "more words", by=AGENT, scope=RUN, kept_with="run:12/step:3", **told)
     take_snapshot(alice, RUN, by=AGENT, title="Before")
-    writing.write(alice, tmp_path / "alice.zip")
+    exporter.write(alice, tmp_path / "alice.zip")
     return tmp_path / "alice.zip"
 
 

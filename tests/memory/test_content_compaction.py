@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beacon_site.providers.errors import ProviderNonsense, ProviderUnavailable
-from beacon_site.providers.fakes import FakeLanguageModel
-from memory.actors import Actor
+from beacon_site.llm.fakes import FakeLanguageModel
+from beacon_site.net.errors import ProviderNonsense, ProviderUnavailable
 from memory.content import compaction
 from memory.content.compaction import (
     Compactor,
@@ -21,10 +20,11 @@ from memory.content.compaction import (
     compact_form,
     register_compactor,
 )
+from memory.core.actors import Actor
 from memory.llm import connections
 from memory.models import Agent, ContentItem, ModelCall
-from memory.toolkit.output_store import asker
-from memory.toolkit.types import ToolContext
+from memory.tools.output_store import asker
+from memory.tools.types import ToolContext
 
 PAGE = "Heat pumps move heat instead of making it. " * 200
 WRITTEN = {"summary": "Pumps move heat.", "facts": ["3 units for 1", "mild weather"], "id": "x"}

@@ -8,8 +8,8 @@ import pytest
 
 from memory.content import TRANSFORMS
 from memory.content.compaction import compactors
-from memory.toolkit.content import NAMES
-from memory.toolkit.registry import tools_for
+from memory.tools.content import NAMES
+from memory.tools.registry import tools_for
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "content-store.md"
 

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
-from memory.actors import RESEARCH, Actor
+from beacon_site.llm.base import Answer, Message, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.text.cleaning import as_data
 from memory.content import query, store
+from memory.core.actors import RESEARCH, Actor
 from memory.llm import connections
 from memory.models import Agent, ContentItem
-from memory.texts.text import as_data
-from memory.toolkit import registry as tools
-from memory.toolkit.loop import LoopResult, run_loop
-from memory.toolkit.output_store import ResultStore, store_for
-from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
+from memory.tools import registry as tools
+from memory.tools.loop import LoopResult, run_loop
+from memory.tools.output_store import ResultStore, store_for
+from memory.tools.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
 
 AGENT = Actor("agent", "claude")
 PAGE = "The river is 219 kilometres long. " * 100

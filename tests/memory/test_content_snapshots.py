@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.actors import Actor
 from memory.content import (
     clear,
     query,
@@ -25,9 +24,10 @@ from memory.content import (
     take_snapshot,
 )
 from memory.content.snapshots import FIELDS
-from memory.errors import InvalidValue, Locked
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, Locked
 from memory.models import Agent, ContentItem, Revision, Snapshot, Topic
-from memory.toolkit.types import ToolContext
+from memory.tools.types import ToolContext
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

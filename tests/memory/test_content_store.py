@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.actors import MAINTENANCE, Actor
-from memory.content import MOST_BYTES, clear, put_back, query, relate, retention, retrieve, store
-from memory.content.relations import circle_in
-from memory.content.storing import as_text
-from memory.errors import InvalidValue, Locked
+from memory.content import MOST_BYTES, clear, put_back, query, relate, retrieve, store
+from memory.content import services as content_services
+from memory.content.services import as_text, circle_in
+from memory.core.actors import MAINTENANCE, Actor
+from memory.core.errors import InvalidValue, Locked
 from memory.models import Activity, ContentItem, Revision, Trust
 from memory.records.kinds import kind_of
-from memory.records.undoing import undo
+from memory.records.undo import undo
 from memory.tasks import retire_content
-from research.running.content_keeping import cited
+from research.execution.content_uses import cited
 from tests.research.factories import make_run, make_topic
 
 AGENT = Actor("agent", "claude")
@@ -244,7 +244,7 @@ def test_old_results_go_to_the_trash_and_what_somebody_wants_stays(alice: Any, s
     put(alice, title="new")
 
     assert report_s.pk in cited().values_list("content_item", flat=True)
-    assert retention.retire(alice) == 1
+    assert content_services.retire(alice) == 1
 
     assert sorted(found(alice)) == ["cited", "hers", "new", "pinned"]
     gone = Revision.objects.get(after__has_key="trashed_at")
@@ -268,4 +268,4 @@ def test_with_no_days_set_everything_is_kept(alice: Any, settings: Any):
     settings.BEACON_CONTENT_DAYS = 0
     aged(put(alice, title="old"), 4_000)
 
-    assert retention.owners_in_need() == []
+    assert content_services.owners_in_need() == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.content import TRANSFORMS, transform
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
 
 LINES = "".join(f"line {n} of a table\n" for n in range(1, 101))
 PROSE = (

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.fakes import FakeEmbedder
-from memory.actors import Actor
-from memory.contexts import identity
-from memory.contexts.context import MOST_CHARACTERS, NAMES, Context, build_context, system_in_words
+from beacon_site.llm.fakes import FakeEmbedder
+from memory.context import identity
+from memory.context.layers import MOST_CHARACTERS, NAMES, Context, build_context, system_in_words
+from memory.core.actors import Actor
 from memory.models import Note, Topic, Trust, Use
-from memory.notes.writing import edit_note, supersede, write_note
-from memory.recall import embedding
+from memory.notes.services import edit_note, supersede, write_note
+from memory.search import embedding
 
 AGENT = Actor("agent", "claude")
 

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Answer, ToolCall, Usage
+from beacon_site.llm.base import Answer, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.net.errors import ProviderRejected
 from memory.chat import conversation
 from memory.chat import turn as conversation_turn
 from memory.chat.conversation import StillAnswering, ask, start
-from memory.contexts import identity
-from memory.errors import InvalidValue
+from memory.context import identity
+from memory.core.errors import InvalidValue
 from memory.files.services import save_file
 from memory.llm import connections
 from memory.models import Message, Note, Session
-from memory.notes.writing import write_note
+from memory.notes.services import write_note
 
 FACTS = "# User\n\n> Summary: Name: Zhang San, drinks tea\n\n- Name: Zhang San\n- Drinks: tea\n"
 Models = Callable[..., FakeLanguageModel]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Answer, ToolCall, Usage
+from beacon_site.llm.base import Answer, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.net.errors import ProviderRejected
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.fakes import FakeLanguageModel
-from beacon_site.providers.llm import Answer, ToolCall, Usage
+from beacon_site.llm.base import Answer, ToolCall, Usage
+from beacon_site.llm.fakes import FakeLanguageModel
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.chat.conversation import SessionOver, ask, start

@@ -10,16 +10,18 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from memory.actors import REFLECTOR
+from beacon_site.text.injection import instruction_spans
+from memory.core.actors import REFLECTOR
 from memory.files.reading import read_file
 from memory.files.services import save_file
 from memory.models import Note, Proposal
 from memory.models.proposals import Danger
-from memory.notes import writing as notes
-from memory.reviewing import acts, danger, review
-from memory.reviewing import page as review_page
-from memory.reviewing.risk_codes import reasons_of
-from memory.texts.injection import instruction_spans
+from memory.notes import services as notes
+from memory.pages.review import acts
+from memory.pages.review import proposals as review_page
+from memory.review import risks
+from memory.review import services as review_services
+from memory.review.risks import reasons_of
 from tests.memory.review_cast import AGENT, MEMORY, held, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +50,7 @@ def test_the_most_dangerous_waits_first_and_of_one_danger_the_oldest(alice: Any)
         of_a_person(alice), dangerous(alice),
     ][::-1]  # fmt: skip
     late = proposed_note(alice, "Another plain note.")
-    assert list(review.waiting(alice)) == [*wanted, late]
+    assert list(review_services.waiting(alice)) == [*wanted, late]
     assert [Danger(one.danger).code for one in wanted] == [
         "injection", "your-words", "identity", "external", "other",
     ]  # fmt: skip
@@ -56,7 +58,7 @@ def test_the_most_dangerous_waits_first_and_of_one_danger_the_oldest(alice: Any)
 
 def test_the_codes_of_a_verdict_are_stored_and_worded_by_the_page(alice: Any):
     why = held(alice, trust="external", texts=[HOSTILE])
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "note", by=AGENT, source="session:1", before={}, why="", held=why,
         after={"kind": "log", "content": HOSTILE},
     )  # fmt: skip
@@ -68,7 +70,7 @@ def test_the_codes_of_a_verdict_are_stored_and_worded_by_the_page(alice: Any):
 
 def test_a_note_that_a_person_wrote_is_theirs_whatever_its_holder_said(alice: Any):
     mine = notes.write_note(alice, "log", "I fly on Mondays.", by=alice.actor)
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "note", by=AGENT, source="session:1", before={"content": mine.content}, why="",
         held="risky", after={"content": "Flies on Fridays."}, target_id=mine.pk,
     )  # fmt: skip
@@ -89,7 +91,7 @@ def test_a_thousand_are_paged_through_in_order_each_once(alice: Any):
     cursor = ""
     rows = review_page.rows_of(alice, review_page.Wanted())
     while True:
-        found = danger.page(rows, cursor=cursor, size=37)
+        found = risks.page(rows, cursor=cursor, size=37)
         seen += found.rows
         if found.next_cursor is None:
             break
@@ -97,7 +99,7 @@ def test_a_thousand_are_paged_through_in_order_each_once(alice: Any):
     keys = [(one.danger, one.created, one.pk) for one in seen]
     assert len(seen) == 1_000
     assert keys == sorted(keys)
-    assert sum(danger.counts(rows).values()) == 1_000
+    assert sum(risks.counts(rows).values()) == 1_000
 
 
 def test_the_first_page_comes_from_the_index(alice: Any):
@@ -112,7 +114,7 @@ def test_a_cursor_that_means_nothing_gives_the_first_page(alice: Any):
     dangerous(alice)
     rows = Proposal.objects.of(alice).waiting()
     for cursor in ("x", "e30", "WzEsMiwzXQ", "WzksIjIwMjYtMDEtMDEiLCAieCJd"):
-        assert len(danger.page(rows, cursor=cursor, size=5).rows) == 1
+        assert len(risks.page(rows, cursor=cursor, size=5).rows) == 1
 
 
 def test_many_are_accepted_without_the_dangerous_ones_and_it_is_said(alice: Any):
@@ -121,7 +123,7 @@ def test_many_are_accepted_without_the_dangerous_ones_and_it_is_said(alice: Any)
     done = acts.decide(alice, [bad, own, rule, plain], "accept", by=alice.actor)
     assert (done.done, done.apart) == (1, 3)
     assert "3 need their own decisions" in done.in_words()
-    assert list(review.waiting(alice)) == [bad, own, rule]
+    assert list(review_services.waiting(alice)) == [bad, own, rule]
     assert acts.decide(alice, [bad, own], "reject", by=alice.actor).done == 2
 
 
@@ -152,5 +154,5 @@ def test_a_stranger_cannot_say_how_dangerous_a_proposal_is(alice: Any):
         owner=alice, actor=str(REFLECTOR), record_type="note", danger=Danger.OTHER, risks="x",
         after={"kind": Note.Kind.LOG, "content": HOSTILE},
     )  # fmt: skip
-    danger.rate(proposal, "nothing to see here")
+    risks.rate(proposal, "nothing to see here")
     assert proposal.danger == Danger.INJECTION

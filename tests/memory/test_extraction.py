@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.llm import LlmProfile
-from beacon_site.providers.openai_model import OpenAIModel, learned_about
-from memory.actors import RESEARCH
+from beacon_site.llm.base import LlmProfile
+from beacon_site.llm.openai_model import OpenAIModel, learned_about
+from memory.core.actors import RESEARCH
 from memory.llm import connections
 from memory.models import ModelCall, Observation
 from memory.observations import batch, remember_lines
@@ -21,7 +21,7 @@ from memory.observations.extraction import (
     extract,
     without_known,
 )
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 

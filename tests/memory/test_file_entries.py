@@ -11,18 +11,18 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.actors import MAINTENANCE, Actor
-from memory.errors import InvalidValue
-from memory.file_texts.purging import Purged
+from memory.core.actors import MAINTENANCE, Actor
+from memory.core.errors import InvalidValue
+from memory.core.file_format import Purged
 from memory.files import section_restore
 from memory.files.limits import MOST_FACTS, OverBudget
 from memory.files.reading import read_file
-from memory.files.section_trash import put_in, removed_from, taken_out
+from memory.files.sections import put_in, removed_from, taken_out
 from memory.files.services import append_to, save_file
 from memory.files.three_way_merge import content_at
 from memory.models import FileEntry, MemoryFile, Revision, User
-from memory.records.undoing import undo
-from memory.trash import page as trash_page
+from memory.pages.trash import listing as trash_page
+from memory.records.undo import undo
 
 PATH = "facts/memory.md"
 TRASH = reverse("memory:trash")

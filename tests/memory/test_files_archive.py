@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from memory.archive import writing
-from memory.archive.counting import Counted, TakingIn
-from memory.archive.importer import take_in
+from memory.archive import exporter
+from memory.archive.importer import Counted, TakingIn, take_in
 from memory.archive.zips import ImportRejected
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
@@ -23,7 +22,7 @@ USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
 
 def exported(owner: User, path: Path, change: Callable[[Any], object] = lambda row: None) -> Path:
     """Write an archive, each row of a file changed by `change`."""
-    writing.write(owner, path)
+    exporter.write(owner, path)
     with zipfile.ZipFile(path) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     rows = [json.loads(line) for line in held["data/files.jsonl"].splitlines()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.file_texts.sections import locked_text
+from memory.core.file_format import locked_text
 from memory.files.condensing import condensed
 
 TEXT = (

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memory.actors import REFLECTOR, Actor
-from memory.archive.file_carrying import carry_in
-from memory.errors import MemoryRefused
-from memory.file_texts.outline import line_count
-from memory.file_texts.paths import FACTS, checked_path, is_fact
-from memory.file_texts.summaries import summary_of
+from memory.archive.files import carry_in
+from memory.core.actors import REFLECTOR, Actor
+from memory.core.errors import MemoryRefused
+from memory.core.file_format import FACTS, checked_path, is_fact, line_count, summary_of
 from memory.files import limits, mirror, mirror_folder
 from memory.files.blame import lines_blamed
 from memory.files.mirror_disk import Found, digest_of

@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from memory.actors import REFLECTOR, Actor
-from memory.errors import InvalidValue, LimitReached, Locked
+from memory.core.actors import REFLECTOR, Actor
+from memory.core.errors import InvalidValue, LimitReached, Locked
 from memory.files import limits
-from memory.files.errors import FileConflict, NoSuchFile
-from memory.files.limits import OverBudget
+from memory.files.limits import FileConflict, NoSuchFile, OverBudget
 from memory.files.reading import files_of, index_text, read_file
 from memory.files.services import append_to, lock_section, patch_file, restore_version, save_file
 from memory.models import MemoryFile, Revision, Section, User
-from memory.recall import bm25
-from memory.records.undoing import undo
-from memory.trash.page import trashed
+from memory.pages.trash.listing import trashed
+from memory.records.undo import undo
+from memory.search import bm25
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
 AGENT = Actor("agent", "claude")

@@ -7,11 +7,17 @@ import time
 
 import pytest
 
-from memory.errors import InvalidValue
-from memory.file_texts.entries import entries_of
-from memory.file_texts.paths import checked_path
-from memory.file_texts.sections import locked_text, sections_of, telling
-from memory.file_texts.summaries import by_rule, summary_of, with_summary
+from memory.core.errors import InvalidValue
+from memory.core.file_format import (
+    by_rule,
+    checked_path,
+    entries_of,
+    locked_text,
+    sections_of,
+    summary_of,
+    telling,
+    with_summary,
+)
 from memory.files.blame import carried
 from memory.files.reading import size_in_words
 from memory.files.services import PatchRefused, cleaned, patched

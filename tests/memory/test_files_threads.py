@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memory.actors import Actor
-from memory.errors import MemoryRefused
-from memory.file_texts.paths import FACTS
+from memory.core.actors import Actor
+from memory.core.errors import MemoryRefused
+from memory.core.file_format import FACTS
 from memory.files import mirror
 from memory.files.limits import MOST_FACTS, size_of
 from memory.files.reading import read_file

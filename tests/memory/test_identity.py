@@ -9,9 +9,8 @@ from django.contrib.auth import get_user_model
 from django.db import DataError, IntegrityError, connection, transaction
 from django.test import Client
 
-from memory.actors import Actor
-from memory.contexts import identity
-from memory.contexts.identity import (
+from memory.context import identity
+from memory.context.identity import (
     Persona,
     active,
     bring_back_soul,
@@ -19,10 +18,11 @@ from memory.contexts.identity import (
     write_profile,
     write_soul,
 )
-from memory.errors import InvalidValue, StaleWrite
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, StaleWrite
 from memory.models import Note, Revision, User
 from memory.notes.checks import TYPICAL
-from memory.recall import bm25
+from memory.search import bm25
 
 
 def soul_of(user: User) -> Note:

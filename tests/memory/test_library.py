@@ -12,10 +12,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.search import SearchOptions
-from memory.documents import library
-from memory.errors import InvalidValue
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.search_services.base import SearchOptions
+from memory.core.errors import InvalidValue
+from memory.library import services as library_services
 from memory.models import LibraryDocument, Revision
 from tests.providers.pdf import pdf
 
@@ -38,16 +38,16 @@ def folder(tmp_path: Path, settings: Any, admin: Any) -> Path:
 
 @pytest.fixture
 def document(alice: Any) -> LibraryDocument:
-    return library.add_document(alice, text=TEXT, by=alice.actor)
+    return library_services.add_document(alice, text=TEXT, by=alice.actor)
 
 
 def asked(user: Any, query: str, **options: Any) -> list[str]:
-    hits = library.library_search(user).search(query, SearchOptions(**options))
+    hits = library_services.library_search(user).search(query, SearchOptions(**options))
     return [hit.title for hit in hits]
 
 
 def test_a_hit_says_where_it_is_what_it_says_and_of_when(alice: Any, document: Any) -> None:
-    (hit,) = library.library_search(alice).search("cells per day", SearchOptions())
+    (hit,) = library_services.library_search(alice).search("cells per day", SearchOptions())
     assert (hit.url, hit.service, hit.rank) == (f"library:{document.pk}/1", "library", 1)
     assert hit.title == "Solid-state batteries"
     assert "ten cells a day" in hit.snippet
@@ -55,7 +55,7 @@ def test_a_hit_says_where_it_is_what_it_says_and_of_when(alice: Any, document: A
 
 
 def test_the_text_behind_a_hit_is_read_without_its_line_breaks(alice: Any, document: Any) -> None:
-    page = library.text_of(alice, document.address)
+    page = library_services.text_of(alice, document.address)
     assert "The pilot line in Lanling started. It makes ten cells a day." in page.text
     assert (page.title, page.url) == ("Solid-state batteries", document.address)
 
@@ -64,9 +64,9 @@ def test_an_older_version_is_read_as_it_was(alice: Any, document: Any) -> None:
     first = document.address
     document.change(by=alice.actor, text="changed once")
     document.change(by=alice.actor, text="changed twice")
-    assert "pilot line" in library.text_of(alice, first).text
-    assert library.text_of(alice, f"library:{document.pk}/2").text == "changed once"
-    assert library.text_of(alice, document.address).text == "changed twice"
+    assert "pilot line" in library_services.text_of(alice, first).text
+    assert library_services.text_of(alice, f"library:{document.pk}/2").text == "changed once"
+    assert library_services.text_of(alice, document.address).text == "changed twice"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_older_version_is_read_as_it_was(alice: Any, document: Any) -> None:
 )
 def test_a_document_that_is_not_there_is_rejected(alice: Any, address: str) -> None:
     with pytest.raises(ProviderRejected):
-        library.text_of(alice, address)
+        library_services.text_of(alice, address)
 
 
 def test_what_is_in_the_trash_is_neither_found_nor_read_and_comes_back(
@@ -83,7 +83,7 @@ def test_what_is_in_the_trash_is_neither_found_nor_read_and_comes_back(
     document.trash(by=alice.actor)
     assert asked(alice, "pilot line") == []
     with pytest.raises(ProviderRejected, match="not in the library any more"):
-        library.text_of(alice, document.address)
+        library_services.text_of(alice, document.address)
     document.restore(by=alice.actor)
     assert asked(alice, "pilot line") == ["Solid-state batteries"]
 
@@ -103,7 +103,7 @@ def test_a_purged_document_leaves_nothing(alice: Any, document: Any) -> None:
 def test_nobody_finds_or_reads_another_persons_documents(bob: Any, document: Any) -> None:
     assert asked(bob, "pilot line") == []
     with pytest.raises(ProviderRejected):
-        library.text_of(bob, document.address)
+        library_services.text_of(bob, document.address)
 
 
 @pytest.mark.parametrize("query", ["", "!!!", "💥", "'", "\\", "a & (b", "x" * 5000])
@@ -113,7 +113,7 @@ def test_no_query_is_an_error(alice: Any, document: Any, query: str) -> None:
 
 def test_chinese_documents_are_found_by_chinese_words(alice: Any) -> None:
     for path in sorted(Path(__file__).parents[1].glob("data/chinese/batch1/*.md")):
-        library.add_document(alice, text=path.read_text(), by=alice.actor)
+        library_services.add_document(alice, text=path.read_text(), by=alice.actor)
     assert len(asked(alice, "固态电池 试产线")) >= 2
 
 
@@ -126,7 +126,7 @@ def test_documents_older_than_the_time_frame_are_left_out(alice: Any, document: 
 def test_sensitive_documents_are_kept_out_of_research(alice: Any, document: Any) -> None:
     document.change(by=alice.actor, sensitivity="sensitive")
     assert asked(alice, "pilot") == []
-    assert len(library.find(alice, "pilot")) == 1
+    assert len(library_services.find(alice, "pilot")) == 1
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,9 @@ def test_sensitive_documents_are_kept_out_of_research(alice: Any, document: Any)
     ],
 )
 def test_a_file_is_read_by_its_kind(alice: Any, name: str, content: bytes, words: str) -> None:
-    made = library.add_document(alice, file=SimpleUploadedFile(name, content), by=alice.actor)
+    made = library_services.add_document(
+        alice, file=SimpleUploadedFile(name, content), by=alice.actor
+    )
     assert words in made.text
     assert "alert" not in made.text
 
@@ -158,20 +160,20 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_reason(
     alice: Any, name: str, content: bytes, why: str
 ) -> None:
     with pytest.raises(InvalidValue, match=why):
-        library.add_document(alice, file=SimpleUploadedFile(name, content), by=alice.actor)
+        library_services.add_document(alice, file=SimpleUploadedFile(name, content), by=alice.actor)
     assert not LibraryDocument.objects.exists()
 
 
 def test_the_same_document_is_not_added_twice(alice: Any, document: Any) -> None:
     with pytest.raises(InvalidValue, match="already"):
-        library.add_document(alice, text=TEXT, by=alice.actor)
+        library_services.add_document(alice, text=TEXT, by=alice.actor)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_five_who_add_one_document_at_once_one_succeeds(alice: Any) -> None:
     def add(_n: int) -> bool:
         try:
-            library.add_document(alice, text="# Twin\n\nThe same.", by=alice.actor)
+            library_services.add_document(alice, text="# Twin\n\nThe same.", by=alice.actor)
         except InvalidValue:
             return False
         finally:
@@ -184,13 +186,13 @@ def test_of_five_who_add_one_document_at_once_one_succeeds(alice: Any) -> None:
 
 
 def test_a_hits_address_leads_to_its_page(document: Any) -> None:
-    assert library.link_of(document.address) == f"/library/{document.pk}/"
-    assert library.link_of("https://a.example/") == ""
+    assert library_services.link_of(document.address) == f"/library/{document.pk}/"
+    assert library_services.link_of("https://a.example/") == ""
 
 
 def _add(alice: Any, *texts: str) -> None:
     for text in texts:
-        library.add_document(alice, text=text, by=alice.actor)
+        library_services.add_document(alice, text=text, by=alice.actor)
 
 
 def test_a_run_gets_documents_about_its_topic_not_about_how_it_asks(alice: Any) -> None:

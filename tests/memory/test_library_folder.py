@@ -12,10 +12,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.providers.search import SearchOptions
-from memory.actors import Actor
-from memory.documents import library
-from memory.documents.folder import take_in_folder
+from beacon_site.search_services.base import SearchOptions
+from memory.core.actors import Actor
+from memory.library import services as library_services
+from memory.library.folder import take_in_folder
 from memory.models import LibraryDocument, LibraryFolder, Revision
 from memory.tasks import take_in_library
 
@@ -31,14 +31,14 @@ def folder(tmp_path: Path, settings: Any, admin: Any) -> Path:
 
 
 def asked(user: Any, query: str, **options: Any) -> list[str]:
-    hits = library.library_search(user).search(query, SearchOptions(**options))
+    hits = library_services.library_search(user).search(query, SearchOptions(**options))
     return [hit.title for hit in hits]
 
 
 def test_a_watched_folder_is_taken_in_before_a_search(folder: Path, bob: Any) -> None:
     assert asked(bob, "pilot line") == ["Solid-state batteries"]
-    hit = library.library_search(bob).search("pilot", SearchOptions())[0]
-    assert "Lanling" in library.text_of(bob, hit.url).text
+    hit = library_services.library_search(bob).search("pilot", SearchOptions())[0]
+    assert "Lanling" in library_services.text_of(bob, hit.url).text
 
 
 def test_a_folder_is_looked_at_once_a_minute(folder: Path, bob: Any) -> None:
@@ -147,7 +147,7 @@ def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 
-    monkeypatch.setattr("memory.documents.folder.os.scandir", closed)
+    monkeypatch.setattr("memory.library.folder.os.scandir", closed)
     assert take_in_folder(admin, folder).gone == 0
 
 
@@ -184,8 +184,8 @@ def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as
 
 def test_own_documents_and_the_folders_are_merged_by_score(folder: Path, alice: Any) -> None:
     take_in_library()
-    library.add_document(alice, text="pilot pilot pilot line", by=Actor("human", "alice"))
-    found = library.find(alice, "pilot line Lanling")
+    library_services.add_document(alice, text="pilot pilot pilot line", by=Actor("human", "alice"))
+    found = library_services.find(alice, "pilot line Lanling")
     assert len(found) == 2
     assert found == sorted(found, key=lambda one: -one.score)
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memory.texts.markdown import by_direction, link, link_citations, render
+from beacon_site.text.markdown import by_direction, link, link_citations, render
 
 ATTACKS = (
     # raw HTML

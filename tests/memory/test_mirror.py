@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory.actors import REFLECTOR
+from memory.core.actors import REFLECTOR
 from memory.files import mirror
 from memory.files.limits import MOST_FACTS
 from memory.files.mirror_folder import name_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory.actors import REFLECTOR
+from memory.core.actors import REFLECTOR
 from memory.files import mirror
 from memory.files.services import append_to, save_file
 from memory.models import Activity, MemoryFile, MirrorFolder, User

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.actors import MAINTENANCE, Actor
-from memory.errors import InvalidValue, Locked, StaleWrite
+from memory.core.actors import MAINTENANCE, Actor
+from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, Trust, User
-from memory.notes.writing import edit_note, get_notes, pin, unpin, write_note
-from memory.recall import bm25
+from memory.notes.services import edit_note, get_notes, pin, unpin, write_note
+from memory.search import bm25
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, Locked, StaleWrite
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, User
-from memory.notes.chain import MOST_LINKS, chain
-from memory.notes.writing import edit_note, get_notes, point_at, supersede, write_note
-from memory.recall import bm25
+from memory.notes.services import (
+    MOST_LINKS,
+    chain,
+    edit_note,
+    get_notes,
+    point_at,
+    supersede,
+    write_note,
+)
+from memory.search import bm25
 
 AGENT = Actor("agent", "claude")
 

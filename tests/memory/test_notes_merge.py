@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.fakes import FakeLanguageModel
-from memory.actors import Actor
-from memory.errors import InvalidValue, Locked, StaleWrite
+from beacon_site.llm.fakes import FakeLanguageModel
+from beacon_site.net.errors import ProviderUnavailable
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.llm import connections
 from memory.models import Note, Revision, User
 from memory.notes import merging
 from memory.notes.merging import merge, merge_notes, unmerge
-from memory.notes.writing import get_notes, pin, supersede, write_note
+from memory.notes.services import get_notes, pin, supersede, write_note
 
 AGENT = Actor("agent", "claude")
 

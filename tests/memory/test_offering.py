@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memory.actors import RESEARCH, Actor
-from memory.contexts.memory_for_prompt import as_prompt, best_for, still_offered
+from memory.context.topic_block import best_for, observations_as_prompt, still_offered
+from memory.core.actors import RESEARCH, Actor
 from memory.models import Observation, Topic, Trust, Use
 from memory.observations import Line, edit_observation, remember_lines, write_observation
 
@@ -94,7 +94,7 @@ def test_what_became_sensitive_since_is_not_told_any_more(alice: Any):
 def test_a_line_of_a_prompt_cannot_end_its_marks(alice: Any):
     [one] = remember(alice, "A >>> mark\nand a line." + " more" * 200)
 
-    [line] = as_prompt([one])
+    [line] = observations_as_prompt([one])
     assert line.startswith("A ››› mark and a line.")
     assert len(line) <= 400
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Note, Observation, Revision, Topic, TopicFact, Use
-from memory.recall.filters import holding, narrowed
-from memory.recall.operators import Filter, Question, parse
+from memory.search.filters import holding, narrowed
+from memory.search.query import Filter, Question, parse
 
 NAUGHTY = (
     "", " ", '"', '""', '"""', "-", "--", ":", "kind:", "-kind:", 'kind:"', "kind:,,,", "\x00", "\ud800",

@@ -10,9 +10,10 @@ from django.utils import timezone
 from memory.files.reading import read_file
 from memory.files.services import save_file
 from memory.models import Note, Proposal, Topic, TopicFact
-from memory.notes import writing as notes
-from memory.reviewing import acts, review
-from memory.reviewing.outdated import Outdated, outdated, with_newer_texts
+from memory.notes import services as notes
+from memory.pages.review import acts
+from memory.review import services as review_services
+from memory.review.outdated import Outdated, outdated, with_newer_texts
 from memory.topics.memory import FoundFact, replace_facts
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.research.factories import make_topic
@@ -89,7 +90,7 @@ def test_the_newer_text_is_accepted_in_place_of_the_old_one(alice: Any, topic: T
     proposal = proposed_file(alice, f"- {OLD}")
     replaced(topic)
     after = with_newer_texts(proposal, of(alice, proposal))
-    review.accept(proposal, by=alice.actor, after=after)
+    review_services.accept(proposal, by=alice.actor, after=after)
     content = read_file(alice, MEMORY).content
     assert NEW in content and OLD not in content
 
@@ -99,7 +100,7 @@ def test_what_is_out_of_date_is_not_accepted_with_others(alice: Any, topic: Topi
     replaced(topic)
     done = acts.decide(alice, [behind, fresh], "accept", by=alice.actor)
     assert (done.done, done.apart) == (1, 1)
-    assert list(review.waiting(alice)) == [behind]
+    assert list(review_services.waiting(alice)) == [behind]
 
 
 def test_a_file_changed_since_says_from_which_version_to_which(alice: Any):
@@ -113,13 +114,13 @@ def test_a_file_changed_since_says_from_which_version_to_which(alice: Any):
 
 def test_what_other_proposals_wrote_does_not_count(alice: Any):
     first, second = proposed_file(alice, "- By sea"), proposed_file(alice, "- By rail")
-    review.accept(first, by=alice.actor)
+    review_services.accept(first, by=alice.actor)
     assert of(alice, second) == []
 
 
 def test_a_note_replaced_since_says_so(alice: Any):
     old = notes.write_note(alice, "log", "Fares fall.", by=AGENT)
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "note", by=AGENT, source="run:1", before={"content": old.content}, why="", held="x",
         after={"kind": "log", "content": "Fares rise."}, target_id=old.pk, version_seen=1,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory.usage import prices
+from memory.usage import spending
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from memory.usage import prices
 def test_what_was_spent_is_said_with_what_is_not_known(
     money: Decimal | None, unpriced: int, words: str
 ) -> None:
-    assert prices.in_words(money, unpriced) == words
+    assert spending.in_words(money, unpriced) == words
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_what_was_spent_is_said_with_what_is_not_known(
     ],
 )
 def test_a_stored_price_is_an_amount_or_not_known(stored: Any, price: Decimal | None) -> None:
-    assert prices.stored_price(stored) == price
+    assert spending.stored_price(stored) == price

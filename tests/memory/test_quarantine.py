@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from memory.errors import InvalidValue, LimitReached
+from memory.core.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
-from memory.notes import writing as notes
-from memory.recall.recalling import recall
-from memory.records.quarantine import reason_of
-from memory.reviewing import quarantine, refused, refusing, review
-from memory.reviewing.refused import Refused
+from memory.notes import services as notes
+from memory.review import blocked, blocking, quarantine
+from memory.review import services as review_services
+from memory.review.blocked import Refused
+from memory.review.quarantine import reason_of
+from memory.search.recall import recall
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db
@@ -76,35 +77,38 @@ def test_an_agent_releases_nothing_and_nobody_what_is_not_theirs(alice: Any, bob
 
 def test_an_agent_that_is_refused_is_told_so_and_counted(alice: Any):
     waits = proposed_note(alice)
-    made = refusing.refuse(alice, "agent", "desk", by=alice.actor, why="chatter")
+    made = blocking.refuse(alice, "agent", "desk", by=alice.actor, why="chatter")
 
     waits.refresh_from_db()
     assert waits.state == "rejected"
     with pytest.raises(Refused, match="blocked “desk”"):
-        review.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True)
+        review_services.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True)
     made.refresh_from_db()
     assert (made.refused, made.last_refused_at is not None) == (1, True)
 
 
 def test_let_in_again_what_was_rejected_with_it_waits_again(alice: Any):
     proposed_note(alice)
-    made = refusing.refuse(alice, "agent", "desk", by=alice.actor)
-    assert refusing.allow(made, by=alice.actor) == 1
+    made = blocking.refuse(alice, "agent", "desk", by=alice.actor)
+    assert blocking.allow(made, by=alice.actor) == 1
 
-    assert review.waiting(alice).count() == 1
-    assert review.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True).held == ""
+    assert review_services.waiting(alice).count() == 1
+    assert (
+        review_services.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True).held
+        == ""
+    )
 
 
 def test_what_it_would_do_is_said_before(alice: Any):
     proposed_note(alice)
-    [agent] = refusing.choices_of(alice, Proposal.objects.get())
+    [agent] = blocking.choices_of(alice, Proposal.objects.get())
     assert (agent.kind, agent.name, agent.waiting) == ("agent", "desk", 1)
     assert "1 proposal" in agent.means
     topic = Topic.objects.create_topic(owner=alice, title="Cells", by=alice.actor)
     for name in ("volt.example", "news.volt.example", "volt.example.org"):
         url = f"https://{name}/a"
         Source.objects.create(topic=topic, url=url, domain=name, first_run=1, last_run=1)
-    [domain] = refusing.choices_of(alice, page(alice))
+    [domain] = blocking.choices_of(alice, page(alice))
     assert (domain.value, domain.pages) == ("domain:volt.example", 2)
 
 
@@ -112,30 +116,30 @@ def test_of_a_proposal_out_of_a_run_its_pages_can_be_refused(alice: Any):
     line = "The maker promises twelve minutes for a full charge."
     page(alice, url="https://other.example/b", content="Nothing.", trust="external")
     page(alice, url="https://volt.example/c", content=f"Well. {line}", trust="external")
-    names = [one.name for one in refusing.choices_of(alice, proposed_file(alice, f"- {line}"))]
+    names = [one.name for one in blocking.choices_of(alice, proposed_file(alice, f"- {line}"))]
     assert names == ["volt.example", "other.example"]
 
 
 def test_a_person_is_never_refused(alice: Any):
-    refusing.refuse(alice, "agent", "alice", by=alice.actor)
-    refused.check(alice, alice.actor)
+    blocking.refuse(alice, "agent", "alice", by=alice.actor)
+    blocked.check(alice, alice.actor)
     with pytest.raises(InvalidValue):
-        refusing.refuse(alice, "agent", " ", by=alice.actor)
+        blocking.refuse(alice, "agent", " ", by=alice.actor)
     with pytest.raises(InvalidValue):
-        refusing.refuse(alice, "agent", "x", by=AGENT)
+        blocking.refuse(alice, "agent", "x", by=AGENT)
     assert RefusedSource.objects.count() == 1
 
 
 def test_refused_twice_it_is_refused_once(alice: Any):
-    one = refusing.refuse(alice, "domain", "volt.example", by=alice.actor)
-    assert refusing.refuse(alice, "domain", "volt.example", by=alice.actor).pk == one.pk
+    one = blocking.refuse(alice, "domain", "volt.example", by=alice.actor)
+    assert blocking.refuse(alice, "domain", "volt.example", by=alice.actor).pk == one.pk
 
 
 def test_so_many_are_refused_at_most(alice: Any, monkeypatch: Any):
-    monkeypatch.setattr(refusing, "MOST", 1)
-    refusing.refuse(alice, "domain", "volt.example", by=alice.actor)
+    monkeypatch.setattr(blocking, "MOST", 1)
+    blocking.refuse(alice, "domain", "volt.example", by=alice.actor)
     with pytest.raises(LimitReached, match="which is the most"):
-        refusing.refuse(alice, "domain", "other.example", by=alice.actor)
+        blocking.refuse(alice, "domain", "other.example", by=alice.actor)
 
 
 def test_an_act_ends_when_its_time_is_over_and_says_what_is_left(alice: Any):

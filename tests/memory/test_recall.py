@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
 from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, Use
-from memory.recall.recalling import RecallHit, recall, recall_by_category, recall_page
-from memory.recall.reindex import rebuild
+from memory.search.bm25 import rebuild_owner
+from memory.search.recall import RecallHit, recall, recall_by_category, recall_page
 
 
 def note(owner: Any, content: str, **fields: Any) -> Note:
@@ -196,7 +196,7 @@ def test_a_phrase_must_stand_there_and_what_is_left_out_must_not(alice: Any) -> 
 def test_what_is_left_out_is_stemmed_in_the_language_the_owner_writes_in(alice: Any) -> None:
     alice.language = "de"
     alice.save()
-    rebuild(alice)
+    rebuild_owner(alice)
     note(alice, "Die Häuser wurden verkauft.")
     kept = note(alice, "Der Garten bleibt.")
     assert found(alice, "kind:log -Häuser") == [kept]

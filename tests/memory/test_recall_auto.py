@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.fakes import FakeEmbedder
+from beacon_site.llm.fakes import FakeEmbedder
+from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Note, Topic
-from memory.recall import fusion
-from memory.recall.recalling import recall, recall_page
+from memory.search import retrievers
+from memory.search.recall import recall, recall_page
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
 
@@ -62,9 +62,9 @@ def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> N
 
 
 def test_the_shares_of_the_lanes_follow_the_length_of_the_records() -> None:
-    assert fusion.meaning_share(5) == pytest.approx(0.35)
-    assert fusion.meaning_share(42) == fusion.meaning_share(400) == pytest.approx(0.5)
-    assert 0.35 < fusion.meaning_share(27) < 0.5
+    assert retrievers.meaning_share(5) == pytest.approx(0.35)
+    assert retrievers.meaning_share(42) == retrievers.meaning_share(400) == pytest.approx(0.5)
+    assert 0.35 < retrievers.meaning_share(27) < 0.5
 
 
 @by_both

@@ -16,11 +16,11 @@ import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
 
+from beacon_site.text.terms import counts_of, query_terms
 from memory.models import Note, Observation, SearchSpace, SearchTerm
-from memory.recall import bm25_sql
-from memory.recall.recalling import recall
-from memory.recall.reindex import rebuild
-from memory.texts.terms import counts_of, query_terms
+from memory.search import bm25_sql
+from memory.search.bm25 import rebuild_owner
+from memory.search.recall import recall
 from tests.pages import record_cast
 
 VOWELS, CONSONANTS = "aeiou", "bdfgklmnprstvz"
@@ -130,7 +130,7 @@ def test_exact_equals_a_reference_on_a_thousand_records_through_all_changes(alic
         raise ZeroDivisionError
     assert_is_exact(alice, asked)
     before = [[(h.id, h.score) for h in recall(alice, query, "exact")] for query in asked]
-    rebuild(alice)
+    rebuild_owner(alice)
     assert [[(h.id, h.score) for h in recall(alice, query, "exact")] for query in asked] == before
 
 
@@ -170,7 +170,7 @@ def _figures() -> tuple[int, int, dict[str, int]]:
 
 
 def _figures_after_rebuild(owner: Any) -> tuple[int, int, dict[str, int]]:
-    rebuild(owner)
+    rebuild_owner(owner)
     return _figures()
 
 
@@ -276,7 +276,7 @@ def test_words_are_stemmed_as_the_owners_language_does(alice: Any) -> None:
     assert recall(alice, "Hauses", "exact") == []
     alice.language = "de"
     alice.save()
-    rebuild(alice)
+    rebuild_owner(alice)
     assert [hit.record for hit in recall(alice, "Hauses verkaufen", "exact")] == [note]
     assert [hit.record for hit in recall(alice, '"häuser wurden"', "exact")] == [note]
 

@@ -14,10 +14,10 @@ import pytest
 from django.db import connection
 
 from memory.models import Observation
-from memory.recall.bm25_sql import language_of
-from memory.recall.filters import holding
-from memory.recall.operators import parse
-from memory.recall.recalling import recall_page
+from memory.search.bm25_sql import language_of
+from memory.search.filters import holding
+from memory.search.query import parse
+from memory.search.recall import recall_page
 from memory.tasks import embed_due
 
 pytestmark = pytest.mark.usefixtures("fake", "extension")

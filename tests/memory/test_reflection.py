@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
-from memory.actors import REFLECTOR
-from memory.contexts.identity import Persona, write_persona
+from beacon_site.llm.base import Answer, Message, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from memory.context.identity import Persona, write_persona
+from memory.core.actors import REFLECTOR
 from memory.files.services import save_file
 from memory.models import Activity, MemoryFile, Proposal, Reflection, Revision, User
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memory.file_texts.entries import entries_of, word_count
-from memory.reflection.entry import Told, entry_of, findings_in, in_few_words
+from memory.core.file_format import entries_of, word_count
+from memory.reflection.services import Told, entry_of, findings_in, in_few_words
 
 LONG = "Spring Airlines is by far the cheapest carrier for a trip to Tokyo in April this year."
 CHINESE = "春秋航空是四月份东京之行最便宜的选择，比全日空和日本航空都便宜得多，而且航班更多。"

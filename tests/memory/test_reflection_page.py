@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory.models import MemoryFile, Proposal, Reflection, User
-from memory.reflection.page import shown_of
-from memory.reviewing import review
+from memory.pages.reflections import shown_of
+from memory.review import services as review_services
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, learned
 
 SOURCE = "session:1"
@@ -34,8 +34,8 @@ def test_a_write_that_waits_leads_to_review_and_is_counted(alice: User, reflect:
 @pytest.mark.parametrize(
     ("decide", "said"),
     [
-        (lambda p: review.accept(p, by=p.owner.actor), "proposed, and accepted"),
-        (lambda p: review.reject(p, by=p.owner.actor), "proposed, and rejected"),
+        (lambda p: review_services.accept(p, by=p.owner.actor), "proposed, and accepted"),
+        (lambda p: review_services.reject(p, by=p.owner.actor), "proposed, and rejected"),
         (lambda p: p.delete(), "proposed; it is gone since"),
         (
             lambda p: Proposal.objects.filter(pk=p.pk).update(state="expired"),

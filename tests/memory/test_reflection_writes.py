@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from memory.models import MemoryFile, Proposal, User
-from memory.reflection import reflection
-from memory.reflection.entry import Told
-from memory.usage.meter import BudgetReached
+from memory.reflection import services as reflection_services
+from memory.reflection.services import Told
+from memory.usage.booking import BudgetReached
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
 
 HOSTILE = [
@@ -118,7 +118,7 @@ def test_a_used_up_budget_leaves_the_entry_by_rules_and_says_why(alice: User, re
 
 
 def test_what_is_not_worth_it_is_noted_with_its_reason(alice: User):
-    done = reflection.skip(alice, source="run:1", why="little work")
+    done = reflection_services.skip(alice, source="run:1", why="little work")
 
     assert (done.state, done.why) == ("skipped", "little work")
-    assert reflection.skip(alice, source="run:1", why="other").why == "little work"
+    assert reflection_services.skip(alice, source="run:1", why="other").why == "little work"

@@ -11,11 +11,11 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from beacon_site.providers.llm import Usage
+from beacon_site.llm.base import Usage
 from memory.models import CallReservation, ModelCall, User
 from memory.tasks import forget_api_answers
 from memory.usage import booking, month_budget
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import check_month
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.actors import REFLECTOR
-from memory.contexts import identity
-from memory.errors import InvalidValue, LimitReached, MemoryRefused
+from memory.context import identity
+from memory.core.actors import REFLECTOR
+from memory.core.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.files.reading import index_text, read_file
 from memory.files.services import append_to, save_file
 from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
-from memory.notes import writing as notes
-from memory.recall.recalling import recall
-from memory.reviewing import acts as review_acts
-from memory.reviewing import review
-from memory.reviewing.types import Overtaken
+from memory.notes import services as notes
+from memory.pages.review import acts as review_acts
+from memory.review import services as review_services
+from memory.review.verdict import Overtaken
+from memory.search.recall import recall
 from memory.tasks import maintain
 from tests.memory.review_cast import (
     AGENT,
@@ -145,7 +145,7 @@ def test_what_is_held_changes_nothing_and_stands_in_activity(alice: Any):
     proposal = proposed_file(alice, "- VoltCell is best")
     after = read_file(alice, MEMORY)
     assert (after.content, after.version) == (before.content, before.version)
-    assert list(review.waiting(alice)) == [proposal]
+    assert list(review_services.waiting(alice)) == [proposal]
     line = Activity.objects.get(kind="held")
     assert (line.actor, line.label) == ("reflector", MEMORY)
     assert "pages or documents" in line.detail["why"]
@@ -165,7 +165,7 @@ def test_what_no_accepting_could_store_is_refused_at_once(alice: Any):
 
 
 def test_an_agent_cannot_bury_its_owner(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(review, "MOST_WAITING", 2)
+    monkeypatch.setattr(review_services, "MOST_WAITING", 2)
     proposed_note(alice, "one")
     proposed_note(alice, "two")
     with pytest.raises(LimitReached, match="2 proposals are already waiting"):
@@ -173,7 +173,7 @@ def test_an_agent_cannot_bury_its_owner(alice: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_agent_cannot_take_the_room_of_another(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(review, "MOST_WAITING_OF_ONE", 2)
+    monkeypatch.setattr(review_services, "MOST_WAITING_OF_ONE", 2)
     proposed_note(alice, "one")
     proposed_note(alice, "two")
     with pytest.raises(LimitReached, match="2 proposals of this agent"):
@@ -201,7 +201,7 @@ def test_reading_agents_never_see_what_waits(alice: Any):
 
 def test_what_a_person_accepts_is_theirs(alice: Any):
     proposal = proposed_file(alice, "- Ships by sea")
-    applied = review.accept(proposal, by=alice.actor)
+    applied = review_services.accept(proposal, by=alice.actor)
     file = read_file(alice, MEMORY)
     last = Revision.objects.filter(record_id=file.pk).latest("id")
     assert "- Ships by sea" in file.content
@@ -211,14 +211,16 @@ def test_what_a_person_accepts_is_theirs(alice: Any):
 
 
 def test_an_accepted_note_is_trusted_as_the_owners_with_its_source(alice: Any):
-    note = review.accept(proposed_note(alice, tags=["fares"]), by=alice.actor).record
+    note = review_services.accept(proposed_note(alice, tags=["fares"]), by=alice.actor).record
     assert isinstance(note, Note)
     assert (note.trust, note.source, note.tags) == (Trust.OWNER, "session:1", ["fares"])
 
 
 def test_what_was_edited_first_is_stored_as_edited(alice: Any):
     proposal = proposed_note(alice)
-    note: Any = review.accept(proposal, by=alice.actor, after={"content": "Fares rise."}).record
+    note: Any = review_services.accept(
+        proposal, by=alice.actor, after={"content": "Fares rise."}
+    ).record
     assert note.content == "Fares rise."
     assert proposal.after["content"] == "Fares rise on Fridays."
     assert proposal.edited["content"] == "Fares rise."
@@ -226,11 +228,11 @@ def test_what_was_edited_first_is_stored_as_edited(alice: Any):
 
 def test_observations_are_accepted_as_they_were_held_whole(alice: Any):
     lines = [{"category": "finding", "content": "One."}, {"category": "lesson", "content": "Two."}]
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "observation", by=AGENT, source="run:3", before={}, after={"lines": lines},
         why="", held="risky",
     )  # fmt: skip
-    review.accept(proposal, by=alice.actor)
+    review_services.accept(proposal, by=alice.actor)
     stored = Observation.objects.of(alice).order_by("content")
     assert [(o.content, o.category, o.trust) for o in stored] == [
         ("One.", "finding", "owner"),
@@ -241,13 +243,13 @@ def test_observations_are_accepted_as_they_were_held_whole(alice: Any):
 @pytest.mark.requirement("R203")
 def test_an_accepted_soul_supersedes_the_one_that_stood(alice: Any):
     old = identity.active(alice, "soul")
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "soul", by=AGENT, source="session:1", before={"content": old.content},
         after={"kind": "soul", "content": "Be brief."}, why="", held="it changes who the agent is",
         target_id=old.pk, version_seen=old.version,
     )  # fmt: skip
     assert identity.active(alice, "soul") == old
-    new = review.accept(proposal, by=alice.actor).record
+    new = review_services.accept(proposal, by=alice.actor).record
     old.refresh_from_db()
     assert identity.active(alice, "soul") == new
     assert old.superseded_by_id == new.pk
@@ -255,28 +257,28 @@ def test_an_accepted_soul_supersedes_the_one_that_stood(alice: Any):
 
 def test_only_a_person_decides(alice: Any):
     proposal = proposed_note(alice)
-    for act in (review.accept, review.reject):
+    for act in (review_services.accept, review_services.reject):
         with pytest.raises(InvalidValue):
             act(proposal, by=AGENT)
-    assert review.waiting(alice).count() == 1
+    assert review_services.waiting(alice).count() == 1
 
 
 def test_what_was_rejected_stores_nothing_and_can_be_put_back(alice: Any):
     proposal = proposed_note(alice)
-    review.reject(proposal, by=alice.actor, why="it is not so")
-    assert not review.waiting(alice).exists()
+    review_services.reject(proposal, by=alice.actor, why="it is not so")
+    assert not review_services.waiting(alice).exists()
     assert Activity.objects.get(kind="proposal-rejected").detail["why"] == "it is not so"
-    review.put_back(proposal, by=alice.actor)
-    assert list(review.waiting(alice)) == [proposal]
+    review_services.put_back(proposal, by=alice.actor)
+    assert list(review_services.waiting(alice)) == [proposal]
     assert not Note.objects.of(alice).filter(kind="log").exists()
 
 
 def test_nothing_is_decided_twice(alice: Any):
     proposal = proposed_note(alice)
     again = Proposal.objects.get(pk=proposal.pk)
-    review.accept(proposal, by=alice.actor)
-    with pytest.raises(review.Decided, match="accepted meanwhile"):
-        review.accept(again, by=alice.actor)
+    review_services.accept(proposal, by=alice.actor)
+    with pytest.raises(review_services.Decided, match="accepted meanwhile"):
+        review_services.accept(again, by=alice.actor)
     assert Note.objects.of(alice).filter(kind="log").count() == 1
 
 
@@ -286,7 +288,7 @@ def test_what_nobody_decides_in_thirty_days_expires(alice: Any, bob: Any):
     late = timezone.now() - timedelta(seconds=1)
     Proposal.objects.of(alice).update(expires_at=late)
     maintain()
-    assert (review.waiting(alice).count(), review.waiting(bob).count()) == (0, 1)
+    assert (review_services.waiting(alice).count(), review_services.waiting(bob).count()) == (0, 1)
     assert Proposal.objects.get(owner=alice).state == "expired"
     assert "1" in Activity.objects.get(owner=alice, kind="proposals-expired").label
 
@@ -299,7 +301,7 @@ def test_a_file_changed_elsewhere_meanwhile_is_put_together(alice: Any):
     proposal = proposed_file(alice, "- c")
     text = read_file(alice, MEMORY).content.replace("- a", "- a, by hand")
     save_file(alice, MEMORY, text, by=alice.actor)
-    assert review.accept(proposal, by=alice.actor).merged
+    assert review_services.accept(proposal, by=alice.actor).merged
     content = read_file(alice, MEMORY).content
     assert "- a, by hand" in content
     assert "- c" in content
@@ -317,13 +319,13 @@ def test_two_entries_of_one_new_month_make_one_file(alice: Any):
     for title in ("First", "Second"):
         entry = f"## {title}\n\n> Summary: {title} task\n\nDate: 2026-11-22"
         path = "episodes/2026-11.md"
-        proposed = review.hold(
+        proposed = review_services.hold(
             alice, "file", by=REFLECTOR, source="run:1", before={"content": ""}, why="",
             after={"path": path, "content": f"# 2026-11\n\n{entry}\n", "entry": entry}, held="web",
         )  # fmt: skip
         assert proposed.is_waiting
-    for proposal in review.waiting(alice):
-        review.accept(proposal, by=alice.actor)
+    for proposal in review_services.waiting(alice):
+        review_services.accept(proposal, by=alice.actor)
     content = read_file(alice, path).content
     assert content.count("\n# ") + content.startswith("# ") == 1
     assert content.index("## First") < content.index("## Second")
@@ -336,14 +338,14 @@ def test_the_same_words_changed_meanwhile_make_a_merge_and_lose_nothing(alice: A
     proposal = proposed_file(alice, "", after={"path": MEMORY, "content": mine})
     save_file(alice, MEMORY, text.replace("Kobe", "Nagoya"), by=alice.actor)
     with pytest.raises(Overtaken) as caught:
-        review.accept(proposal, by=alice.actor)
+        review_services.accept(proposal, by=alice.actor)
     conflict = caught.value
     assert ("Kobe" in conflict.base, "Osaka" in conflict.mine, "Nagoya" in conflict.theirs) == (
         True, True, True,
     )  # fmt: skip
-    assert review.waiting(alice).get() == proposal
+    assert review_services.waiting(alice).get() == proposal
     both = {"content": text.replace("Kobe", "Nagoya and Osaka")}
-    review.accept(proposal, by=alice.actor, after=both, seen=conflict.token)
+    review_services.accept(proposal, by=alice.actor, after=both, seen=conflict.token)
     assert "Nagoya and Osaka" in read_file(alice, MEMORY).content
 
 
@@ -354,22 +356,22 @@ def test_a_soul_changed_meanwhile_is_put_together_or_shown(alice: Any):
         "by": AGENT, "source": "session:1", "before": {"content": old.content}, "why": "",
         "held": "x", "target_id": old.pk, "version_seen": old.version,
     }  # fmt: skip
-    apart = review.hold(
+    apart = review_services.hold(
         alice, "soul", after={"kind": "soul", "content": "Be kind.\n\nBe very brief."}, **told
     )
-    near = review.hold(
+    near = review_services.hold(
         alice, "soul", after={"kind": "soul", "content": "Be stern.\n\nBe brief."}, **told
     )
     identity.write_soul(alice, "Be gentle.\n\nBe brief.", by=alice.actor)
-    assert review.accept(apart, by=alice.actor).merged
+    assert review_services.accept(apart, by=alice.actor).merged
     assert identity.active(alice, "soul").content == "Be gentle.\n\nBe very brief."
     with pytest.raises(Overtaken):
-        review.accept(near, by=alice.actor)
+        review_services.accept(near, by=alice.actor)
 
 
 def test_what_would_pass_the_budget_waits_on_and_says_by_how_much(alice: Any):
     proposal = proposed_file(alice, "- " + "x" * 7_000)
     append_to(alice, MEMORY, "\n".join("y" * 4_000 for _n in range(3)), by=alice.actor)
     with pytest.raises(MemoryRefused, match="15,360"):
-        review.accept(proposal, by=alice.actor)
-    assert review.waiting(alice).get() == proposal
+        review_services.accept(proposal, by=alice.actor)
+    assert review_services.waiting(alice).get() == proposal

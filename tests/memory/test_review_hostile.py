@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from memory.actors import RESEARCH
-from memory.contexts import identity
+from beacon_site.text.cleaning import one_line
+from memory.context import identity
+from memory.core.actors import RESEARCH
 from memory.files.reading import read_file
 from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, Trust, User
-from memory.notes import writing as notes
-from memory.reviewing import review
-from memory.texts.text import one_line
-from memory.toolkit.registry import REGISTRY, ToolContext, call_tool
+from memory.notes import services as notes
+from memory.review import services as review_services
+from memory.tools.registry import REGISTRY, call_tool
+from memory.tools.types import ToolContext
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import AGENT, MEMORY, USER, level
@@ -97,7 +98,7 @@ def test_nothing_from_a_hostile_page_is_stored_outside_its_topic(
     is_out = outside(alice, topic) != before
     count("injection: tools that a hostile page has called", tried, refused=held, run=int(is_out))
     assert outside(alice, topic) == before
-    assert review.waiting(alice).count() > 0
+    assert review_services.waiting(alice).count() > 0
     assert held >= 7 * len(TRICKS[trick])
     inside = Observation.objects.of(alice).filter(topic=topic)
     assert set(inside.values_list("trust", flat=True)) <= {Trust.EXTERNAL}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memory.models import Activity, Proposal
-from memory.reviewing import page as review_page
-from memory.reviewing import review
-from memory.trash import forgetting
+from memory.pages.review import proposals as review_page
+from memory.pages.trash import forget
+from memory.review import services as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.django_db
 
 def test_forgetting_a_source_rejects_what_waits_from_there_and_undo_brings_it_back(alice: Any):
     proposal, other = proposed_file(alice, "- x"), proposed_note(alice)
-    going = forgetting.what_would_go(alice, "run:8")
+    going = forget.what_would_go(alice, "run:8")
     assert [(one.noun, one.count) for one in going] == [("proposals that wait for you", 1)]
-    key, count = forgetting.forget_source(alice, "run:8", by=alice.actor)
-    assert (count, list(review.waiting(alice))) == (1, [other])
-    assert forgetting.lying_in_trash(alice, key) == 1
-    forgetting.take_back(alice, key, by=alice.actor)
-    assert set(review.waiting(alice)) == {proposal, other}
+    key, count = forget.forget_source(alice, "run:8", by=alice.actor)
+    assert (count, list(review_services.waiting(alice))) == (1, [other])
+    assert forget.lying_in_trash(alice, key) == 1
+    forget.take_back(alice, key, by=alice.actor)
+    assert set(review_services.waiting(alice)) == {proposal, other}
 
 
 def test_a_line_at_the_end_of_a_large_file_is_shown_without_the_file(alice: Any):
@@ -46,8 +46,8 @@ def test_a_line_at_the_end_of_a_large_file_is_shown_without_the_file(alice: Any)
 
 
 def test_a_record_deleted_for_good_leaves_its_text_in_no_proposal(alice: Any):
-    note = review.accept(proposed_note(alice), by=alice.actor).record
-    later = review.hold(
+    note = review_services.accept(proposed_note(alice), by=alice.actor).record
+    later = review_services.hold(
         alice, "note", by=AGENT, source="x", before={"content": "Fares rise on Fridays."}, why="",
         after={"content": "Fares fall."}, held="x", target_id=note.pk,
     )  # fmt: skip

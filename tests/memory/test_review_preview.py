@@ -10,18 +10,18 @@ import pytest
 from django.db import transaction
 from django.db.models import Max
 
-from memory.contexts import identity
-from memory.errors import MemoryRefused
+from memory.context import identity
+from memory.core.errors import MemoryRefused
 from memory.files.reading import read_file
 from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Proposal, Revision
-from memory.models.base import Lock
-from memory.notes import writing as notes
+from memory.models.remembered import Lock
+from memory.notes import services as notes
 from memory.observations import write_observation
-from memory.reviewing import page as review_page
-from memory.reviewing import review
-from memory.reviewing.preview import Preview, changes_since, preview
-from memory.reviewing.types import MERGE, TRASH, Overtaken
+from memory.pages.review import proposals as review_page
+from memory.pages.review.proposals import Preview, changes_since, preview
+from memory.review import services as review_services
+from memory.review.verdict import MERGE, TRASH, Overtaken
 from tests.memory.review_cast import AGENT, MEMORY, USER, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +33,7 @@ def accepted(proposal: Proposal, by: Any) -> Preview:
     last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
     try:
         with transaction.atomic():
-            applied = review.accept(proposal, by=by)
+            applied = review_services.accept(proposal, by=by)
     except Overtaken as exc:
         return Preview(conflict=exc)
     except MemoryRefused as exc:
@@ -65,14 +65,14 @@ def a_line_at_the_end(owner: Any) -> Proposal:
 def an_entry(owner: Any) -> Proposal:
     entry = "## A task\n\n> Summary: done\n\nDate: 2026-11-22"
     after = {"path": MONTH, "content": f"# 2026-11\n\n{entry}\n", "entry": entry}
-    return review.hold(
+    return review_services.hold(
         owner, "file", by=AGENT, source="run:1", before={}, after=after, why="", held="web"
     )
 
 
 def a_new_month(owner: Any) -> Proposal:
     after = {"path": MONTH, "content": "# 2026-11\n\n## A task\n\nDone.\n"}
-    return review.hold(
+    return review_services.hold(
         owner, "file", by=AGENT, source="run:1", before={}, after=after, why="", held="web"
     )
 
@@ -88,7 +88,7 @@ def a_rule(owner: Any) -> Proposal:
 
 def a_superseding_note(owner: Any) -> Proposal:
     old = notes.write_note(owner, "log", "Fares fall.\n\nSeats are few.", by=AGENT)
-    return review.hold(
+    return review_services.hold(
         owner, "note", by=AGENT, source="run:1", before={"content": old.content}, why="", held="x",
         after={"kind": "log", "content": "Fares rise.\n\nSeats are few."}, target_id=old.pk,
         version_seen=old.version,
@@ -98,7 +98,7 @@ def a_superseding_note(owner: Any) -> Proposal:
 def a_soul(owner: Any) -> Proposal:
     identity.write_soul(owner, "Be kind.\n\nBe brief.", by=owner.actor)
     old: Any = identity.active(owner, "soul")
-    return review.hold(
+    return review_services.hold(
         owner, "soul", by=AGENT, source="session:1", before={"content": old.content}, why="",
         after={"kind": "soul", "content": "Be kind.\n\nBe curt."}, held="x", target_id=old.pk,
         version_seen=old.version,
@@ -107,7 +107,7 @@ def a_soul(owner: Any) -> Proposal:
 
 def observations(owner: Any) -> Proposal:
     lines = [{"category": "finding", "content": "One."}, {"category": "lesson", "content": "Two."}]
-    return review.hold(
+    return review_services.hold(
         owner, "observation", by=AGENT, source="run:3", before={}, after={"lines": lines}, why="",
         held="x",
     )  # fmt: skip
@@ -120,7 +120,7 @@ def a_merge(owner: Any) -> Proposal:
     ]
     content = "Fares fall, seats are few, trains are late."
     versions = {str(one.pk): one.version for one in old}
-    return review.hold(
+    return review_services.hold(
         owner, "note", by=AGENT, source="run:1", before={}, why="", held="x",
         after={"act": MERGE, "kind": "summary", "content": content, "versions": versions},
     )  # fmt: skip
@@ -129,7 +129,7 @@ def a_merge(owner: Any) -> Proposal:
 def a_deletion(owner: Any) -> Proposal:
     old = notes.write_note(owner, "log", "Fares fall.\n\nSeats are few.", by=AGENT)
     before = {"content": old.content}
-    return review.hold(
+    return review_services.hold(
         owner, "note", by=AGENT, source="run:1", before=before, why="", held="x",
         after={"act": TRASH, "kind": "log", **before}, target_id=old.pk, version_seen=old.version,
     )  # fmt: skip
@@ -138,7 +138,7 @@ def a_deletion(owner: Any) -> Proposal:
 def a_changed_field(owner: Any) -> Proposal:
     old = notes.write_note(owner, "log", "Fares fall.", by=AGENT)
     before = {"kind": "log", "content": old.content, "confidence": old.confidence}
-    return review.hold(
+    return review_services.hold(
         owner, "note", by=AGENT, source="run:1", before=before, why="", held="x",
         after={**before, "confidence": 0.5}, target_id=old.pk, version_seen=old.version,
     )  # fmt: skip
@@ -271,7 +271,7 @@ def _edited(text: str, chance: random.Random) -> str:
 # --- what a card says -----------------------------------------------------------------------------
 
 
-def card(owner: Any, proposal: Proposal) -> review_page.Row:
+def card(owner: Any, proposal: Proposal) -> review_page.ProposalRow:
     (row,) = review_page.in_words(owner, [proposal])
     return row
 

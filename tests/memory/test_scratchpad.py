@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, Locked, NoSuchKey, StaleWrite
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, Locked, NoSuchKey, StaleWrite
 from memory.models import Revision, ScratchpadEntry
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 
 AGENT = Actor("agent", "claude")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.texts.sentences import language_of, sentences, split, split_sentences, word_count
-from memory.texts.text import one_line
+from beacon_site.text.cleaning import one_line
+from beacon_site.text.sentences import language_of, sentences, split, split_sentences, word_count
 
 
 def texts(page: str) -> list[str]:

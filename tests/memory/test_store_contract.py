@@ -12,8 +12,8 @@ import time_machine
 from django.db import connection
 from django.utils import timezone
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, NoSuchKey
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, NoSuchKey
 from memory.observations.consolidation import Turn
 from memory.observations.in_memory import InMemoryStore
 from memory.observations.postgres import PostgresStore

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.texts import terms
-from memory.texts.normal_form import normal_form
+from beacon_site.text import terms
+from beacon_site.text.cleaning import normal_form
 
 SIGNS = st.text(st.sampled_from(list("ab1.2'’+#_ \n\t-C\u0301é終端ก\r")), max_size=40)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.texts.text import (
+from beacon_site.text.cleaning import (
     citation_numbers,
     clean,
     flat,

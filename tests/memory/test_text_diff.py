@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.texts import diff as text_diff
-from memory.texts.diff import Row, diff, folded, words
+from beacon_site.text import diff as text_diff
+from beacon_site.text.diff import Row, diff, folded, words
 
 LINES = st.lists(st.sampled_from(["", "a\n", "b\n", "the same words here\n", "x y", "\n", "\r\n"]))
 TEXTS = st.one_of(st.text(), LINES.map("".join))

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from memory.texts import token_count
-from memory.texts.token_count import ESTIMATED, VOCABULARY, Size, counted, how_in_words
+from beacon_site.llm import tokens
+from beacon_site.llm.tokens import ESTIMATED, VOCABULARY, Size, counted, how_in_words
 
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    token_count._vocabulary.cache_clear()
+    tokens._vocabulary.cache_clear()
     yield
-    token_count._vocabulary.cache_clear()
+    tokens._vocabulary.cache_clear()
 
 
 class Words:
@@ -42,9 +42,9 @@ def tiktoken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def in_cache(folder: Path, what: bytes) -> None:
-    (
-        folder / hashlib.sha1(token_count._URL.encode(), usedforsecurity=False).hexdigest()
-    ).write_bytes(what)
+    (folder / hashlib.sha1(tokens._URL.encode(), usedforsecurity=False).hexdigest()).write_bytes(
+        what
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_file_that_is_not_the_vocabulary_is_not_taken_for_it(tiktoken: Path):
 
 def test_with_its_file_tokens_are_counted(tiktoken: Path, monkeypatch: pytest.MonkeyPatch):
     in_cache(tiktoken, b"the vocabulary")
-    monkeypatch.setattr(token_count, "_SHA256", hashlib.sha256(b"the vocabulary").hexdigest())
+    monkeypatch.setattr(tokens, "_SHA256", hashlib.sha256(b"the vocabulary").hexdigest())
     assert counted("one two three") == Size(13, 3, VOCABULARY)
     assert VOCABULARY in how_in_words()
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memory.content import store
 from memory.models import Activity, ContentItem, Use
-from memory.toolkit.registry import tools_for
+from memory.tools.registry import tools_for
 from tests.memory.tool_cast import AGENT, call, caller
 
 LONG = "".join(f"row {n}: value {n * 7}\n" for n in range(1, 200))

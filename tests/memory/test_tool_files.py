@@ -9,7 +9,7 @@ import pytest
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Proposal, Revision, Trust, Use
-from memory.reviewing import review
+from memory.review import services as review_services
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 
 MEMORY, USER, MONTH = "facts/memory.md", "facts/user.md", "episodes/2026-02.md"
@@ -257,7 +257,7 @@ def test_what_came_from_the_web_becomes_a_proposal_with_its_text(alice: Any):
     assert (proposal.source, proposal.version_seen) == ("run:12", before.version)
     assert "- Cells cost 90 euros" in proposal.after["content"]
     assert proposal.before["content"] == before.content
-    review.accept(proposal, by=alice.actor)
+    review_services.accept(proposal, by=alice.actor)
     assert "- Cells cost 90 euros" in read_file(alice, MEMORY).content
 
 
@@ -268,7 +268,7 @@ def test_a_month_that_is_held_is_not_made(alice: Any):
 
     assert "proposal" in answer.data
     assert not MemoryFile.objects.of(alice).filter(path=MONTH).exists()
-    review.accept(Proposal.objects.of(alice).get(), by=alice.actor)
+    review_services.accept(Proposal.objects.of(alice).get(), by=alice.actor)
     assert "## Tokyo" in read_file(alice, MONTH).content
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from beacon_site.text.cleaning import clean
 from memory.models import MemoryFile, Note
-from memory.texts.text import clean
-from memory.toolkit.registry import REGISTRY, ToolResult, call_tool, schema_of
+from memory.tools.registry import REGISTRY, call_tool, schema_of
+from memory.tools.types import ToolResult
 from tests.memory.tool_cast import caller
 
 ODD = st.sampled_from(

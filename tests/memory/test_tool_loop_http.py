@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.llm import LlmProfile, Message
-from beacon_site.providers.openai_capabilities import learned_about
-from beacon_site.providers.openai_model import OpenAIModel
-from memory.actors import REFLECTOR
+from beacon_site.llm.base import LlmProfile, Message
+from beacon_site.llm.openai_model import OpenAIModel, learned_about
+from memory.core.actors import REFLECTOR
 from memory.files.services import save_file
 from memory.llm import connections
-from memory.toolkit import registry as tools
-from memory.toolkit.loop import LoopResult, run_loop
-from memory.toolkit.types import ToolContext
+from memory.tools import registry as tools
+from memory.tools.loop import LoopResult, run_loop
+from memory.tools.types import ToolContext
 from tests.providers.servers import ScriptedChatServer, calls_tool, cut, says, status
 
 FACTS = "# User\n\n> Summary: tea\n\n- Drinks: tea\n"

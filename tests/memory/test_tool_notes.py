@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from memory.contexts import identity
+from memory.context import identity
 from memory.models import Note, Observation, Proposal, Session, Topic, Trust
-from memory.notes.writing import edit_note, write_note
+from memory.notes.services import edit_note, write_note
 from memory.observations import write_observation
-from memory.reviewing import review
+from memory.review import services as review_services
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 
 
@@ -79,7 +79,7 @@ def test_a_rule_waits_for_a_person(alice: Any):
     assert "Nothing is stored yet" in answer.text
     proposal = Proposal.objects.of(alice).get(pk=answer.data["proposal"])
     assert not notes(alice, "rule")
-    review.accept(proposal, by=alice.actor)
+    review_services.accept(proposal, by=alice.actor)
     [note] = notes(alice, "rule")
     assert (note.content, note.trust, note.evidence) == (
         "Cite two sources.",
@@ -263,7 +263,9 @@ def test_an_accepted_batch_keeps_the_source_that_it_was_given(alice: Any):
         alice, "remember_fil", outside, findings=["Cells are cheap."], source="GOAL:prices"
     )
 
-    review.accept(Proposal.objects.of(alice).get(pk=waits.data["proposal"]), by=alice.actor)
+    review_services.accept(
+        Proposal.objects.of(alice).get(pk=waits.data["proposal"]), by=alice.actor
+    )
 
     kept = Observation.objects.of(alice).get()
     assert (kept.source, kept.trust) == ("GOAL:prices", "owner")

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from memory.files.services import append_to
 from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
-from memory.notes.writing import supersede, write_note
+from memory.notes.services import supersede, write_note
 from memory.observations import write_observation
 from tests.memory.tool_cast import AGENT, call, caller
 

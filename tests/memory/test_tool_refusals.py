@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory.errors import (
+from memory.core.errors import (
     InvalidValue,
     LimitReached,
     Locked,
@@ -14,11 +14,10 @@ from memory.errors import (
     NoSuchKey,
     StaleWrite,
 )
-from memory.files.errors import NoSuchFile
-from memory.files.limits import OverBudget
+from memory.files.limits import NoSuchFile, OverBudget
 from memory.observations.consolidation import Consolidated
-from memory.toolkit import notes as tool_notes
-from memory.toolkit.refusals import answer_of
+from memory.tools import notes as tool_notes
+from memory.tools.registry import answer_of
 from tests.memory.tool_cast import call
 
 

@@ -10,8 +10,8 @@ from django.db import DatabaseError
 
 from memory.models import Activity, Note
 from memory.notes.checks import NoteChecks
-from memory.toolkit.registry import REGISTRY, call_tool, register, schema_of, tools_for
-from memory.toolkit.types import Arguments, MemoryTool, ToolResult
+from memory.tools.registry import REGISTRY, call_tool, register, schema_of, tools_for
+from memory.tools.types import Arguments, MemoryTool, ToolResult
 from tests.memory.tool_cast import call, caller
 
 NAMES = {
@@ -105,7 +105,7 @@ def test_a_mistake_of_ours_is_no_refusal(alice: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_another_app_registers_a_tool_of_its_own(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("memory.toolkit.registry.REGISTRY", dict(REGISTRY))
+    monkeypatch.setattr("memory.tools.registry.REGISTRY", dict(REGISTRY))
     register(MemoryTool("hello", "Says hello to whom it may concern.", Arguments, _hello))
 
     assert call(alice, "hello").text == "hello"

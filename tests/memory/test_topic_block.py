@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory.actors import Actor
-from memory.contexts.topic_block import TASKS, topic_block
+from memory.context.topic_block import TASKS, topic_block
+from memory.core.actors import Actor
 from memory.models import Use
-from memory.observations.writing import write_observation
+from memory.observations.services import write_observation
 from research.models import TopicSettings
-from research.working import memory_for_prompt
+from research.run_context import memory_for_prompt
 from tests.research.factories import make_fact, make_run, make_topic
 
 DESK = Actor("agent", "desk")

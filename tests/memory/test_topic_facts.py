@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.actors import RESEARCH, Actor
-from memory.errors import InvalidValue, LimitReached, Locked
+from memory.core.actors import RESEARCH, Actor
+from memory.core.errors import InvalidValue, LimitReached, Locked
 from memory.models import Lock, Topic, TopicFact, Trust, User
 from memory.topics import memory as topic_memory
 from memory.topics.memory import FactChanges, FoundFact

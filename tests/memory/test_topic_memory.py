@@ -11,12 +11,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact
-from memory.texts.canonical import canonical_url, domain_of, is_in_domain
 from memory.topics import memory as topic_memory
-from memory.topics.agent_memory import agent_memory
-from memory.topics.memory import FactChanges, FoundFact, KnownFact, TopicMemory
-from memory.topics.seen_urls import ReturnedUrl
+from memory.topics.memory import (
+    FactChanges,
+    FoundFact,
+    KnownFact,
+    ReturnedUrl,
+    TopicMemory,
+    agent_memory,
+)
 
 AT = datetime(2026, 10, 3, 12, tzinfo=UTC)
 

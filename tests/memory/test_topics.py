@@ -11,11 +11,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from memory.actors import RESEARCH
-from memory.errors import InvalidValue
+from beacon_site.text.slugs import slug_of
+from memory.core.actors import RESEARCH
+from memory.core.errors import InvalidValue
 from memory.models import Revision, Topic, User
 from memory.models.topics import TITLE_LENGTH
-from memory.texts.slugs import slug_of
 from tests.research.factories import make_fact, make_topic
 
 

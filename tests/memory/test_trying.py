@@ -11,12 +11,12 @@ import pytest
 from django.conf import settings
 from pytest_httpserver import HTTPServer
 
-from beacon_site.providers import search_probe
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.llm import LlmProfile, Usage
-from beacon_site.providers.probing import WHOLE_SECONDS, ProbeResult
-from memory.llm import trying
+from beacon_site.llm import probing
+from beacon_site.llm.base import LlmProfile, Usage
+from beacon_site.llm.probing import WHOLE_SECONDS, ProbeResult
+from beacon_site.net.errors import ProviderRejected
 from memory.models import Connection, ModelCall, User
+from memory.pages.connections import views as connections_views
 
 PROFILE = LlmProfile(base_url="http://h/v1", model="m")
 
@@ -33,10 +33,10 @@ def test_a_test_that_hangs_ends_with_a_clear_word_and_a_price_that_nobody_knows(
     admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_model()
-    monkeypatch.setattr(trying, "PROBING_SECONDS", 0.05)
-    monkeypatch.setattr(trying, "probe", hangs)
+    monkeypatch.setattr(connections_views, "PROBING_SECONDS", 0.05)
+    monkeypatch.setattr(connections_views, "probe", hangs)
 
-    result = trying.try_model(admin)
+    result = connections_views.try_model(admin)
 
     assert not result.ok
     assert "Is the address right?" in result.message
@@ -52,10 +52,10 @@ def test_what_a_test_spent_is_recorded_for_who_pressed(
 ) -> None:
     a_model(prices=prices)
     monkeypatch.setattr(
-        trying, "probe", lambda _profile: ProbeResult(True, "", 9, usage=Usage(200, 100))
+        connections_views, "probe", lambda _profile: ProbeResult(True, "", 9, usage=Usage(200, 100))
     )
 
-    trying.try_model(admin)
+    connections_views.try_model(admin)
 
     call = ModelCall.objects.get()
     assert (call.owner, call.purpose, call.model, call.error) == (admin, "test", "m", "")
@@ -69,31 +69,31 @@ def test_a_test_that_is_refused_is_recorded_as_such(admin: User, httpserver: HTT
         kind="model", name="model", base_url=httpserver.url_for("/v1"), model="m"
     )
 
-    trying.try_model(admin)
+    connections_views.try_model(admin)
 
     assert ModelCall.objects.get().failure == "rejected"
 
 
 def test_the_page_waits_longer_than_the_server_and_the_server_than_the_probe() -> None:
     for name, most in (
-        ("_connection_model.html", trying.PROBING_SECONDS),
-        ("_connection_service.html", search_probe.PATIENCE),
+        ("_connection_model.html", connections_views.PROBING_SECONDS),
+        ("_connection_service.html", probing.SEARCH_PROBE_PATIENCE),
     ):
         page = (settings.BASE_DIR / "templates/memory" / name).read_text()
         form = page[page.index('<form id="test-') :]
         found = re.search(r'"timeout": (\d+)', form)
         assert found is not None
         assert int(found[1]) / 1000 >= most + 10
-    assert WHOLE_SECONDS + 4 < trying.PROBING_SECONDS < 60
+    assert WHOLE_SECONDS + 4 < connections_views.PROBING_SECONDS < 60
 
 
 def test_a_list_of_models_that_hangs_ends_with_a_clear_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trying, "LISTING_SECONDS", 0.05)
-    monkeypatch.setattr(trying.endpoints, "list_models", hangs)
+    monkeypatch.setattr(connections_views, "LISTING_SECONDS", 0.05)
+    monkeypatch.setattr(connections_views.endpoints, "list_models", hangs)
 
-    names, why = trying.list_models(PROFILE)
+    names, why = connections_views.list_models(PROFILE)
 
     assert (names, "Is the address right?" in why) == ([], True)
 
@@ -102,6 +102,6 @@ def test_why_models_cannot_be_listed_is_said(monkeypatch: pytest.MonkeyPatch) ->
     def refuses(_profile: LlmProfile) -> list[str]:
         raise ProviderRejected("h does not tell which models it has.")
 
-    monkeypatch.setattr(trying.endpoints, "list_models", refuses)
+    monkeypatch.setattr(connections_views.endpoints, "list_models", refuses)
 
-    assert trying.list_models(PROFILE) == ([], "h does not tell which models it has.")
+    assert connections_views.list_models(PROFILE) == ([], "h does not tell which models it has.")

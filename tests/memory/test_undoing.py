@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory.actors import Actor
-from memory.errors import InvalidValue, LimitReached, Locked
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, LimitReached, Locked
 from memory.files.services import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
-from memory.notes.writing import edit_note, point_at, write_note
-from memory.records.undoing import ChangedSince, Gone, restore_to, undo
+from memory.notes.services import edit_note, point_at, write_note
+from memory.records.undo import ChangedSince, Gone, restore_to, undo
 from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from memory.accounts import people
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, Invitation, Revision, Topic, User
 
 ACCOUNT = {"username": "first", "password": "horse-battery-staple"}

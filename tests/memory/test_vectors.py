@@ -12,11 +12,11 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.fakes import FakeEmbedder
+from beacon_site.llm.fakes import FakeEmbedder
+from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Embedding, Note
-from memory.recall import vector_tables, vectors
-from memory.recall.vectors import Unavailable, nearest
+from memory.search import vectors
+from memory.search.vectors import Unavailable, nearest
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import near, note, use
 
@@ -127,7 +127,7 @@ def test_without_the_extension_it_says_so_and_vectors_are_kept(alice: Any):
 
     found = nearest(alice, "car", ["note"], 5)
 
-    assert vector_tables.extension_version() == ""
+    assert vectors.extension_version() == ""
     assert isinstance(found, Unavailable) and "no extension “vector”" in found.reason
     assert Embedding.objects.get().object_id == one.pk
 
@@ -155,7 +155,7 @@ def test_the_extension_may_come_later(alice: Any, capsys):
 
 @pytest.mark.requirement("R213")
 def test_a_server_that_does_not_offer_it_is_told_how(db, capsys, monkeypatch):
-    monkeypatch.setattr(vector_tables, "_make_extension", lambda: "the server does not offer it")
+    monkeypatch.setattr(vectors, "_make_extension", lambda: "the server does not offer it")
 
     call_command("vectors")
 
@@ -176,14 +176,14 @@ def test_any_text_is_a_question(alice: Any, text: str):
 def test_a_large_space_is_looked_up_by_index_and_finds_the_same(
     alice: Any, bob: Any, monkeypatch, django_assert_max_num_queries
 ):
-    monkeypatch.setattr(vector_tables, "EXACT_UP_TO", 50)
+    monkeypatch.setattr(vectors, "EXACT_UP_TO", 50)
     for n in range(60):
         note(alice, f"car number {n}")
         note(bob, f"car number {n} of bob")
     embed_due()
     exact = near(alice, "car number 7", limit=5)
-    vector_tables.index_if_large(24)
-    assert vector_tables.has_index(24)
+    vectors.index_if_large(24)
+    assert vectors.has_index(24)
 
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")

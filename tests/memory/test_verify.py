@@ -14,14 +14,14 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 
-from beacon_site.providers.fakes import FakeEmbedder
+from beacon_site.llm.fakes import FakeEmbedder
 from memory.archive import jobs
 from memory.files import mirror
 from memory.files.services import save_file
 from memory.models import Embedding, LibraryDocument, MemoryFile, MirroredFile, Note, Revision, User
-from memory.notes.writing import write_note
-from memory.recall.recalling import recall
-from memory.recall.reindex import rebuild
+from memory.notes.services import write_note
+from memory.search.bm25 import rebuild_owner
+from memory.search.recall import recall
 from memory.tasks import embed_due, verify
 from research.models import Report
 from tests.memory.embedding_cast import note as embedded_note
@@ -48,7 +48,7 @@ def owner(admin: User, bob: User) -> User:
     run = make_run(topic)
     make_fact(topic, "Version 18 is out.", run)
     make_report(run)
-    rebuild(admin)
+    rebuild_owner(admin)
     return admin
 
 
@@ -167,8 +167,8 @@ def test_what_only_a_person_can_repair_is_reported_and_stays(
 ) -> None:
     sql(statement)
     if name == "owners":
-        rebuild(owner)
-        rebuild(User.objects.get(is_staff=False))
+        rebuild_owner(owner)
+        rebuild_owner(User.objects.get(is_staff=False))
 
     assert broken(fix=True) == {name: 1}
 
@@ -190,7 +190,7 @@ def test_vectors_without_a_record_go_and_missing_ones_are_made(
     admin: User, fake: FakeEmbedder
 ) -> None:
     _gone, stays = embedded_note(admin, "the car"), embedded_note(admin, "the garden")
-    rebuild(admin)
+    rebuild_owner(admin)
     embed_due()
     assert broken() == {}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.actors import Actor
+from memory.core.actors import Actor
 from memory.models import ReviewLevel
-from memory.toolkit.registry import ToolContext, ToolResult, call_tool
+from memory.tools.registry import call_tool
+from memory.tools.types import ToolContext, ToolResult
 
 AGENT = Actor("agent", "claude")
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.archive import verifying
+from memory.archive import exporter
 from memory.models import Archive, Note, User
 
 PAGE, EXPORT = reverse("memory:account-delete"), reverse("memory:account-export")
@@ -80,9 +80,9 @@ def test_an_export_that_was_damaged_is_said_to_be(browser: Client, alice: User) 
     data = bytearray(row.file.read_bytes())
     data[200:260] = bytes(60)
     row.file.write_bytes(bytes(data))
-    assert "damaged" in verifying.problem_of(row)
+    assert "damaged" in exporter.problem_of(row)
     row.file.unlink()
-    assert "not there any more" in verifying.problem_of(row)
+    assert "not there any more" in exporter.problem_of(row)
 
 
 def test_the_last_staff_account_is_shown_why_it_stays(

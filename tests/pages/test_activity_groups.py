@@ -12,11 +12,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Note, Observation, Revision, Topic, User
-from memory.observations.writing import write_observation
-from memory.records.kinds import counted
-from research.activity.page import LEAST, PAGE
+from memory.observations.services import write_observation
+from memory.records.kinds import number_in_words
+from research.pages.activity import LEAST, PAGE
 from tests.research.factories import make_run, make_topic
 
 LIST = reverse("research:activity")
@@ -161,6 +161,6 @@ def test_a_stranger_sees_nothing_of_a_group(
 
 
 def test_records_are_counted_in_words():
-    assert [counted(kind, 2) for kind in ("note", "topicfact", "contentitem")] == [
+    assert [number_in_words(kind, 2) for kind in ("note", "topicfact", "contentitem")] == [
         "2 notes", "2 topic facts", "2 content items",
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from memory import models as memory
 from memory.accounts import tokens
-from memory.models import Activity, Topic, User, indexing
+from memory.models import Activity, Topic, User, search_index
 from research import models as research
 
 # Several tests go through everything: on a crowded machine one takes minutes.
@@ -68,7 +68,7 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
         position=0, item_id=item.pk, source="fetch", created=timezone.now(), **item_as,
     )  # fmt: skip
     document = memory.LibraryDocument.objects.create(title=SECRET_TEXT, text=SECRET_TEXT, **hidden)
-    indexing.index([document])
+    search_index.index([document])
     memory.LibraryFolder.objects.create(owner=owner, folder="/documents")
     memory.Note.objects.create(
         content=SECRET_TEXT, tags=[SECRET_TEXT], evidence=[SECRET_TEXT], **hidden

@@ -16,7 +16,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.archive import jobs
 from memory.models import Archive, Note, Observation
-from memory.notes.writing import write_note
+from memory.notes.services import write_note
 from tests.pages.topic_cast import text_of
 
 HTMX = {"HX-Request": "true"}

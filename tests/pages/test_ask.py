@@ -16,7 +16,7 @@ from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.chat.conversation import ask, start
 from memory.models import Message, Note, Reflection, Session, User
-from memory.notes.writing import write_note
+from memory.notes.services import write_note
 from research.models import Worker
 from tests.pages.record_cast import HTMX, text_of
 

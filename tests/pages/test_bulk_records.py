@@ -10,7 +10,7 @@ from django.contrib.messages import get_messages
 from django.test import Client
 
 from memory.models import BulkAct, Note
-from memory.records import bulk_acts
+from memory.pages.records import bulk
 from memory.tasks import take_up_bulk_acts
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
 
@@ -21,7 +21,9 @@ ClientOf = Callable[[Any], Client]
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("memory.views.bulk.send", lambda *args, **kwargs: found.append(args))
+    monkeypatch.setattr(
+        "memory.pages.records.bulk.send", lambda *args, **kwargs: found.append(args)
+    )
     return found
 
 
@@ -109,8 +111,8 @@ def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: Any,
 ):
-    monkeypatch.setattr(bulk_acts, "AT_ONCE", 3)
-    monkeypatch.setattr(bulk_acts, "BATCH", 2)
+    monkeypatch.setattr(bulk, "AT_ONCE", 3)
+    monkeypatch.setattr(bulk, "BATCH", 2)
     for number in range(5):
         note(alice, f"Fares {number}")
 
@@ -120,7 +122,7 @@ def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
     act = BulkAct.objects.get()
     assert sent == [("memory.tasks.carry_out_bulk_act", str(act.pk))]
     assert "waits for a worker" in text_of(browser.get("/notes/"))
-    bulk_acts.carry_out(act.pk, seconds=0)
+    bulk.carry_out(act.pk, seconds=0)
     half = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
     assert "2 of 5" in half
     assert "every 2s" in half
@@ -134,7 +136,7 @@ def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
 
 def test_a_stranger_changes_and_sees_nothing(client_of: ClientOf, alice: Any, bob: Any):
     made = note(alice)
-    act = bulk_acts.ask(alice, "notes", "pin", ids=[made.pk])
+    act = bulk.ask(alice, "notes", "pin", ids=[made.pk])
 
     client_of(bob).post(URL, {"record": made.pk, "act": "trash"})
 

@@ -11,11 +11,11 @@ import time_machine
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.providers.llm import LlmProfile
+from beacon_site.llm.base import LlmProfile
 from memory.models import Topic
 from research.models import Schedule, TopicSettings
+from research.pages import schedules
 from research.schedules import scheduling
-from research.topics import calendar_page
 from tests.pages.topic_cast import make, ran, text_of
 
 PAGE = "/schedule/"
@@ -26,7 +26,7 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10)
 def monday(monkeypatch: pytest.MonkeyPatch) -> Any:
     """It is Monday, 2 November 2026, 06:00 UTC; the model has a price."""
     monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: PRICED)
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
     with time_machine.travel(datetime(2026, 11, 2, 6, tzinfo=UTC), tick=False):
         yield
 
@@ -209,7 +209,7 @@ def test_topics_put_away_do_not_stand_in_it(alice: Any):
     scheduled(alice, "Archived").archive(by=alice.actor)
     scheduled(alice, "Trashed").trash(by=alice.actor)
 
-    assert calendar_page.context(alice, "")["rows"] == []
+    assert schedules.context(alice, "")["rows"] == []
 
 
 def test_it_is_a_fixed_number_of_queries(

@@ -320,7 +320,7 @@ def test_a_digest_at_no_hour_is_explained(browser: Client):
 def test_mails_kept_here_are_read_by_staff(
     admin: User, client_of: Callable[[Any], Client], settings: Any, tmp_path: Any
 ):
-    settings.EMAIL_BACKEND = "beacon_site.mail_folder.FolderBackend"
+    settings.EMAIL_BACKEND = "beacon_site.net.mail.FolderBackend"
     settings.EMAIL_FILE_PATH = str(tmp_path)
     settings.BEACON_MAIL = "folder"
     browser = client_of(admin)

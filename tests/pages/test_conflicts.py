@@ -11,7 +11,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Conflict, Note, TopicFact, User
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from memory.observations import write_observation
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 

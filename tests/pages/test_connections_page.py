@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from beacon_site.providers.probing import ProbeResult
+from beacon_site.llm.probing import ProbeResult
 from memory.llm import connections
 from memory.models import Activity, Connection, User
 

@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.actors import Actor
-from memory.contexts.context import build_context
+from memory.context.layers import build_context
+from memory.core.actors import Actor
 from memory.models import Note, Topic, TopicFact, Trust, Use, User
-from memory.observations.writing import write_observation
+from memory.observations.services import write_observation
 from tests.pages.record_cast import note, text_of
 
 HTMX = {"HX-Request": "true", "HX-Target": "context"}

@@ -17,7 +17,8 @@ from django.utils import timezone
 
 from memory.models import Topic, User
 from research.models import Channel, Digest, DigestSettings, Feed, TopicNotices
-from research.notifications import digests, notice_text, rss
+from research.notifications import digests, notice_text
+from research.pages import digests as pages_digests
 from tests.research.factories import make_item, make_topic
 from tests.research.notice_cast import email, laid_out, saved_run
 
@@ -36,7 +37,7 @@ def topic(alice: User) -> Topic:
 
 @pytest.fixture
 def feed(alice: User) -> Feed:
-    return rss.add(alice, topic=None, with_private=False, by=alice.actor)
+    return pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
 
 
 def make_digest(owner: User) -> Digest:
@@ -163,7 +164,7 @@ def test_private_topics_stand_in_it_only_where_their_owner_says_so(alice: User, 
     private = make_topic(alice, "Private", private=True)
     run = saved_run(private, "A private fact.")
     make_item(run, "new", "A withheld one.", withheld="not asked for")
-    open_one = rss.add(alice, topic=None, with_private=True, by=alice.actor)
+    open_one = pages_digests.add(alice, topic=None, with_private=True, by=alice.actor)
 
     assert "rivate" not in text(read(feed)).replace("no-private", "")
     assert "A private fact." in text(read(open_one))
@@ -204,9 +205,9 @@ def test_an_ended_address_opens_nothing_and_can_be_taken_up_again(
 def test_an_ended_address_is_not_taken_up_again_past_the_number(
     browser: Client, alice: User, feed: Feed, monkeypatch: Any
 ):
-    monkeypatch.setattr(rss, "MOST_FEEDS", 1)
-    rss.end(feed, by=alice.actor)
-    rss.add(alice, topic=None, with_private=False, by=alice.actor)
+    monkeypatch.setattr(pages_digests, "MOST_FEEDS", 1)
+    pages_digests.end(feed, by=alice.actor)
+    pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
 
     answer = browser.post(f"/settings/feeds/{feed.pk}/resume/", follow=True)
 
@@ -227,7 +228,7 @@ def test_a_feed_of_another_person_cannot_be_ended(
 
 
 def test_a_disabled_account_and_a_trashed_topic_close_it(alice: User, topic: Topic, feed: Feed):
-    own = rss.add(alice, topic=topic, with_private=False, by=alice.actor)
+    own = pages_digests.add(alice, topic=topic, with_private=False, by=alice.actor)
     topic.trash(by=alice.actor)
     assert read(own).status_code == 410
 

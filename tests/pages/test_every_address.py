@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from memory import models as memory
 from memory.models import Topic, User
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from research import models as research
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written
@@ -193,7 +193,7 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
         f"{len(addresses)} addresses, {len(wrote)} that wrote a row",
     )
 
-    # Their previews carry the act out in a savepoint that is rolled back (memory/reviewing/preview.py).
+    # Their previews carry the act out in a savepoint that is rolled back (memory/pages/review/proposals.py).
     for previewed in ("memory:review", "memory:proposal"):
         wrote.pop(previewed, None)
     assert (wrote, broken) == ({}, {})

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Revision, Topic, TopicFact, Trust
 from tests.research.factories import make_fact, make_run, make_topic
 

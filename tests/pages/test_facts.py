@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Topic, TopicFact, Trust
 from tests.research.factories import make_fact, make_run
 

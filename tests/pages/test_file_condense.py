@@ -12,12 +12,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Answer, Usage
+from beacon_site.llm.base import Answer, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.net.errors import ProviderUnavailable
 from memory import tasks
-from memory.actors import REFLECTOR
-from memory.file_pages import condensing as file_condensing
+from memory.core.actors import REFLECTOR
+from memory.files import condensing as file_condensing
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
 from memory.llm import connections

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.file_texts.entries import entries_of
+from memory.core.file_format import entries_of
 from memory.files.reading import read_file
 from memory.files.services import append_to
 from memory.models import MemoryFile

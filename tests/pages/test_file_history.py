@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.actors import REFLECTOR
+from memory.core.actors import REFLECTOR
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Revision

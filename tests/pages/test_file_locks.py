@@ -10,12 +10,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.actors import REFLECTOR
-from memory.errors import Locked
-from memory.file_pages.locks import PAGE, sections_to_lock
+from memory.core.actors import REFLECTOR
+from memory.core.errors import Locked
 from memory.files.reading import read_file
 from memory.files.services import append_to, save_file
 from memory.models import MemoryFile
+from memory.pages.files.editing import PAGE, sections_to_lock
 from tests.pages.record_cast import HTMX, text_of
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.actors import REFLECTOR
+from memory.core.actors import REFLECTOR
 from memory.files.services import append_to, save_file
 from memory.models import MirroredFile
 from tests.pages.record_cast import text_of

@@ -10,12 +10,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.providers.llm import LlmProfile
+from beacon_site.llm.base import LlmProfile
 from memory.models import Activity, ModelCall, Topic
 from memory.usage.month_budget import MonthLimits
 from research.budgets import budget as budget_warnings
-from research.forms.topic_form import initial_of
 from research.models import Run, TopicSettings
+from research.pages.topic_form import initial_of
 from tests.api.cast import Program
 from tests.pages.topic_cast import make, ran, text_of
 

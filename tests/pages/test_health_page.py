@@ -11,10 +11,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from beacon_site.providers.catalogue import CATALOGUE
-from memory import system_status
+from beacon_site.search_services.catalogue import CATALOGUE
 from memory.llm import connections
 from memory.models import Connection, MirroredFile, MirrorFolder, ModelCall, User
+from memory.pages import health
 from research.models import Step, Worker
 from tests.research.factories import make_run, make_topic
 
@@ -185,7 +185,7 @@ def test_only_a_service_that_somebody_asked_for_is_broken_when_it_is_not_reached
     for name in keys:
         Connection.objects.create(kind="search", name=name)
 
-    (found,) = [one for one in system_status.parts() if one.name == "Search services"]
+    (found,) = [one for one in health.system_parts() if one.name == "Search services"]
 
     assert found.state == state, found
 

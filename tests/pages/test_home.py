@@ -14,8 +14,9 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
-from research import context_processors, home_page
 from research.models import Report, Run, Step
+from research.pages import context_processors
+from research.pages import home as pages_home
 from research.schedules import scheduling
 from tests.research.factories import (
     make_call,
@@ -100,7 +101,7 @@ def test_over_htmx_the_running_ones_come_alone_and_an_idle_poll_is_empty(
     browser: Client, alice: Any
 ):
     run = make_run(make_topic(alice), saved=False)
-    seen = home_page.signature(home_page.going_on(alice))
+    seen = pages_home.signature(pages_home.going_on(alice))
 
     assert browser.get(f"/?running={seen}", headers=HTMX).status_code == 204
 
@@ -112,7 +113,7 @@ def test_over_htmx_the_running_ones_come_alone_and_an_idle_poll_is_empty(
 
 def test_when_a_run_has_ended_the_poll_asks_for_the_page_anew(browser: Client, alice: Any):
     run = make_run(make_topic(alice), saved=False)
-    seen = home_page.signature(home_page.going_on(alice))
+    seen = pages_home.signature(pages_home.going_on(alice))
     Run.objects.filter(pk=run.pk).update(status="failed")
 
     assert browser.get(f"/?running={seen}", headers=HTMX)["HX-Refresh"] == "true"

@@ -13,9 +13,10 @@ from django.utils import timezone
 from memory.models import User
 from research.facts import correcting
 from research.models import Channel, Delivery, Run
-from research.notifications import channels, digests, notice_text, rss
+from research.notifications import channels, digests, notice_text
+from research.pages import digests as pages_digests
+from research.pages import shares
 from research.reporting import sentences as report_sentences
-from research.reports import sharing
 from tests.research.factories import make_item, make_report, make_run, make_source, make_topic
 from tests.research.notice_cast import laid_out
 
@@ -64,7 +65,7 @@ def test_they_are_words_on_every_page_that_trust_added(
     by, browser = alice.actor, client_of(alice)
     sentence = report_sentences.sentences_of(run.report)[0]
     correcting.correct(run.report, sentence, wrong=EVIL, right=EVIL, by=by)
-    link = sharing.make_link(run.report, days=7, note=EVIL[:150], by=by)
+    link = shares.make_link(run.report, days=7, note=EVIL[:150], by=by)
     made = digests.make(
         digests.save_settings(alice, by=by, often="daily", hour=7, weekday=1), timezone.now()
     )
@@ -89,10 +90,10 @@ def test_nor_are_they_markup_in_mails_and_in_the_feed(alice: User, run: Run, cha
     check(message.html)
     assert "\n" not in message.subject
 
-    feed = rss.add(alice, topic=None, with_private=False, by=alice.actor)
-    found = rss.found_by(feed.token)
+    feed = pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
+    found = pages_digests.found_by(feed.token)
     assert found is not None
-    tree = ET.fromstring(rss.as_atom(found))  # noqa: S314  (our own feed)
+    tree = ET.fromstring(pages_digests.as_atom(found))  # noqa: S314  (our own feed)
     entries = tree.iter("{http://www.w3.org/2005/Atom}summary")
     for entry in entries:
         check(entry.text or "")

@@ -11,7 +11,7 @@ from django.test import Client
 
 from memory.models import Topic
 from research.models import DeltaItem, Report, Run, TopicSettings
-from research.reports import sharing
+from research.pages import shares
 from research.runs import trash as run_trash
 from tests.pages.test_topic_settings import opened
 from tests.pages.topic_cast import text_of
@@ -182,7 +182,7 @@ def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run
     Report.objects.filter(run=run).update(
         delta="Nothing that you asked to be told. 4 changes are withheld; they are remembered."
     )
-    link = sharing.make_link(run.report, days=7, note="", by=alice.actor)
+    link = shares.make_link(run.report, days=7, note="", by=alice.actor)
     page = text_of(Client().get(f"/shared/{link.token}/"))
 
     assert "withheld" not in page

@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from memory.documents import library
+from memory.library import services as library_services
 from memory.models import LibraryDocument
 
 HTMX = {"HX-Request": "true"}
@@ -21,7 +21,7 @@ ADD = reverse("memory:library-add")
 @pytest.fixture
 def document(alice: Any) -> LibraryDocument:
     text = "# Pilot line\n\nThe **pilot** line started in Lanling. <script>alert(1)</script>\n"
-    return library.add_document(alice, text=text, by=alice.actor)
+    return library_services.add_document(alice, text=text, by=alice.actor)
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ def test_the_list_shows_words_not_markdown_and_the_title_once(
 
 def test_a_long_text_is_cut_between_words(browser: Client, alice: Any) -> None:
     text = "# Lines\n\n" + "separator " * 60
-    library.add_document(alice, text=text, by=alice.actor)
+    library_services.add_document(alice, text=text, by=alice.actor)
 
     html = browser.get(LIST).content.decode()
 

@@ -174,7 +174,7 @@ def test_without_redis_or_the_database_the_rest_is_told(
     db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr("research.figures._SEARCHES", "SELECT no such thing")
+    monkeypatch.setattr("research.pages.metrics._SEARCHES", "SELECT no such thing")
 
     told = figures()
 

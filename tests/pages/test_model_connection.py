@@ -9,11 +9,11 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from beacon_site.providers.endpoints import KINDS
-from beacon_site.providers.probing import ProbeResult
-from memory.forms.model_connection import ModelForm
+from beacon_site.llm.endpoints import KINDS
+from beacon_site.llm.probing import ProbeResult
 from memory.llm import connections
 from memory.models import Connection, User
+from memory.pages.connections.forms import ModelForm
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/connections/"

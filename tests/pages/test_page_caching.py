@@ -10,7 +10,7 @@ from django.test import Client
 
 from memory.models import User
 from research.models import Run
-from research.reports import sharing
+from research.pages import shares
 from tests.pages.test_urls import PUBLIC, routes
 
 HTMX = {"HX-Request": "true"}
@@ -41,7 +41,7 @@ def words(header: str) -> set[str]:
 
 
 def test_what_anyone_may_read_is_as_before(run: Run, alice: User) -> None:
-    link = sharing.make_link(run.report, days=30, note="Ines", by=alice.actor)
+    link = shares.make_link(run.report, days=30, note="Ines", by=alice.actor)
     shared: Any = Client().get(f"/shared/{link.token}/")
 
     assert "Cache-Control" not in Client().get("/welcome/").headers

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.contexts.identity import active, write_soul
+from memory.context.identity import active, write_soul
 from memory.models import Note, User
 
 HTMX = {"HX-Request": "true"}

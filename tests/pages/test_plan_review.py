@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import context_processors, outbox
-from research.models import Run, Step
+from research.models import Run, Step, outbox
+from research.pages import context_processors
 from research.runs import page as run_page
-from research.steps import plan_review
+from research.steps import planning
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_report, make_run, make_steps, make_topic
 
@@ -94,7 +94,7 @@ def test_a_plan_that_is_made_anew_as_the_page_loads_waits_no_more(
 
     def anew_first(seen: Run, form: Any = None) -> Any:
         mine = Run.objects.get(pk=seen.pk)
-        plan_review.plan_anew(mine, seen=token, by=run.topic.owner.actor)
+        planning.plan_anew(mine, seen=token, by=run.topic.owner.actor)
         return context(seen, form)
 
     monkeypatch.setattr(run_page, "plan_context", anew_first)
@@ -228,7 +228,7 @@ def test_who_watches_the_run_gets_the_form_when_the_plan_is_there(browser: Clien
 def test_a_poll_never_touches_a_form_that_may_hold_words(browser: Client, run: Run):
     address = f"{url('run-progress', run)}?seen=-1&plan={plan_token(run)}"
     same = text_of(browser.get(address, headers=HTMX))
-    plan_review.accept(run, ["x"], seen=run.waiting_since, by=run.topic.owner.actor)  # type: ignore[arg-type]
+    planning.accept(run, ["x"], seen=run.waiting_since, by=run.topic.owner.actor)  # type: ignore[arg-type]
     gone = text_of(browser.get(address, headers=HTMX))
 
     assert "plan-review" not in same and "plan-gone" not in same

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from memory.models import Topic
-from research.reports import quotes
+from research.reports import delta_rows
 from tests.pages.report_cast import page, section
 from tests.research.factories import make_fact, make_second_run
 
@@ -21,7 +21,7 @@ AFTER = " | PostgreSQL 16 | Available | 2028-12-05 | | PostgreSQL 13 | Available
 
 
 def test_the_rows_around_a_row_are_found_again_with_their_heading():
-    shown = quotes.shown(ROW, BEFORE, AFTER)
+    shown = delta_rows.shown(ROW, BEFORE, AFTER)
 
     assert shown.before == ["Versions at Tidewater"] and shown.after == []
     assert [row.cells[0] for row in shown.rows] == [
@@ -41,7 +41,7 @@ def test_the_rows_around_a_row_are_found_again_with_their_heading():
     ],
 )
 def test_cut_rows_are_left_out_and_empty_cells_and_bars_kept(quote, before, after, expected):
-    shown = quotes.shown(quote, before, after)
+    shown = delta_rows.shown(quote, before, after)
     place = next(at for at, row in enumerate(shown.rows) if row.is_quoted)
     above, below = shown.rows[:place], shown.rows[place + 1 :]
 
@@ -50,11 +50,15 @@ def test_cut_rows_are_left_out_and_empty_cells_and_bars_kept(quote, before, afte
 
 
 def test_a_sentence_is_shown_without_the_table_beside_it():
-    shown = quotes.shown("A calendar.", "# Calendar ", " It is strict. ## Versions | Version |…")
+    shown = delta_rows.shown(
+        "A calendar.", "# Calendar ", " It is strict. ## Versions | Version |…"
+    )
 
     assert shown.rows == []
     assert (shown.before, shown.after) == (["Calendar"], ["It is strict.", "Versions …"])
-    assert quotes.shown("Yes.", "a | b", "c").before == ["a | b"]  # one bar doesn't make a table
+    assert delta_rows.shown("Yes.", "a | b", "c").before == [
+        "a | b"
+    ]  # one bar doesn't make a table
 
 
 @pytest.mark.parametrize(
@@ -62,7 +66,7 @@ def test_a_sentence_is_shown_without_the_table_beside_it():
     [(ROW, "PostgreSQL 17 · Available · 2029-12-04"), ("a | b", "a | b"), ("| a |", "| a |")],
 )
 def test_a_row_is_a_line_of_text_without_bars(quote: str, words: str):
-    assert quotes.in_words(quote) == words
+    assert delta_rows.in_words(quote) == words
 
 
 def test_a_source_shows_the_table_with_the_quoted_row_marked(browser: Client, topic: Topic):

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.actors import Actor
+from memory.core.actors import Actor
 from memory.files.services import append_to, save_file
 from memory.models import Note, Observation, Recalled, Revision, SavedView, Use, User
 from tests.research.factories import make_topic

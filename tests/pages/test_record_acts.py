@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import Note, Observation, Revision, ScratchpadEntry
-from memory.notes.writing import edit_note
-from memory.recall.recalling import recall
-from memory.scratchpads.entries import set_value
+from memory.notes.services import edit_note
+from memory.scratchpad.services import set_value
+from memory.search.recall import recall
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
 from tests.research.factories import make_fact, make_topic
 

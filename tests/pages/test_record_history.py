@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.notes.writing import edit_note, pin
+from memory.notes.services import edit_note, pin
 from memory.records.history import compare, history_of
 from tests.pages.record_cast import HTMX, note, observation, text_of
 

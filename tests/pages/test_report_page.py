@@ -255,8 +255,8 @@ def test_only_http_links_become_links_and_no_script_runs(browser: Client, topic:
 
 
 def test_a_bundled_source_is_text_and_says_so(browser: Client, topic: Topic):
-    from beacon_site.providers.sample import SampleSearch
-    from beacon_site.providers.search import SearchOptions
+    from beacon_site.search_services.base import SearchOptions
+    from beacon_site.search_services.sample import SampleSearch
 
     found = SampleSearch().search("PostgreSQL", SearchOptions())[0]
     run = make_run(topic)

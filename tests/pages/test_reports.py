@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memory.models import User
 from research.models import Report
-from research.reports import list as report_list
+from research.pages import report_list
 from tests.research.factories import make_report, make_run, make_second_run, make_topic
 
 HTMX = {"HX-Request": "true"}

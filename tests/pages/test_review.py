@@ -9,12 +9,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.actors import REFLECTOR
-from memory.contexts import identity
+from memory.context import identity
+from memory.core.actors import REFLECTOR
 from memory.files.reading import read_file
 from memory.files.services import save_file
 from memory.models import Note, Proposal, ReviewLevel, Session, User
-from memory.reviewing import review
+from memory.review import services as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 
@@ -125,7 +125,7 @@ def test_a_stranger_sees_and_decides_nothing(
     assert stranger.post(accept_url(proposal)).status_code == 404
     assert stranger.post(reject_url(proposal)).status_code == 404
     stranger.post(BULK, {"act": "accept", "proposal": str(proposal.pk)})
-    assert list(review.waiting(alice)) == [proposal]
+    assert list(review_services.waiting(alice)) == [proposal]
 
 
 def test_an_address_that_means_nothing_shows_what_waits(browser: Client, alice: User):
@@ -191,7 +191,7 @@ def test_what_was_accepted_can_be_taken_back(browser: Client, alice: User):
 
 def test_an_accepted_soul_is_taken_back_by_the_one_before(browser: Client, alice: User):
     old: Any = identity.active(alice, "soul")
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "soul", by=AGENT, source="session:1", before={"content": old.content}, why="",
         after={"kind": "soul", "content": "Be brief."}, held="x", target_id=old.pk,
     )  # fmt: skip
@@ -205,10 +205,10 @@ def test_an_accepted_soul_is_taken_back_by_the_one_before(browser: Client, alice
 def test_rejecting_stores_nothing_and_undo_lets_it_wait_again(browser: Client, alice: User):
     proposal = proposed_note(alice)
     page = browser.post(reject_url(proposal), {"why": "not so", "next": LIST}, follow=True)
-    assert not review.waiting(alice).exists()
+    assert not review_services.waiting(alice).exists()
     (told,) = page.context["messages"]
     browser.post(told.extra_tags.removeprefix("undo:"))
-    assert list(review.waiting(alice)) == [proposal]
+    assert list(review_services.waiting(alice)) == [proposal]
 
 
 def test_what_is_edited_first_is_stored_as_it_was_typed(browser: Client, alice: User):
@@ -221,7 +221,7 @@ def test_of_several_observations_one_may_be_left_out(browser: Client, alice: Use
     from memory.models import Observation
 
     lines = [{"category": "finding", "content": "One."}, {"category": "lesson", "content": "Two."}]
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "observation", by=AGENT, source="run:3", before={}, after={"lines": lines},
         why="", held="risky",
     )  # fmt: skip
@@ -238,7 +238,7 @@ def test_a_refused_edit_is_explained_and_keeps_what_was_typed(browser: Client, a
     assert page.status_code == 200
     assert "15,360" in shown
     assert typed in shown
-    assert review.waiting(alice).get() == proposal
+    assert review_services.waiting(alice).get() == proposal
 
 
 def test_a_changed_file_becomes_a_merge_screen_that_can_be_saved(browser: Client, alice: User):
@@ -284,7 +284,7 @@ def test_what_was_decided_in_another_window_is_told(browser: Client, alice: User
 
 def test_a_decided_proposal_says_what_became_of_it(browser: Client, alice: User):
     proposal = proposed_note(alice)
-    note = review.accept(proposal, by=alice.actor, after={"content": "Fares rise."}).record
+    note = review_services.accept(proposal, by=alice.actor, after={"content": "Fares rise."}).record
     shown = text_of(browser.get(proposal.get_absolute_url()))
     assert "edited first" in shown
     assert note.get_absolute_url() in shown  # type: ignore[attr-defined]
@@ -301,23 +301,23 @@ def test_the_ticked_are_decided_and_the_filters_kept(browser: Client, alice: Use
     page = browser.post(BULK, data, follow=True)
     assert page.redirect_chain[-1][0] == back
     assert "2 proposals accepted." in text_of(page)
-    assert list(review.waiting(alice)) == [three]
+    assert list(review_services.waiting(alice)) == [three]
 
 
 def test_all_that_wait_are_rejected_and_come_back_by_one_undo(browser: Client, alice: User):
     for n in range(22):
         proposed_note(alice, f"Fact {n}")
     page = browser.post(BULK, {"act": "reject", "all": "1", "why": "spam"}, follow=True)
-    assert not review.waiting(alice).exists()
+    assert not review_services.waiting(alice).exists()
     (told,) = page.context["messages"]
     browser.post(told.extra_tags.removeprefix("undo:"))
-    assert review.waiting(alice).count() == 22
+    assert review_services.waiting(alice).count() == 22
 
 
 def test_one_that_cannot_be_keeps_no_other_and_is_told(browser: Client, alice: User):
     good = proposed_note(alice)
     gone = Note.objects.create(owner=alice, content="old", source="x")
-    bad = review.hold(
+    bad = review_services.hold(
         alice, "note", by=REFLECTOR, source="run:1", before={"content": "old"}, why="",
         after={"kind": "log", "content": "new"}, held="x", target_id=gone.pk,
     )  # fmt: skip
@@ -327,7 +327,7 @@ def test_one_that_cannot_be_keeps_no_other_and_is_told(browser: Client, alice: U
     shown = text_of(page)
     assert "1 proposal accepted." in shown
     assert "deleted for good meanwhile" in shown
-    assert list(review.waiting(alice)) == [bad]
+    assert list(review_services.waiting(alice)) == [bad]
 
 
 def test_nothing_ticked_is_said(browser: Client):
@@ -383,7 +383,7 @@ def test_a_proposal_of_a_kind_that_nobody_knows_is_explained_and_waits(
     Proposal.objects.filter(pk=proposal.pk).update(record_type="topic")
     page = browser.post(accept_url(proposal))
     assert "does not know how to store" in page.content.decode()
-    assert review.waiting(alice).exists()
+    assert review_services.waiting(alice).exists()
 
 
 # --- of many writers ------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def test_a_writers_name_leads_to_what_it_wants_and_all_of_that_is_decided_at_onc
     asked = {"by": str(AGENT)}
     assert [row.proposal for row in browser.get(LIST, asked).context["rows"]] == [theirs]
     browser.post(f"{BULK}?by={AGENT}", {"act": "reject", "all": "1"})
-    assert list(review.waiting(alice)) == [other]
+    assert list(review_services.waiting(alice)) == [other]
 
 
 def test_what_was_accepted_is_named(browser: Client, alice: User):

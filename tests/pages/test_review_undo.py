@@ -11,12 +11,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.contexts import identity
+from memory.context import identity
 from memory.files.reading import read_file
 from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Note, Observation, Proposal, User
-from memory.notes import writing as notes
-from memory.reviewing import review
+from memory.notes import services as notes
+from memory.review import services as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 
@@ -44,7 +44,7 @@ def test_many_accepted_at_once_are_taken_back_by_one_undo(browser: Client, alice
     for line in ("- by sea", "- by rail"):
         proposed_file(alice, line)
     old = notes.write_note(alice, "log", "Fares fall.", by=AGENT)
-    review.hold(
+    review_services.hold(
         alice, "note", by=AGENT, source="run:1", before={"content": old.content}, why="", held="x",
         after={"kind": "log", "content": "Fares rise."}, target_id=old.pk, version_seen=1,
     )  # fmt: skip
@@ -58,19 +58,19 @@ def test_many_accepted_at_once_are_taken_back_by_one_undo(browser: Client, alice
     assert [note.content for note in Note.objects.of(alice).active().filter(kind="log")] == [
         "Fares fall."
     ]
-    assert review.waiting(alice).count() == 3
+    assert review_services.waiting(alice).count() == 3
 
 
 def test_a_batch_of_observations_is_taken_back_whole(browser: Client, alice: User):
     lines = [{"category": "finding", "content": text} for text in ("One.", "Two.", "Three.")]
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "observation", by=AGENT, source="run:3", before={}, after={"lines": lines},
         why="", held="risky",
     )  # fmt: skip
     undone(browser, browser.post(accept_url(proposal), {"next": LIST}, follow=True))
 
     assert not Observation.objects.of(alice).live().exists()
-    assert review.waiting(alice).get() == proposal
+    assert review_services.waiting(alice).get() == proposal
 
 
 def test_what_was_changed_since_is_not_taken_back_and_that_is_said(browser: Client, alice: User):
@@ -89,12 +89,12 @@ def test_undo_pressed_twice_takes_back_once(browser: Client, alice: User):
     undone(browser, page)
 
     assert "nothing to put back" in text_of(undone(browser, page))
-    assert review.waiting(alice).count() == 1
+    assert review_services.waiting(alice).count() == 1
 
 
 def test_a_newer_soul_is_not_pushed_aside_by_undo(browser: Client, alice: User):
     old: Any = identity.active(alice, "soul")
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "soul", by=AGENT, source="session:1", before={"content": old.content}, why="",
         after={"kind": "soul", "content": "Be brief."}, held="x", target_id=old.pk,
     )  # fmt: skip
@@ -124,7 +124,7 @@ def test_what_was_typed_stays_in_sight_where_it_comes_too_late(
         late = timezone.now() - timedelta(seconds=1)
         Proposal.objects.filter(pk=proposal.pk).update(expires_at=late)
     else:
-        review.accept(Proposal.objects.get(pk=proposal.pk), by=alice.actor)
+        review_services.accept(Proposal.objects.get(pk=proposal.pk), by=alice.actor)
 
     page = browser.post(accept_url(proposal), {"edit": "1", "content": "My own words on fares."})
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
 from memory.models import ModelCall, Revision, Topic, TopicFact, User
 from research.models import Report, Run
 from research.runs import trash

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.actors import Actor
+from memory.core.actors import Actor
 from memory.models import ScratchpadEntry, User
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 
 HTMX = {"HX-Request": "true"}
 LIST, NEW = reverse("memory:scratchpad"), reverse("memory:scratchpad-new")

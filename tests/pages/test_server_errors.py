@@ -10,9 +10,9 @@ import pytest
 from django.db import InterfaceError, InternalError, OperationalError
 from django.test import Client, RequestFactory
 
-from beacon_site import database_errors
-from research import home_page
-from research.views import errors
+from beacon_site.db import errors
+from research.pages import errors as pages_errors
+from research.pages import home
 
 HTMX = {"HX-Request": "true"}
 FORM = "application/x-www-form-urlencoded"
@@ -43,12 +43,12 @@ def test_a_database_that_cannot_is_told_apart_from_a_mistake(
     status: int,
     says: str,
 ):
-    monkeypatch.setattr(database_errors, "_note_full", lambda: None)
+    monkeypatch.setattr(errors, "_note_full", lambda: None)
 
     def broken(*_given: Any, **_more: Any) -> None:
         raise error("no") from cause("no")
 
-    monkeypatch.setattr(home_page, "context", broken)
+    monkeypatch.setattr(home, "context", broken)
     browser: Client = client_of(alice)
     browser.raise_request_exception = False
 
@@ -65,14 +65,14 @@ def test_a_page_that_broke_is_asked_for_again_by_a_button_and_a_form_is_not(
     def broken(*_given: Any, **_more: Any) -> None:
         raise ValueError
 
-    monkeypatch.setattr(home_page, "context", broken)
+    monkeypatch.setattr(home, "context", broken)
     browser: Client = client_of(alice)
     browser.raise_request_exception = False
 
     page = browser.get("/?a=<b>&c=1").content.decode()
 
     assert '<a class="btn primary" href="/?a=%3Cb%3E&amp;c=1">Try again</a>' in page
-    sent = errors.server_error(RequestFactory().post("/notes/new/"))
+    sent = pages_errors.server_error(RequestFactory().post("/notes/new/"))
     assert "Try again</a>" not in sent.content.decode()
 
 

@@ -12,9 +12,9 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.accounts import settings_undo
-from memory.contexts import identity
+from memory.context import identity
 from memory.models import Agent, Note, ReviewLevel, User
-from memory.reviewing import levels as review_levels
+from memory.review import levels as review_levels
 from research.models import Channel
 from research.notifications import channels
 from research.topic_settings import editing as topic_editing

@@ -15,12 +15,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memory.archive import writing
-from memory.archive.counting import TakingIn
-from memory.archive.importer import take_in
+from memory.archive import exporter
+from memory.archive.importer import TakingIn, take_in
 from memory.models import Activity, Topic, User
 from research.models import Run, SharedLink
-from research.reports import sharing
+from research.pages import shares
 
 HTMX = {"HX-Request": "true"}
 WANTED = {"days": "30", "note": "Ines"}
@@ -28,7 +27,7 @@ WANTED = {"days": "30", "note": "Ines"}
 
 @pytest.fixture
 def link(run: Run, alice: User) -> SharedLink:
-    return sharing.make_link(run.report, days=30, note="Ines", by=alice.actor)
+    return shares.make_link(run.report, days=30, note="Ines", by=alice.actor)
 
 
 def page_of(run: Run) -> str:
@@ -176,7 +175,7 @@ def test_one_that_works_is_listed_however_many_ended_after_it(
     now = timezone.now()
     SharedLink.objects.bulk_create(
         SharedLink(owner=alice, report=link.report, ends_at=now + timedelta(days=1), ended_at=now)
-        for _n in range(sharing.MOST_OVER + 5)
+        for _n in range(shares.MOST_OVER + 5)
     )
 
     assert link.token in browser.get("/reports/shared-links/").content.decode()
@@ -229,19 +228,19 @@ def test_bad_input_is_explained_and_what_was_typed_stays(
 
 
 def test_the_twenty_first_link_of_a_report_is_refused(run: Run, alice: User, browser: Client):
-    for _n in range(sharing.MOST_LINKS):
-        sharing.make_link(run.report, days=1, note="", by=alice.actor)
+    for _n in range(shares.MOST_LINKS):
+        shares.make_link(run.report, days=1, note="", by=alice.actor)
 
     assert "end one of them first" in browser.post(page_of(run), WANTED).content.decode()
-    assert SharedLink.objects.count() == sharing.MOST_LINKS
+    assert SharedLink.objects.count() == shares.MOST_LINKS
 
 
 def test_an_ended_link_is_not_taken_up_again_past_the_twentieth(
     link: SharedLink, run: Run, alice: User, browser: Client, monkeypatch: Any
 ):
-    monkeypatch.setattr(sharing, "MOST_LINKS", 1)
-    sharing.end(link, by=alice.actor)
-    sharing.make_link(run.report, days=30, note="", by=alice.actor)
+    monkeypatch.setattr(shares, "MOST_LINKS", 1)
+    shares.end(link, by=alice.actor)
+    shares.make_link(run.report, days=30, note="", by=alice.actor)
 
     answer = browser.post(f"/shared-links/{link.pk}/resume/", follow=True)
 
@@ -258,17 +257,17 @@ def test_all_links_are_listed_in_a_fixed_number_of_queries(browser: Client, run:
             browser.get("/reports/shared-links/")
         return len(captured)
 
-    sharing.make_link(run.report, days=1, note="one", by=alice.actor)
+    shares.make_link(run.report, days=1, note="one", by=alice.actor)
     few = queries()
     for n in range(9):
-        sharing.make_link(run.report, days=1, note=f"more {n}", by=alice.actor)
+        shares.make_link(run.report, days=1, note=f"more {n}", by=alice.actor)
     assert queries() == few <= 6
     assert "more 8" in browser.get("/reports/shared-links/").content.decode()
 
 
 def test_a_link_that_came_by_an_import_is_ended(link: SharedLink, alice: User, tmp_path: Path):
     path = tmp_path / "a.zip"
-    writing.write(alice, path)
+    exporter.write(alice, path)
     SharedLink.objects.all().delete()
 
     take_in(path, TakingIn(alice, alice.actor, path.name, True), only_look=False)

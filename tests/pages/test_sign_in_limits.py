@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from beacon_site.http import bare_address
-from memory.accounts import sign_in_failures
+from memory.accounts import sign_ins
 from memory.models import Activity, SignIn, User
 from memory.tasks import forget_sign_ins
 
@@ -98,7 +98,7 @@ def test_tries_of_many_names_from_one_address_wait_for_the_next_minute(
 ) -> None:
     settings.BEACON_SIGN_INS_PER_MINUTE = 3
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    monkeypatch.setattr(sign_in_failures.time, "time", lambda: 600_020.0)
+    monkeypatch.setattr(sign_ins.time, "time", lambda: 600_020.0)
     here = {"REMOTE_ADDR": "203.0.113.9"}
     codes = [tried(name=f"name-{number}", **here).status_code for number in range(3)]
     assert codes == [200] * 3
@@ -107,7 +107,7 @@ def test_tries_of_many_names_from_one_address_wait_for_the_next_minute(
     assert (answer.status_code, answer["Retry-After"]) == (429, "40")
     assert "try again in 40 seconds" in answer.content.decode()
     assert tried(PASSWORD, REMOTE_ADDR="203.0.113.10").status_code == 302
-    monkeypatch.setattr(sign_in_failures.time, "time", lambda: 600_060.0)
+    monkeypatch.setattr(sign_ins.time, "time", lambda: 600_060.0)
     assert tried(PASSWORD, **here).status_code == 302
     cache.clear()
 

@@ -12,11 +12,12 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Topic, User
 from research.models import DeltaItem, DigestSettings, Report, Run
-from research.notifications import digests, rss
-from research.unread import since_read
+from research.notifications import digests
+from research.pages import digests as pages_digests
+from research.reports import since_read
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 OLD = "Cells from the plant cost ninety euros per kilowatt hour."
@@ -272,7 +273,7 @@ def test_the_sentence_names_what_there_is(topic: Topic):
 def test_the_newest_entry_of_a_feed_tells_the_unread_reports_as_one(
     browser: Client, topic: Topic, alice: User
 ):
-    feed = rss.add(alice, topic=None, with_private=False, by=alice.actor)
+    feed = pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
     path = feed.address.partition("//")[2].partition("/")[2]
     first = browser.get(f"/{path}")
     entries = first.content.decode().split("<entry>")[1:]

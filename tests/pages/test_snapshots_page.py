@@ -152,7 +152,7 @@ def test_a_file_that_is_broken_is_refused_in_words(browser: Client, kept: Snapsh
 def test_a_file_that_is_too_large_is_refused_unread(
     browser: Client, kept: Snapshot, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.forms.snapshots.LARGEST", 10)
+    monkeypatch.setattr("memory.pages.content.snapshots.LARGEST", 10)
     answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", changed(kept))})
     assert "at most 64 MiB are taken" in text_of(answer)
 

@@ -10,13 +10,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.actors import RESEARCH
 from memory.content import store
-from memory.errors import InvalidValue, LimitReached
+from memory.core.actors import RESEARCH
+from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Activity, ContentItem, Note, Observation, Revision, TopicFact
-from memory.recall.recalling import recall
-from memory.scratchpads.entries import set_value
-from memory.trash import forgetting
+from memory.pages.trash import forget
+from memory.scratchpad.services import set_value
+from memory.search.recall import recall
 from tests.pages.record_cast import HTMX, note, observation, text_of
 from tests.research.factories import make_fact, make_run, make_topic
 
@@ -68,17 +68,17 @@ def test_all_of_it_goes_in_one_act_and_comes_back_by_undo(
 
 
 def test_each_revision_bears_the_act_and_the_log_tells_of_it(alice: Any, run: Any) -> None:
-    key, count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    key, count = forget.forget_source(alice, run.source, by=alice.actor)
     assert Revision.objects.filter(source=f"forget:{key}").count() == count == 4
     assert Activity.objects.get(kind="forgot-source").detail["records"] == 4
 
 
 def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
-    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
     one = Observation.objects.of(alice).filter(content="Fares are odd.").get()
     one.restore(by=alice.actor)
     one.trash(by=alice.actor)
-    assert forgetting.take_back(alice, key, by=alice.actor) == (3, [])
+    assert forget.take_back(alice, key, by=alice.actor) == (3, [])
     one.refresh_from_db()
     assert one.trashed_at is not None
 
@@ -86,28 +86,28 @@ def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
 def test_what_was_written_again_meanwhile_stays_and_the_rest_comes_back(
     alice: Any, run: Any
 ) -> None:
-    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
     observation(alice, "Fares are stale.", source=run.source)
-    came, refused = forgetting.take_back(alice, key, by=alice.actor)
+    came, refused = forget.take_back(alice, key, by=alice.actor)
     assert (came, len(refused)) == (3, 1)
 
 
 def test_a_struck_fact_stays_struck(alice: Any, run: Any) -> None:
     TopicFact.objects.get().strike(by=alice.actor)
-    forgetting.forget_source(alice, run.source, by=alice.actor)
+    forget.forget_source(alice, run.source, by=alice.actor)
     assert TopicFact.objects.struck().count() == 1
 
 
 def test_facts_are_forgotten_by_the_domain_that_they_come_from(alice: Any, run: Any) -> None:
     make_fact(run.topic, "A fact of another place.", url="https://notexample.org/example.org")
-    key, count = forgetting.forget_source(alice, "example.org", by=alice.actor)
+    key, count = forget.forget_source(alice, "example.org", by=alice.actor)
     assert (count, live(TopicFact, alice)) == (1, 1)
-    assert forgetting.take_back(alice, key, by=alice.actor) == (1, [])
+    assert forget.take_back(alice, key, by=alice.actor) == (1, [])
 
 
 def test_a_sessions_scratchpad_goes_with_it(alice: Any) -> None:
     set_value(alice, "next", "ask", by=alice.actor, scope="session:abc")
-    assert forgetting.forget_source(alice, "session:abc", by=alice.actor)[1] == 1
+    assert forget.forget_source(alice, "session:abc", by=alice.actor)[1] == 1
 
 
 @pytest.mark.parametrize("source", ["example.org", "run"])
@@ -125,19 +125,19 @@ def test_what_was_read_there_goes_from_the_content_store_too(
         )
     other = store(alice, "Kept.", by=RESEARCH, url="https://notexample.org/", scope="run:9999999")
 
-    key, _count = forgetting.forget_source(alice, asked, by=alice.actor)
+    key, _count = forget.forget_source(alice, asked, by=alice.actor)
 
     gone = ContentItem.objects.exclude(trashed_at=None)
     assert gone.count() == (2 if source == "run" else 1)
     assert not gone.filter(pk=other.pk).exists() and not gone.filter(owner=bob).exists()
-    forgetting.take_back(alice, key, by=alice.actor)
+    forget.take_back(alice, key, by=alice.actor)
     assert ContentItem.objects.filter(trashed_at=None).count() == 4
 
 
 def test_what_is_kept_with_a_runs_step_goes_with_the_run(alice: Any, run: Any) -> None:
     store(alice, "Rows.", by=RESEARCH, kept_with=f"{run.source}/step:1")
     store(alice, "Others.", by=RESEARCH, kept_with=f"{run.source}9/step:1")
-    forgetting.forget_source(alice, run.source, by=alice.actor)
+    forget.forget_source(alice, run.source, by=alice.actor)
     assert [item.content for item in ContentItem.objects.of(alice).live()] == ["Others."]
 
 
@@ -145,13 +145,13 @@ def test_the_owners_own_scope_is_no_source(alice: Any) -> None:
     set_value(alice, "next", "ask", by=alice.actor)
     store(alice, "Mine.", by=alice.actor)
     with pytest.raises(InvalidValue):
-        forgetting.forget_source(alice, "owner", by=alice.actor)
+        forget.forget_source(alice, "owner", by=alice.actor)
 
 
 def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
     soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
     note(alice, "Another.", source=soul.source)
-    forgetting.forget_source(alice, soul.source, by=alice.actor)
+    forget.forget_source(alice, soul.source, by=alice.actor)
     soul.refresh_from_db()
     assert soul.trashed_at is None
 
@@ -172,15 +172,15 @@ def test_odd_sources_are_no_error_and_match_nothing(
 ) -> None:
     assert browser.get(PAGE, {"source": source}).status_code == 200
     with pytest.raises(InvalidValue):
-        forgetting.forget_source(alice, source, by=alice.actor)
+        forget.forget_source(alice, source, by=alice.actor)
 
 
 def test_too_many_at_once_change_nothing(
     alice: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "MOST", 2)
+    monkeypatch.setattr(forget, "MOST", 2)
     with pytest.raises(LimitReached):
-        forgetting.forget_source(alice, run.source, by=alice.actor)
+        forget.forget_source(alice, run.source, by=alice.actor)
     assert live(Observation, alice) == 2
 
 
@@ -188,7 +188,7 @@ def test_a_stranger_forgets_and_takes_back_nothing(
     client_of: Callable[[Any], Client], alice: Any, bob: Any, run: Any
 ) -> None:
     assert "Nothing is remembered" in text_of(client_of(bob).get(PAGE, {"source": run.source}))
-    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
     client_of(bob).post(reverse("memory:forgotten-undo", args=[key]))
     assert live(Observation, alice) == 0
 
@@ -196,7 +196,7 @@ def test_a_stranger_forgets_and_takes_back_nothing(
 def test_the_log_leads_to_where_the_act_is_taken_back(
     browser: Client, alice: Any, run: Any
 ) -> None:
-    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
     log = browser.get(reverse("research:activity")).content.decode()
     address = f"{PAGE}?source=run%3A{run.pk}&amp;act={key}"
     assert address in log

@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import ModelCall, User
-from memory.usage import chart as spending_chart
+from memory.pages import usage as spending_chart
 from memory.usage.spending import Line, Month, Spent
 
 URL = "/settings/spending/"

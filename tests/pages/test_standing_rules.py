@@ -10,8 +10,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Source, Topic
+from research.execution import pipeline
 from research.models import Hit, Run, TopicSettings
-from research.running import executor
 from tests.pages.topic_cast import text_of
 from tests.research import cast
 from tests.research.conftest import Providers, providers
@@ -176,7 +176,7 @@ def test_set_on_the_page_the_next_run_obeys_and_its_page_says_so(
     browser.post(RULES, {"kind": "check", "rule": "End of life dates"})
     cast.set_up(providers, 1, 2)
     run = Run.objects.start(topic, trigger="person", by=topic.owner.actor)
-    executor.execute(run.pk, worker="test")
+    pipeline.execute(run.pk, worker="test")
 
     page = text_of(browser.get(f"{TOPIC}runs/{run.pk}/"))
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Topic, User
 from research.models import Run
 from research.reports import timeline_chart

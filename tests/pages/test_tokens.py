@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memory.accounts import tokens
 from memory.models import Activity, Agent, ApiToken, Invitation, User
-from memory.reviewing import agent_reading
+from memory.review import trust
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/tokens/"
@@ -250,7 +250,7 @@ def test_of_an_agent_that_was_shown_web_text_it_is_said_that_its_words_wait(
     said = "what it writes outside a topic waits under Review"
     agent = _token(alice).agent
     assert said not in browser.get(AGENTS).content.decode()
-    agent_reading.note(agent, "external")
+    trust.note(agent, "external")
     assert said in browser.get(AGENTS).content.decode()
-    Agent.objects.filter(pk=agent.pk).update(read_at=timezone.now() - agent_reading.KEPT)
+    Agent.objects.filter(pk=agent.pk).update(read_at=timezone.now() - trust.KEPT)
     assert said not in browser.get(AGENTS).content.decode()

@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from beacon_site.providers import sample
+from beacon_site.search_services import sample
 from memory.models import Activity, Topic
+from research.execution.starting import create_topic
 from research.models import Run, Schedule
-from research.running.starting import create_topic
 from research.schedules import scheduling
 from tests.pages.topic_cast import make, ran, text_of
 
@@ -24,7 +24,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

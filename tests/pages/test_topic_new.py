@@ -13,7 +13,7 @@ from django.test import Client
 
 from memory.models import Topic, TopicFact
 from research.models import Run
-from research.topics import templates as topic_templates
+from research.pages import topic_settings as topic_templates
 from tests.pages.topic_cast import make, ran, text_of
 
 URL = "/topics/new/"
@@ -26,7 +26,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 
 from memory.models import Revision, Topic
-from research.forms.topic_form import TopicForm, initial_of
 from research.models import Schedule, TopicSettings
+from research.pages.topic_form import TopicForm, initial_of
 from research.topic_settings import editing as topic_editing
 from tests.pages.topic_cast import make, text_of
 from tests.research.factories import make_fact, make_run

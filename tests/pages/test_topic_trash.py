@@ -9,12 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from memory.models import (
-    Activity,
-    Revision,
-    Topic,
-    TopicFact,
-)
+from memory.models import Activity, Revision, Topic, TopicFact
 from research.models import Report, Run
 from tests.research.factories import (
     make_second_run,

@@ -13,15 +13,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.actors import MAINTENANCE
-from memory.documents import library
+from memory.core.actors import MAINTENANCE
+from memory.library import services as library_services
 from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
-from memory.models.trash import TRASH_DAYS
-from memory.scratchpads import entries as scratchpad
+from memory.models.remembered import TRASH_DAYS
+from memory.pages.trash import listing as trash_listing
+from memory.pages.trash.listing import Chosen
+from memory.scratchpad import services as scratchpad
 from memory.tasks import empty_trash
-from memory.trash import acts as trash_acts
-from memory.trash import page as trash_page
-from memory.trash.page import Chosen
 from research.runs import trash as run_trash
 from tests.research.factories import make_run, make_second_run, make_topic
 
@@ -50,7 +49,9 @@ def test_everything_put_away_stands_there_with_its_last_day(browser: Client, ali
     note = trashed_note(alice)
     make_topic(alice, "A topic put away").trash(by=alice.actor)
     scratchpad.set_value(alice, "plan/next", "x", by=alice.actor).trash(by=alice.actor)
-    library.add_document(alice, text="# A paper\n\nWords.", by=alice.actor).trash(by=alice.actor)
+    library_services.add_document(alice, text="# A paper\n\nWords.", by=alice.actor).trash(
+        by=alice.actor
+    )
 
     rows = {row.label: row for row in browser.get(TRASH).context["rows"]}
 
@@ -102,7 +103,7 @@ def test_a_stranger_sees_and_moves_nothing(
 ):
     note, bobs = trashed_note(alice), client_of(bob)
     assert b"A note put away" not in bobs.get(TRASH).content
-    bobs.post(EMPTY, {"word": trash_page.word()})
+    bobs.post(EMPTY, {"word": trash_listing.word()})
     assert bobs.post(reverse("memory:record-restore", args=["note", note.pk])).status_code == 404
     assert Note.objects.in_trash().filter(pk=note.pk).exists()
 
@@ -133,7 +134,7 @@ def test_the_page_takes_a_fixed_number_of_queries(
     make_topic(alice, "A topic put away").trash(by=alice.actor)
     run = make_second_run(make_topic(alice, "Batteries"))
     run_trash.trash_run(run.report, by=alice.actor)
-    library.add_document(alice, text="# A paper", by=alice.actor).trash(by=alice.actor)
+    library_services.add_document(alice, text="# A paper", by=alice.actor).trash(by=alice.actor)
     with django_assert_max_num_queries(12):
         browser.get(TRASH)
 
@@ -170,13 +171,13 @@ def test_a_note_that_another_needs_goes_after_it(alice: User):
     old.change(by=alice.actor, superseded_by_id=new.pk)
     for note in (new, old):
         note.trash(by=alice.actor)
-    done = trash_page.empty(alice, typed="empty", by=alice.actor)
+    done = trash_listing.empty(alice, typed="empty", by=alice.actor)
     assert (done.gone, done.kept) == (2, 0)
 
 
 def test_what_there_is_no_time_for_waits_and_is_counted(alice: User):
     trashed_note(alice)
-    done = trash_page.empty(alice, typed="empty", by=alice.actor, seconds=-1)
+    done = trash_listing.empty(alice, typed="empty", by=alice.actor, seconds=-1)
     assert (done.gone, done.left) == (0, 1)
 
 
@@ -185,7 +186,7 @@ def test_a_file_of_the_watched_folder_is_not_the_persons_to_empty(alice: User, b
     LibraryDocument.objects.add([document], by=alice.actor)
     document.trash(by=alice.actor)
     assert b"A file" not in browser.get(TRASH).content
-    assert trash_page.empty(alice, typed="empty", by=alice.actor).gone == 0
+    assert trash_listing.empty(alice, typed="empty", by=alice.actor).gone == 0
 
 
 def test_only_what_is_older_goes_when_that_is_chosen(browser: Client, alice: User):
@@ -273,7 +274,7 @@ def test_nobody_restores_or_takes_back_what_is_not_theirs(
     bobs, restore = client_of(bob), reverse("memory:trash-restore")
     bobs.post(restore, {"record": f"note:{note.pk}"})
     assert Note.objects.in_trash().filter(pk=note.pk).exists()
-    key = trash_acts.restore_chosen(alice, Chosen(keys=[f"note:{note.pk}"])).key
+    key = trash_listing.restore_chosen(alice, Chosen(keys=[f"note:{note.pk}"])).key
     for tried in (key, key + "x", "x"):
         bobs.post(reverse("memory:trash-take-back", args=[tried]))
     assert Note.objects.live().filter(pk=note.pk).exists()
@@ -307,11 +308,11 @@ def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
     assert f"note:{notes[0].pk}" in asked
     assert Note.objects.of(alice).in_trash().count() == 4
 
-    browser.post(EMPTY, ticked | {"word": trash_page.word()})
+    browser.post(EMPTY, ticked | {"word": trash_listing.word()})
     assert Note.objects.of(alice).in_trash().count() == 3
-    browser.post(EMPTY, {"all": "1", "q": "price", "word": trash_page.word()})
+    browser.post(EMPTY, {"all": "1", "q": "price", "word": trash_listing.word()})
     assert list(Note.objects.of(alice).in_trash()) == [kept]
-    browser.post(EMPTY, {"record": ["note:x", "nonsense"], "word": trash_page.word()})
+    browser.post(EMPTY, {"record": ["note:x", "nonsense"], "word": trash_listing.word()})
     assert list(Note.objects.of(alice).in_trash()) == [kept]
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.documents import library
+from memory.library import services as library_services
 from memory.models import (
     LibraryDocument,
     Note,
@@ -22,7 +22,7 @@ from memory.models import (
     TopicFact,
     User,
 )
-from memory.scratchpads import entries as scratchpad
+from memory.scratchpad import services as scratchpad
 from research.models import SharedLink
 from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_second_run, make_topic
@@ -69,7 +69,7 @@ def test_a_value_that_was_put_on_the_scratchpad_and_changed(browser: Client, ali
 def test_a_document_that_was_added_changed_or_restored(browser: Client, alice: User) -> None:
     done_and_undone(browser, reverse("memory:library-add"), {"title": "A", "text": "# A\n\nB"})
     assert LibraryDocument.objects.of(alice).in_trash().count() == 1
-    document = library.add_document(alice, title="T", text="old words", by=alice.actor)
+    document = library_services.add_document(alice, title="T", text="old words", by=alice.actor)
     typed = {"title": "T", "text": "new words", "version": str(document.version)}
     done_and_undone(browser, reverse("memory:library-edit", args=[document.pk]), typed)
     document.refresh_from_db()

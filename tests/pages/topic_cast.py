@@ -7,8 +7,8 @@ from typing import Any
 from django.utils import timezone
 
 from memory.models import Topic
+from research.execution.starting import create_topic
 from research.models import DeltaItem, Report, Run
-from research.running.starting import create_topic
 from research.schedules import scheduling
 
 

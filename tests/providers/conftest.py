@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from beacon_site.providers.extract import Extractor
+from beacon_site.net.extract import Extractor
 
 
 @pytest.fixture

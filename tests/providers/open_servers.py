@@ -15,10 +15,10 @@ from xml.sax.saxutils import escape
 
 from werkzeug import Response
 
-from beacon_site.providers.feeds import FeedSearch
-from beacon_site.providers.fetch import GuardedFetcher
-from beacon_site.providers.meter import Limits
-from beacon_site.providers.search import SearchOptions
+from beacon_site.net.bounded import Limits
+from beacon_site.net.fetch import GuardedFetcher
+from beacon_site.search_services.base import SearchOptions
+from beacon_site.search_services.feeds import FeedSearch
 from tests.providers.loopback import Scene, json_answer
 from tests.providers.scenarios import PATIENCE, RETRY_AFTER, Asked, SearchServer
 

@@ -23,17 +23,15 @@ from pathlib import Path
 import django
 import pytest
 
-if __name__ == "__main__":  # the imports below need Django's settings
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
-    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
-    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
-    django.setup()
-
-from beacon_site.providers import http
-from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
-from beacon_site.providers.meter import Limits
-from beacon_site.providers.search import SearchOptions, SearchProfile, SearchProvider, get_search
+from beacon_site.net import http
+from beacon_site.net.bounded import Limits
+from beacon_site.search_services.base import (
+    SearchOptions,
+    SearchProfile,
+    SearchProvider,
+    get_search,
+)
+from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
 from research.search import searching
 from research.search.searching import Asked
 from tests.providers import open_servers
@@ -48,6 +46,14 @@ from tests.providers.open_servers import (
 )
 from tests.providers.scenarios import PATIENCE, SCENARIOS, SearchServer
 from tests.providers.search_servers import BraveServer, SearxngServer, SerpApiServer, TavilyServer
+
+if __name__ == "__main__":  # the imports below need Django's settings
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
+    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
+    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
+    django.setup()
+
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "dev" / "search-services.md"

@@ -29,7 +29,7 @@ from typing import Any
 
 from werkzeug import Request, Response
 
-from beacon_site.providers.search import SearchProfile
+from beacon_site.search_services.base import SearchProfile
 from tests.providers import loopback
 from tests.providers.loopback import LoopbackServer, Scene, body_of, status
 
@@ -44,7 +44,7 @@ SCENARIOS = (
     "cut",
     "500 then ok",
 )
-PATIENCE = 0.5  # seconds that a client has here; set beacon_site.providers.http.PATIENCE to it
+PATIENCE = 0.5  # seconds that a client has here; set beacon_site.net.http.PATIENCE to it
 SLOW = 1.5  # seconds that a slow server takes, which is longer
 RETRY_AFTER = "7"  # seconds that a server which limits the rate asks for
 

@@ -8,16 +8,11 @@ import time
 
 import pytest
 
-from beacon_site.providers import address_guard
-from beacon_site.providers.address_guard import (
-    ForbiddenAddress,
-    GuardedBackend,
-    check_url,
-    is_forbidden,
-)
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.fetch import GuardedFetcher
-from beacon_site.providers.meter import Limits, Meter
+from beacon_site.net import address_guard
+from beacon_site.net.address_guard import ForbiddenAddress, GuardedBackend, check_url, is_forbidden
+from beacon_site.net.bounded import Limits, Meter
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.fetch import GuardedFetcher
 from tests.conftest import Say
 from tests.providers.raw_server import RawServer, http
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from beacon_site.providers import endpoint_kinds
-from beacon_site.providers.addresses import problem_of, surplus_in
-from beacon_site.providers.answers import endpoint
-from beacon_site.providers.endpoint_kinds import complaint_about
-from beacon_site.providers.errors import ProviderRejected, ServiceRefused
-from beacon_site.providers.llm import LlmProfile, Message
-from beacon_site.providers.openai_model import OpenAIModel
-from memory.forms.connections import BaseUrlField
+from beacon_site.llm import endpoints
+from beacon_site.llm.base import LlmProfile, Message
+from beacon_site.llm.endpoints import complaint_about
+from beacon_site.llm.openai_model import OpenAIModel
+from beacon_site.net.address_guard import problem_of, surplus_in
+from beacon_site.net.errors import ProviderRejected, ServiceRefused
+from beacon_site.search_services.answers import endpoint
+from memory.pages.connections.forms import BaseUrlField
 
 WRONG = [
     ("localhost:1", "begins with http"),
@@ -66,7 +66,7 @@ def test_a_query_is_too_much_where_beacon_adds_its_own():
 @pytest.mark.parametrize("is_judged", [True, False])
 def test_a_host_that_no_client_takes_is_a_rejected_model_and_no_crash(monkeypatch, is_judged):
     if not is_judged:
-        monkeypatch.setattr(endpoint_kinds, "problem_of", lambda _url: "")
+        monkeypatch.setattr(endpoints, "problem_of", lambda _url: "")
 
     with pytest.raises(ProviderRejected, match=r"usable address|no address of a model"):
         OpenAIModel(LlmProfile("http://ä..b/v1", "m")).ask([Message("user", "Hello?")])

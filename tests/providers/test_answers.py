@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers import answers
-from beacon_site.providers.errors import (
+from beacon_site.net.errors import (
     ProviderRejected,
     ProviderUnavailable,
     ServiceRefused,
     ServiceUnreachable,
 )
-from beacon_site.providers.http import Reply, ServiceHttp
-from beacon_site.providers.results import text_of_html
-from beacon_site.providers.search import SearchHit, SearchOptions
+from beacon_site.net.http import Reply, ServiceHttp
+from beacon_site.search_services import answers
+from beacon_site.search_services.base import SearchHit, SearchOptions
+from beacon_site.search_services.results import text_of_html
 
 KEY = "shared-secret-0123456789"
 HTTP = ServiceHttp("Vendor", secret={"key": KEY})

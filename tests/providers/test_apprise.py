@@ -7,8 +7,8 @@ import json
 import pytest
 from pytest_httpserver import HTTPServer
 
-from beacon_site.providers import apprise_sender
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net import apprise_sender
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 
 
 def address(server: HTTPServer) -> str:

@@ -9,11 +9,11 @@ from datetime import date
 import pytest
 from werkzeug import Response
 
-from beacon_site.providers import arxiv
-from beacon_site.providers.arxiv import ArxivSearch
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.rate_limit import OneEvery
-from beacon_site.providers.search import SearchOptions, SearchProfile
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.rate_limit import OneEvery
+from beacon_site.search_services import arxiv
+from beacon_site.search_services.arxiv import ArxivSearch
+from beacon_site.search_services.base import SearchOptions, SearchProfile
 from tests.providers.open_servers import ArxivServer, arxiv_error, atom, text
 
 

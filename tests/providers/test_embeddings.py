@@ -10,17 +10,17 @@ from collections.abc import Iterator
 import pytest
 from werkzeug import Response
 
-from beacon_site.providers import minilm_embedder
-from beacon_site.providers.embeddings import (
+from beacon_site.llm import minilm_embedder
+from beacon_site.llm.embeddings import (
     ENDPOINT,
     LOCAL,
     EmbedderProfile,
     get_embedder,
     local_is_installed,
 )
-from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
-from beacon_site.providers.fakes import FakeEmbedder
-from beacon_site.providers.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
+from beacon_site.llm.fakes import FakeEmbedder
+from beacon_site.llm.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
+from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from tests.providers.embedding_server import EmbeddingServer, vectors
 from tests.providers.loopback import html, slow, status
 
@@ -208,7 +208,7 @@ def test_without_its_packages_the_local_model_says_so(monkeypatch):
 
 def test_nothing_heavy_is_loaded_before_a_text_is_embedded():
     told = (
-        "import sys, beacon_site.providers.minilm_embedder, beacon_site.providers.openai_embedder;"
+        "import sys, beacon_site.llm.minilm_embedder, beacon_site.llm.openai_embedder;"
         "print({'onnxruntime', 'tokenizers', 'numpy', 'openai'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

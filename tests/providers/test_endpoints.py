@@ -8,19 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from beacon_site.providers import endpoint_kinds
-from beacon_site.providers.endpoints import (
-    KINDS,
-    address_of,
-    complaint_about,
-    context_tokens,
-    embedding_dimensions,
-    kind_by_address,
-    list_models,
-)
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.llm import JSON_MODES, LlmProfile, Message
-from beacon_site.providers.openai_model import OpenAIModel, learned_about
+from beacon_site.llm import endpoints
+from beacon_site.llm.base import JSON_MODES, LlmProfile, Message
+from beacon_site.llm.endpoint_facts import context_tokens, embedding_dimensions, list_models
+from beacon_site.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
+from beacon_site.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer, says, status
 
@@ -295,7 +288,7 @@ def test_a_question_that_was_read_whole_is_not(chat):
 
 
 def test_an_unknown_kind_is_an_endpoint_like_any_other():
-    assert endpoint_kinds.kind_of(LlmProfile("", "m", kind="new")).name == "compatible"
+    assert endpoints.kind_of(LlmProfile("", "m", kind="new")).name == "compatible"
 
 
 def test_every_kind_stands_in_the_documentation():

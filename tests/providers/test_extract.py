@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.extract import Extractor, get_extractor, valid_text
-from beacon_site.providers.reflow import join_hard_wraps
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.extract import Extractor, get_extractor, valid_text
+from beacon_site.net.reflow import join_hard_wraps
 from tests.providers.pdf import pdf
 
 ROOT = Path(__file__).parents[2]
@@ -334,7 +334,7 @@ def test_the_reader_ends_with_its_process(how: signal.Signals):
         "import signal, time\n"
         # A shell that started the tests in the background has them ignore this signal.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from beacon_site.providers.extract import get_extractor\n"
+        "from beacon_site.net.extract import get_extractor\n"
         "get_extractor().extract(b'<p>Hello')\n"
         "print(get_extractor().pid, flush=True)\n"
         "time.sleep(60)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beacon_site.providers.charsets import decode, known
+from beacon_site.net.charsets import decode, known
 
 JA = "東京都は二十一日、新しい電池の工場を建設すると発表した。工場は来年の春に完成する予定で、約三百人が働くことになる。カタカナもある。"
 ZH = "北京时间周六，研究人员宣布了一种新的固态电池。该电池的能量密度提高了两倍，并且可以在五分钟内充满电。"

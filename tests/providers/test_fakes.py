@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
-from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch, NothingEnqueued
-from beacon_site.providers.fetch import PageFetcher, WebPage
-from beacon_site.providers.llm import LanguageModel, Message, Tool
-from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
+from beacon_site.llm.base import LanguageModel, Message, Tool
+from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch, NothingEnqueued
+from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
+from beacon_site.net.fetch import PageFetcher, WebPage
+from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProvider
 
 ASK = [Message("user", "What?")]
 

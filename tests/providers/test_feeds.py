@@ -8,12 +8,12 @@ from datetime import date
 import pytest
 from pytest_httpserver import HTTPServer
 
-from beacon_site.providers import feeds
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.extract import get_extractor
-from beacon_site.providers.feeds import FeedSearch, Validators, parse_feed
-from beacon_site.providers.fetch import GuardedFetcher
-from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.extract import get_extractor
+from beacon_site.net.fetch import GuardedFetcher
+from beacon_site.search_services import feeds
+from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
+from beacon_site.search_services.feeds import FeedSearch, Validators, parse_feed
 
 XML = "application/xml"
 

@@ -15,9 +15,9 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.providers.extract import Extractor
-from beacon_site.providers.fetch import GuardedFetcher, PageFetcher, get_fetcher
+from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.net.extract import Extractor
+from beacon_site.net.fetch import GuardedFetcher, PageFetcher, get_fetcher
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>Cells that last</title>
 <meta property="article:published_time" content="2026-10-03T10:00:00Z"></head><body>
@@ -326,7 +326,7 @@ def test_a_failure_in_the_log_shows_no_query(fetcher: GuardedFetcher, capsys):
 def test_a_process_that_fetched_leaves_nothing_running():
     program = (
         "import django.conf as c\n"
-        "from beacon_site.providers.extract import get_extractor\n"
+        "from beacon_site.net.extract import get_extractor\n"
         "get_extractor().extract(b'<p>Hello</p>')\n"
         "print(get_extractor().pid)"
     )

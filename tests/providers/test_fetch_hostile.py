@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.extract import Extractor
-from beacon_site.providers.fetch import GuardedFetcher, WebPage
-from beacon_site.providers.meter import Limits
+from beacon_site.net.bounded import Limits
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.extract import Extractor
+from beacon_site.net.fetch import GuardedFetcher, WebPage
 from tests.providers.certificates import certificate
 from tests.providers.raw_server import RawServer, http
 

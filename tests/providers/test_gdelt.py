@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from werkzeug import Response
 
-from beacon_site.providers import gdelt
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.gdelt import GdeltSearch
-from beacon_site.providers.search import SearchOptions, SearchProfile
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.search_services import gdelt
+from beacon_site.search_services.base import SearchOptions, SearchProfile
+from beacon_site.search_services.gdelt import GdeltSearch
 from tests.providers.loopback import json_answer
 from tests.providers.open_servers import GDELT_TOO_OFTEN, GDELT_TOO_SHORT, GdeltServer, text
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from werkzeug import Request, Response
 
-from beacon_site.providers import timed
-from beacon_site.providers.errors import (
+from beacon_site.net import bounded
+from beacon_site.net.errors import (
     ProviderRejected,
     ProviderUnavailable,
     ServiceRefused,
     ServiceUnreachable,
 )
-from beacon_site.providers.http import ServiceHttp
+from beacon_site.net.http import ServiceHttp
 from tests.providers import servers
 from tests.providers.certificates import certificate
 from tests.providers.raw_server import RawServer
@@ -129,7 +129,7 @@ def test_a_certificate_is_checked(tmp_path, monkeypatch):
         with pytest.raises(ServiceUnreachable, match="certificate verify failed"):
             ServiceHttp("Vendor", timeout=5).get(server.url, {})
         tls = ssl.create_default_context(cafile=trusted)
-        monkeypatch.setattr(timed, "trusted", lambda: tls)
+        monkeypatch.setattr(bounded, "trusted", lambda: tls)
         assert ServiceHttp("Vendor", timeout=5).get(server.url, {}).content == b"{}"
 
 

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from beacon_site.providers.keywords import keywords, phrase
+from beacon_site.search_services.keywords import keywords, phrase
 from research.search.facets import facet_queries
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpcore
 import pytest
 
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.meter import Limits, Meter, MeteredStream
+from beacon_site.net.bounded import Limits, Meter, MeteredStream
+from beacon_site.net.errors import ProviderRejected
 
 
 class Flood(httpcore.NetworkStream):

@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers import http
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.providers.query_cache import distinct
-from beacon_site.providers.search import SearchOptions, SearchProfile, SearchProvider, get_search
+from beacon_site.net import http
+from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.search_services.answers import distinct
+from beacon_site.search_services.base import (
+    SearchOptions,
+    SearchProfile,
+    SearchProvider,
+    get_search,
+)
 from tests.providers.open_servers import OPEN_SERVERS, FeedServer
 from tests.providers.scenarios import PATIENCE, SearchServer
 

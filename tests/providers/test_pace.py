@@ -12,9 +12,9 @@ import pytest
 from django.core.cache import cache
 from redis.exceptions import ConnectionError as RedisGone
 
-from beacon_site.providers import rate_limit as pace_module
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.rate_limit import AtMost, OneEvery
+from beacon_site.net import rate_limit as pace_module
+from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.net.rate_limit import AtMost, OneEvery
 
 
 class Clock:

@@ -11,8 +11,9 @@ import pysbd
 import pytest
 from rapidfuzz.fuzz import token_set_ratio
 
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.sample import (
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.search_services.base import SearchHit, SearchOptions
+from beacon_site.search_services.sample import (
     SAMPLE_TOPIC,
     Article,
     SampleFetcher,
@@ -23,7 +24,6 @@ from beacon_site.providers.sample import (
     page_versions,
     read_article,
 )
-from beacon_site.providers.search import SearchHit, SearchOptions
 from research.search.facets import facet_queries
 
 DAYS = (date(2026, 1, 9), date(2026, 11, 21), date(2031, 5, 2))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers import search_probe
-from beacon_site.providers.http import Reply, ServiceHttp
-from beacon_site.providers.rate_limit import OneEvery
-from beacon_site.providers.search import SearchProfile
-from beacon_site.providers.search_probe import try_search
+from beacon_site.llm import probing
+from beacon_site.llm.probing import try_search
+from beacon_site.net.http import Reply, ServiceHttp
+from beacon_site.net.rate_limit import OneEvery
+from beacon_site.search_services.base import SearchProfile
 from tests.providers.search_servers import SerpApiServer, result
 from tests.providers.servers import slow, trickle
 
@@ -46,7 +46,7 @@ def test_a_refused_key_is_told_and_not_shown(serp):
 
 @pytest.mark.parametrize("scene", [slow(3), trickle(3)])
 def test_a_test_that_hangs_ends_with_a_clear_word(serp, monkeypatch, scene):
-    monkeypatch.setattr(search_probe, "PATIENCE", 0.5)
+    monkeypatch.setattr(probing, "SEARCH_PROBE_PATIENCE", 0.5)
     serp.enqueue(scene)
 
     outcome = try_search(serp.profile())

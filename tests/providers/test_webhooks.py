@@ -14,11 +14,11 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from beacon_site.providers import webhooks
-from beacon_site.providers.address_guard import ForbiddenAddress
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.meter import Limits
-from beacon_site.providers.webhooks import ReceiverFailed, ReceiverGone
+from beacon_site.net import webhooks
+from beacon_site.net.address_guard import ForbiddenAddress
+from beacon_site.net.bounded import Limits
+from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.net.webhooks import ReceiverFailed, ReceiverGone
 
 KEY = webhooks.new_key()
 

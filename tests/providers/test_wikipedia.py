@@ -7,11 +7,11 @@ from datetime import date
 
 import pytest
 
-from beacon_site.providers import wikipedia
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.rate_limit import AtMost
-from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
-from beacon_site.providers.wikipedia import WikipediaSearch
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.rate_limit import AtMost
+from beacon_site.search_services import wikipedia
+from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
+from beacon_site.search_services.wikipedia import WikipediaSearch
 from tests.providers.loopback import json_answer
 from tests.providers.open_servers import WikipediaServer, wikipedia_error
 

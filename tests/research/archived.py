@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from memory.archive.kinds import in_order
-from memory.archive.rows import as_line, encoded
+from memory.archive.kinds import as_line, encoded, in_order
 from memory.models import User
 
 # What must move when anything is changed: the history and its log, and the stamps of a change.

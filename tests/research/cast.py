@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
-from beacon_site.providers.search import SearchHit
+from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from beacon_site.search_services.base import SearchHit
 from memory.models import Topic
+from research.execution import pipeline
 from research.models import Run
-from research.running import executor, pipeline
-from research.working.context import RunContext, StepKind
+from research.run_context.context import RunContext, StepKind
 from tests.research.conftest import Providers
 
 PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]
@@ -133,7 +133,7 @@ def before_step(step: str, act: Callable[[], object]) -> Iterator[None]:
 
 
 def carried_out(run: Run) -> Run:
-    executor.execute(run.pk, worker="test")
+    pipeline.execute(run.pk, worker="test")
     run.refresh_from_db()
     return run
 

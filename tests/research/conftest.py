@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from memory.llm import connections
 from memory.models import Topic
+from research.execution import pipeline, starting
 from research.models import Run
-from research.running import executor, starting
 from research.search import reading, searching
 
 
@@ -44,7 +44,7 @@ def topic(alice: Any) -> Topic:
 
 def _carry_out(topic: Topic) -> Run:
     run = Run.objects.start(topic, trigger="person", by=topic.owner.actor)
-    executor.execute(run.pk, worker="test")
+    pipeline.execute(run.pk, worker="test")
     run.refresh_from_db()
     topic.refresh_from_db()
     return run

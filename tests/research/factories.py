@@ -7,12 +7,12 @@ from typing import Any
 
 from django.utils import timezone
 
-from memory.actors import RESEARCH
+from beacon_site.text.cleaning import match_key
+from memory.core.actors import RESEARCH
 from memory.models import ModelCall, Revision, Topic, TopicFact, Trust, User
-from memory.texts.text import match_key
+from research.execution import pipeline
+from research.execution.starting import create_topic
 from research.models import DeltaItem, Hit, Report, Run, Step
-from research.running import pipeline
-from research.running.starting import create_topic
 
 BODY = """Version 18.1 closes two faults [1], and support for version 13 ends [2].
 

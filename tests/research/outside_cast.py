@@ -9,29 +9,28 @@ from typing import Any
 
 import pytest
 
-from beacon_site import heartbeat
-from beacon_site.providers.embeddings import ENDPOINT, EmbedderProfile, get_embedder
-from beacon_site.providers.llm import LlmProfile, Message
-from beacon_site.providers.openai_capabilities import learned_about
-from beacon_site.providers.openai_model import OpenAIModel
-from beacon_site.providers.search import SearchProfile, get_search
+from beacon_site.db import heartbeat
+from beacon_site.llm.base import LlmProfile, Message
+from beacon_site.llm.embeddings import ENDPOINT, EmbedderProfile, get_embedder
+from beacon_site.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.search_services.base import SearchProfile, get_search
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.content import compaction
-from memory.file_pages import condensing as file_condensing
+from memory.files import condensing as file_condensing
 from memory.llm import connections, embedders
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
 from memory.notes.maintenance import maintain
-from memory.recall import embedding
-from memory.recall.recalling import recall
-from memory.reflection import reflection
-from memory.toolkit.output_store import asker
-from memory.toolkit.types import ToolContext
+from memory.reflection import services as reflection_services
+from memory.search import embedding
+from memory.search.recall import recall
+from memory.tools.output_store import asker
+from memory.tools.types import ToolContext
+from research.execution import pipeline, starting
 from research.mcp import calls
-from research.mcp.callers import Caller
+from research.mcp.calls import Caller
 from research.models import Run
-from research.running import following_up, starting
 from research.search import reading, searching
 from tests.api.cast import Program
 from tests.providers.embedding_server import EmbeddingServer
@@ -148,7 +147,7 @@ def _keeps_up(owner: User, outside: Outside) -> None:
     file = MemoryFile.objects.of(owner).get(path="facts/memory.md")
     file_condensing.carry_out(str(file.pk), file.version)
     talk = [Message("user", QUESTION)]
-    reflection.reflect(
+    reflection_services.reflect(
         owner, source="session:1", task=QUESTION, result="Nothing.", history=talk, trust="owner"
     )
 
@@ -166,7 +165,7 @@ def _runs(owner: User, outside: Outside, *, depth: str = "quick") -> None:
     run = Run.objects.start(topic, trigger="person", by=owner.actor, depth=depth)
     cast.carried_out(run)
     for step in run.steps.filter(is_follow_up=True).order_by("position"):
-        following_up.carry_out_follow_up(step.pk)
+        pipeline.carry_out_follow_up(step.pk)
 
 
 def _runs_deep(owner: User, outside: Outside) -> None:

@@ -10,21 +10,20 @@ from typing import Any
 
 from django.utils import timezone
 
-from memory.actors import Actor
-from memory.archive import writing
-from memory.archive.counting import TakingIn
-from memory.archive.importer import take_in
+from memory.archive import exporter
+from memory.archive.importer import TakingIn, take_in
 from memory.chat import conversation
 from memory.content import restore_snapshot, store, take_snapshot
-from memory.contexts import identity
+from memory.context import identity
+from memory.core.actors import Actor
 from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Proposal, ReviewLevel, User
 from memory.notes.merging import merge
-from memory.notes.writing import edit_note, supersede, write_note
+from memory.notes.services import edit_note, supersede, write_note
 from memory.observations import edit_observation
-from memory.observations.writing import write_observation
-from memory.reviewing import review
-from memory.scratchpads import entries as scratchpad
+from memory.observations.services import write_observation
+from memory.review import services as review_services
+from memory.scratchpad import services as scratchpad
 from tests.api.cast import Program
 
 MARK: Any = {"sensitivity": "sensitive"}
@@ -111,7 +110,7 @@ def _said(owner: User, text: str) -> None:
 def _held_and_accepted(owner: User, text: str) -> None:
     ReviewLevel.objects.create(owner=owner, level=ReviewLevel.Level.HOLD_ALL)
     answer = Program(owner, "write", name="held").post("/notes", {"content": text, **MARK})
-    review.accept(Proposal.objects.get(pk=answer.json()["proposal"]), by=owner.actor)
+    review_services.accept(Proposal.objects.get(pk=answer.json()["proposal"]), by=owner.actor)
     ReviewLevel.objects.filter(owner=owner).delete()
 
 
@@ -121,7 +120,7 @@ def _imported(owner: User, text: str) -> None:
         write(other, text)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "old.zip"
-        writing.write(other, path)
+        exporter.write(other, path)
         take_in(path, TakingIn(owner, owner.actor, path.name, True), only_look=False)
     other.delete()
 

@@ -9,10 +9,10 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic
-from research.claims import independence
-from research.working import cited_pages
-from research.working.cited_pages import Ahead, Pages
-from research.working.context import RunContext
+from research.claims import duplicates
+from research.run_context import cited_pages
+from research.run_context.cited_pages import Ahead, Pages
+from research.run_context.context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -44,7 +44,7 @@ def test_pages_that_were_gone_through_are_the_same_without_reading_them_again(
     sources = [{"n": 1, "link": cast.url(2)}]
     plainly = as_told(cited_pages.load(work.run, sources))
     ahead = gone_through(work)
-    monkeypatch.delattr(independence, "origins")
+    monkeypatch.delattr(duplicates, "origins")
 
     with django_assert_num_queries(1):
         assert as_told(cited_pages.load(work.run, sources, ahead)) == plainly
@@ -64,8 +64,8 @@ def test_origins_are_found_once_before_the_model_has_written(
     cast.set_up(providers, 1, 2)
     providers.model = cast.model(cast.PLAN, cast.report(1, 2))
     done: list[str] = []
-    compared = independence.origins
-    monkeypatch.setattr(independence, "origins", lambda p: (done.append("origins"), compared(p))[1])
+    compared = duplicates.origins
+    monkeypatch.setattr(duplicates, "origins", lambda p: (done.append("origins"), compared(p))[1])
 
     def wait_for(_work: RunContext, call: Callable[[], Any], *, meanwhile: Any = None) -> Any:
         for _slice in range(20 if meanwhile else 0):

@@ -11,13 +11,12 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from memory.actors import REFLECTOR
-from memory.archive import writing
-from memory.archive.counting import Counted, TakingIn, summed
-from memory.archive.importer import take_in
+from memory.archive import exporter
+from memory.archive.importer import Counted, TakingIn, summed, take_in
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.content import take_snapshot
-from memory.contexts import identity
+from memory.context import identity
+from memory.core.actors import REFLECTOR
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
 from memory.models import (
@@ -44,14 +43,15 @@ from memory.models import (
     Use,
     User,
 )
-from memory.notes.writing import get_notes, supersede, write_note
-from memory.recall import bm25
-from memory.reviewing import review
+from memory.notes.services import get_notes, supersede, write_note
+from memory.review import services as review_services
+from memory.search import bm25
 from research.facts import correcting
 from research.models import RemovedRun, Report, Run, Schedule
-from research.notifications import channels, digests, rss
+from research.notifications import channels, digests
+from research.pages import digests as pages_digests
+from research.pages import shares
 from research.reporting import sentences as report_sentences
-from research.reports import sharing
 from research.topic_settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -102,11 +102,11 @@ def full(topic: Topic, providers: Providers) -> User:
     session = Session.objects.create(owner=owner, agent=Agent.objects.get(owner=owner))
     session.messages.create(position=1, role="user", content="Remember the heat pump.")
     for words, target in (("Ring the plumber.", None), ("Serviced in July.", note.pk)):
-        review.hold(
+        review_services.hold(
             owner, "note", by=REFLECTOR, source=run.source, before={"content": note.content},
             after={"content": words, "kind": "summary"}, why="", held="web", target_id=target,
         )  # fmt: skip
-    review.accept(review.waiting(owner).get(target_id=None), by=by)
+    review_services.accept(review_services.waiting(owner).get(target_id=None), by=by)
     shown_and_corrected(topic, run)
     told(topic, run)
     Use.objects.get_or_create(
@@ -127,7 +127,7 @@ def shown_and_corrected(topic: Topic, run: Run) -> None:
     fact = TopicFact.objects.filter(topic=topic).current()[0]
     seen = [correcting.FactSeen(fact, fact.version)]
     correcting.correct(run.report, second, wrong="It is not so.", facts=seen, by=by)
-    sharing.end(sharing.make_link(run.report, days=7, note="the board", by=by), by=by)
+    shares.end(shares.make_link(run.report, days=7, note="the board", by=by), by=by)
 
 
 def told(topic: Topic, run: Run) -> None:
@@ -139,11 +139,11 @@ def told(topic: Topic, run: Run) -> None:
     channels.choose(topic, by=by, left_out=[channel], **more)
     chosen = digests.save_settings(owner, by=by, often="never", hour=6, weekday=5)
     digests.make(chosen, run.created)
-    rss.end(rss.add(owner, topic=topic, with_private=False, by=by), by=by)
+    pages_digests.end(pages_digests.add(owner, topic=topic, with_private=False, by=by), by=by)
 
 
 def exported(owner: User, path: Path) -> Path:
-    writing.write(owner, path)
+    exporter.write(owner, path)
     return path
 
 

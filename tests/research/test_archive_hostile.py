@@ -13,8 +13,9 @@ from django.test import Client
 
 from memory.models import User
 from research.models import Channel, Delivery, Digest, DigestSettings, Feed, Report, SharedLink
-from research.notifications import channels, digests, rss
-from research.reports import sharing
+from research.notifications import channels, digests
+from research.pages import digests as pages_digests
+from research.pages import shares
 from tests.research.factories import make_second_run, make_topic
 from tests.research.test_archive import exported, imported
 
@@ -24,8 +25,8 @@ Change = Callable[[dict[str, Any]], None]
 @pytest.fixture
 def archive(alice: User, tmp_path: Path) -> Path:
     run = make_second_run(make_topic(alice))
-    sharing.make_link(run.report, days=365, note="the board", by=alice.actor)
-    rss.add(alice, topic=None, with_private=True, by=alice.actor)
+    shares.make_link(run.report, days=365, note="the board", by=alice.actor)
+    pages_digests.add(alice, topic=None, with_private=True, by=alice.actor)
     channels.add(
         alice, kind="webhook", name="Hook", address="https://h.example/s3cret", by=alice.actor
     )

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Usage
+from beacon_site.llm.base import Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.models import ModelCall, Topic
 from memory.usage import spending
-from memory.usage.meter import BudgetReached
+from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import check_month
 from research.budgets.budget import DEFAULTS, Budget, RunMeter, budget_of
 from research.models import Run, Step, TopicSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.texts.sentences import sentences
+from beacon_site.text.sentences import sentences
 from research.claims.candidates import can_stand_alone
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from memory.actors import Actor
+from beacon_site.text.cleaning import plain
+from memory.core.actors import Actor
 from memory.models import Topic, TopicFact, User
-from memory.texts.text import plain
+from research.execution import starting
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.reporting.sentences import bare_sentence, sentences_of
-from research.running import starting
 from tests.research import cast
 from tests.research.conftest import Providers
 

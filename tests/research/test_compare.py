@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils.html import strip_tags
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Topic, TopicFact, User
 from research.models import Report, Run
 from research.reports import compare

@@ -13,13 +13,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.fetch import WebPage
-from beacon_site.providers.llm import Answer, LlmProfile, Usage
-from beacon_site.providers.search import SearchHit
+from beacon_site.llm.base import Answer, LlmProfile, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.net.fetch import WebPage
+from beacon_site.search_services.base import SearchHit
 from memory.models import ModelCall, SeenUrl, Topic, TopicFact
+from research.execution import pipeline
 from research.models import Hit, Run, TopicSettings
-from research.running import executor
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -101,7 +101,7 @@ def test_a_queued_run_is_cancelled_at_once(topic: Topic, providers: Providers):
 
     run.refresh_from_db()
     assert (run.status, run.number) == ("cancelled", None)
-    assert not executor.execute(run.pk, worker="one")
+    assert not pipeline.execute(run.pk, worker="one")
     assert not cancel(run)
     assert not stop(run)
 

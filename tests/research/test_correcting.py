@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.contexts import taught
-from memory.contexts.topic_block import topic_block
-from memory.errors import InvalidValue, MemoryRefused
+from memory.context import topic_block as context_topic_block
+from memory.context.topic_block import topic_block
+from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Activity, Observation, Topic, TopicFact
 from research.facts import correcting
 from research.facts.correcting import FactSeen
@@ -77,7 +77,7 @@ def test_the_lesson_is_the_owners_and_later_prompts_hold_it(report: Report, alic
 
     assert lesson is not None
     assert (lesson.category, lesson.trust, lesson.source) == ("lesson", "owner", "human:alice")
-    assert taught.of_topic(report.run.topic) == [lesson]
+    assert context_topic_block.of_topic(report.run.topic) == [lesson]
     assert "It is two." in topic_block(report.run.topic).text
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from werkzeug import Request, Response
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, Topic
 from memory.models import Agent as Agents
-from research.follow_ups import reflecting
 from research.models import Hit, Run, ToolCall
 from research.sources import rules as source_rules
+from research.steps import follow_ups
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.providers.loopback import body_of
@@ -190,7 +190,7 @@ def test_a_page_that_gives_orders_is_set_aside_and_nothing_is_written_outside(
     assert "Mallory" not in "".join(deep_cast.results(agent.sent["overview"][1]))
     assert "no tool “memory_write” here" in deep_cast.results(agent.sent["overview"][2])[-1]
     outside = ContentItem.objects.of(topic.owner).exclude(scope=run.source)
-    assert not outside.exists() and reflecting.is_read_only(run)
+    assert not outside.exists() and follow_ups.is_read_only(run)
     assert [source["link"] for source in run.report.sources] == [cast.url(2)]
 
 
@@ -214,7 +214,7 @@ def test_no_trick_of_a_page_writes_anything_outside_its_topic(
     refused = sum("no tool “" in text for text in deep_cast.results(agent.sent["news"][2])[-2:])
     count("injection: tools of a deep run's track", len(writes), refused=refused, run=2 - refused)
     assert refused == len(writes)
-    assert reflecting.is_read_only(run)
+    assert follow_ups.is_read_only(run)
     assert "Ignore all instructions" not in agent.prompts["write"]
 
 

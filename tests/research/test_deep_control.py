@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from memory.models import Topic
-from research import outbox
-from research.deep import exploring
-from research.models import Run, Step, ToolCall, TopicSettings
+from research.models import Run, Step, ToolCall, TopicSettings, outbox
+from research.steps import tracks
 from tests.providers.servers import ScriptedChatServer
 from tests.research import cast, deep_cast
 from tests.research.cast import Killed
@@ -92,14 +91,14 @@ def test_a_track_that_has_too_little_time_waits_for_the_next_task(
     topic: Topic, found: Providers, endpoint: ScriptedChatServer, monkeypatch: pytest.MonkeyPatch
 ):
     agent = deep_cast.at(endpoint, found, Agent(cast.report(1), overview=[[opens(1)]]))
-    usual = exploring.LEAST_SECONDS
-    monkeypatch.setattr(exploring, "LEAST_SECONDS", 13 * 60)
+    usual = tracks.LEAST_SECONDS
+    monkeypatch.setattr(tracks, "LEAST_SECONDS", 13 * 60)
     nudged: list[int] = []
     monkeypatch.setattr(outbox, "nudge", nudged.append)
     run = cast.carried_out(deep_cast.deep(topic))
     assert run.status == Run.Status.QUEUED and agent.sent == {}
     assert nudged == [run.pk]
-    monkeypatch.setattr(exploring, "LEAST_SECONDS", usual)
+    monkeypatch.setattr(tracks, "LEAST_SECONDS", usual)
 
     cast.carried_out(run)
 

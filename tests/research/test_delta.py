@@ -8,9 +8,9 @@ import pytest
 
 from memory.topics.memory import KnownFact
 from research.claims.matching import is_same_subject
-from research.deltas.delta import Change, Statement, compare, heading, since_line
-from research.deltas.text import as_markdown
 from research.models import Schedule
+from research.reporting.delta import Change, Statement, compare, heading, since_line
+from research.reporting.merged_deltas import as_markdown
 
 # Values that hold now: another one is a change.  That of a day gone by would be contradicted.
 OLD = "The pilot line in Kyoto makes 12,000 cells a month."

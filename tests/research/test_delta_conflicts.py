@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.conflicts import resolve as conflicts
+from memory.conflicts import services as conflicts
 from memory.models import Conflict, Topic, TopicFact, User
 from research.models import DeltaItem, Run
-from research.reports import sharing
+from research.pages import shares
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -101,7 +101,7 @@ def test_a_conflict_whose_fact_is_deleted_for_good_leaves_the_item(
 
 
 def test_a_shared_report_leads_nobody_to_the_desk(disputed: DeltaItem, client: Client, alice: User):
-    link = sharing.make_link(disputed.run.report, days=30, note="", by=alice.actor)
+    link = shares.make_link(disputed.run.report, days=30, note="", by=alice.actor)
     page = client.get(reverse("research:shared-report", args=[link.token])).content.decode()
 
     assert disputed.sentence[:20] in page

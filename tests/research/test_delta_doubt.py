@@ -11,10 +11,10 @@ import pytest
 from memory.models import Conflict, Topic, TopicFact
 from memory.topics.memory import KnownFact
 from research.claims.linking import Comparison, Verdict
-from research.deltas import delta
-from research.deltas.delta import Change, Statement, compare
-from research.deltas.text import as_markdown
 from research.models import DeltaItem, Run
+from research.reporting import delta
+from research.reporting.delta import Change, Statement, compare
+from research.reporting.merged_deltas import as_markdown
 from tests.research import cast
 from tests.research.conftest import Providers
 

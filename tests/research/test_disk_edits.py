@@ -13,13 +13,13 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
+from beacon_site.llm.base import Answer, Message, ToolCall, Usage
 from memory.chat import conversation
 from memory.chat import turn as conversation_turn
 from memory.files.services import save_file
 from memory.models import Topic
+from research.execution import pipeline
 from research.models import Run, Step
-from research.running import following_up
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -68,7 +68,7 @@ def test_an_edit_by_sed_is_in_the_prompt_with_which_the_next_run_looks_back(
     step = run_of(topic).steps.get(is_follow_up=True, name="reflect")
     sed(copy, "green", "white")  # while the run is over and the look back waits
     Step.objects.filter(pk=step.pk).update(not_before=Now() - timedelta(seconds=1))
-    following_up.carry_out_follow_up(step.pk)
+    pipeline.carry_out_follow_up(step.pk)
 
     system = sent(providers, -1)[0].content
     assert "- City: Lisbon" in system and "- Tea: white" in system

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Observation, Revision, Topic, TopicFact
+from research.execution import pipeline
 from research.models import Run, Step
-from research.running import following_up
-from research.runs import memory_changes
+from research.runs import manifest
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -29,7 +29,7 @@ def followed(run: Run) -> Step:
     """Carry out the run's follow-up, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="extract")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    following_up.carry_out_follow_up(step.pk)
+    pipeline.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     run.refresh_from_db()
     return step
@@ -222,7 +222,7 @@ def test_the_run_s_memory_changes_name_its_observations_with_what_became_of_them
     first, second = Observation.objects.of(run.topic.owner).order_by("created")[:2]
     first.trash(by=run.topic.owner.actor)
 
-    told = {one.text: one for one in memory_changes.of_run(run, []).observations}
+    told = {one.text: one for one in manifest.of_run(run, []).observations}
     assert told[first.content].note == "in the trash since"
     assert told[second.content].url == second.get_absolute_url()
     made = Revision.objects.filter(source=run.source, record_type="observation", version=1)

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from memory.models import Activity, Topic
 from research.models import Delivery, Run, Schedule
-from research.schedules import failing_schedules, scheduling
+from research.schedules import scheduling
 from tests.research.factories import make_run
 from tests.research.notice_cast import email
 
@@ -24,7 +24,7 @@ def test_five_failures_in_a_row_pause_it_and_are_told(topic: Topic):
     email(topic.owner)
     fail(topic, 5)
 
-    assert failing_schedules.pause_failing() == 1
+    assert scheduling.pause_failing() == 1
 
     assert Schedule.objects.get().paused
     [notice] = Delivery.objects.all()
@@ -34,17 +34,17 @@ def test_five_failures_in_a_row_pause_it_and_are_told(topic: Topic):
 
 def test_four_are_borne_and_one_that_was_saved_between_breaks_the_row(topic: Topic):
     fail(topic, 4)
-    assert failing_schedules.pause_failing() == 0
+    assert scheduling.pause_failing() == 0
     make_run(topic)
     fail(topic, 2)
 
-    assert failing_schedules.pause_failing() == 0
+    assert scheduling.pause_failing() == 0
 
 
 def test_a_person_who_resumes_it_is_not_overruled_by_the_same_failure(topic: Topic):
     fail(topic, 5)
-    failing_schedules.pause_failing()
+    scheduling.pause_failing()
     scheduling.set_paused(topic, paused=False, by=topic.owner.actor)
 
-    assert failing_schedules.pause_failing() == 0
+    assert scheduling.pause_failing() == 0
     assert Run.objects.count() == 5

@@ -10,12 +10,12 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ModelCall, Note, Topic
-from memory.notes.writing import get_notes
-from memory.recall import bm25
+from memory.notes.services import get_notes
+from memory.search import bm25
+from research.execution import pipeline
 from research.models import Run, Step
-from research.running import following_up
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -30,7 +30,7 @@ def followed(run: Run) -> Step:
     """Carry out the run's summary, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="summarise")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    following_up.carry_out_follow_up(step.pk)
+    pipeline.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     run.refresh_from_db()
     return step
@@ -132,7 +132,7 @@ def test_a_model_that_is_away_is_tried_three_times(
 def test_a_failure_is_a_warning_on_the_run_and_never_its_status(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("research.follow_ups.summarising.write_note", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("research.steps.follow_ups.write_note", lambda *a, **k: 1 / 0)
     for _try in range(3):
         with pytest.raises(ZeroDivisionError):
             followed(run)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.llm import LlmProfile
+from beacon_site.llm.base import LlmProfile
 from memory.models import Activity, ModelCall, Topic
-from research.budgets import fitting, forecasting
+from research.budgets import forecasting
 from research.budgets.forecasting import forecast_of
+from research.execution.starting import create_topic
 from research.models import Run, Step, TopicSettings
-from research.running.starting import create_topic
 from research.schedules import scheduling
 from tests.research.factories import make_run
 
@@ -26,7 +26,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The site's model is priced, until a test says otherwise."""
     site: dict[str, Any] = {"profile": PRICED}
     monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: site["profile"])
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
     return site
 
 
@@ -175,4 +175,4 @@ def test_without_a_model_everything_fits(dear: Topic, model: dict[str, Any]):
 def test_a_price_that_is_not_known_keeps_no_run_back(dear: Topic, model: dict[str, Any]):
     model["profile"] = LlmProfile("http://m", "m")
 
-    assert not fitting.why_not(forecast_of(dear), fitting.Left(money=Decimal("0.0001")))
+    assert not forecasting.why_not(forecast_of(dear), forecasting.Left(money=Decimal("0.0001")))

@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.errors import (
-    ProviderRejected,
-    ProviderUnavailable,
-)
-from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.fetch import GuardedFetcher
-from beacon_site.providers.search import SearchHit, SearchOptions
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.fetch import GuardedFetcher
+from beacon_site.search_services.base import SearchHit, SearchOptions
 from memory.llm import connections
 from memory.models import SeenUrl, Topic
 from research.models import Hit, Run, TopicSettings
+from research.run_context.context import RunContext
 from research.search import reading, searching
-from research.working.context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 

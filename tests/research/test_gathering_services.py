@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.errors import (
-    ServiceRefused,
-    ServiceUnreachable,
-)
-from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.search import SearchHit
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.net.errors import ServiceRefused, ServiceUnreachable
+from beacon_site.search_services.base import SearchHit
 from memory.llm import connections
 from memory.models import Topic
 from research.search import searching
@@ -81,7 +78,7 @@ def unreachable(service: FakeSearch) -> None:
 def test_without_a_network_the_library_answers_and_the_run_says_so_once(
     topic: Topic, providers: Providers, services: ServicesOf, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.documents.library.is_empty", lambda owner: False)
+    monkeypatch.setattr("memory.library.services.is_empty", lambda owner: False)
     made = services(wikipedia=[], arxiv=[], hackernews=[], library=[cast.hit(1)])
 
     providers.pages.pages = {cast.url(1): cast.page(1)}

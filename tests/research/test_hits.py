@@ -9,14 +9,14 @@ from typing import Any
 
 from pytest_django import DjangoAssertNumQueries
 
-from beacon_site.providers.search import SearchHit
+from beacon_site.search_services.base import SearchHit
 from memory.models import Topic
 from research.models import Hit
-from research.search import fusion, hits
+from research.search import gathering
 from research.search.searching import Asked
 from tests.research import cast
 
-ORDER = hits.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])
+ORDER = gathering.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])
 TOLD = ("link", "title", "snippet", "service", "published_at", "rank")
 DATE = date(2026, 5, 4)
 
@@ -32,7 +32,7 @@ def kept(topic: Topic, batches: Sequence[Sequence[Asked]]) -> list[dict[str, Any
     """Return what the hits say after these batches of answers came one after the other."""
     work, count = cast.work_of(topic), 0
     for batch in batches:
-        count = hits.keep(work, batch, ORDER, count)
+        count = gathering.keep(work, batch, ORDER, count)
     told = list(work.run.hits.values(*TOLD))
     work.run.delete()
     return told
@@ -65,7 +65,7 @@ def test_a_page_that_nobody_gives_a_title_is_called_by_the_address_of_the_first(
 def test_votes_count_the_same_in_whatever_order_they_came():
     votes = [{"service": "x", "query": "q", "rank": rank} for rank in (1, 2, 3, 5, 7)]
 
-    assert len({fusion.fused(list(order), {}) for order in permutations(votes)}) == 1
+    assert len({gathering.fused(list(order), {}) for order in permutations(votes)}) == 1
 
 
 def test_hits_are_stored_again_by_one_statement_however_many_they_are(
@@ -78,7 +78,7 @@ def test_hits_are_stored_again_by_one_statement_however_many_they_are(
         hit.place, hit.reason, hit.title = 100 - hit.place, f"why {hit.place}", "not stored"
 
     with django_assert_num_queries(1):
-        hits.store_again(found, ["place", "reason"])
+        gathering.store_again(found, ["place", "reason"])
 
     kept = list(Hit.objects.order_by("-place").values_list("place", "reason", "title"))
     assert kept == [(100 - n, f"why {n}", "") for n in range(40)]

@@ -16,14 +16,15 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeFetcher
-from beacon_site.providers.llm import Answer, Message, Tool, ToolCall, Usage
-from memory.contexts import identity
+from beacon_site.llm.base import Answer, Message, Tool, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeFetcher
+from memory.context import identity
 from memory.files.reading import read_file
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, TopicFact, User
-from memory.reviewing import refusing, review
+from memory.review import blocking
+from memory.review import services as review_services
+from research.execution import pipeline
 from research.models import Run
-from research.running import following_up
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import level
@@ -34,9 +35,9 @@ from tests.research.factories import make_topic
 pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 IMAGE = "https://voltcell.example/pixel.png"
 SMELLERS = (
-    "memory.texts.injection", "research.claims.selection", "research.claims.page_news", "research.follow_ups.extracting",
-    "research.follow_ups.summarising", "memory.observations.extraction", "memory.reviewing.risks",
-    "memory.reflection.entry", "memory.contexts.memory_for_prompt",
+    "beacon_site.text.injection", "research.claims.selection", "research.claims.page_news", "research.steps.follow_ups",
+    "research.steps.follow_ups", "memory.observations.extraction", "memory.review.risks",
+    "memory.reflection.services", "memory.context.topic_block",
 )  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def researched(topic: Topic, providers: Providers, text: str) -> Run:
         type(step).objects.filter(pk=step.pk).update(
             state="waiting", not_before=Now() - timedelta(seconds=1)
         )
-        following_up.carry_out_follow_up(step.pk)
+        pipeline.carry_out_follow_up(step.pk)
     topic.refresh_from_db()
     return run
 
@@ -165,7 +166,7 @@ def test_no_page_loads_an_image_that_a_page_or_the_model_names(
         reverse("research:topic-sources", args=slug), reverse("memory:observations"),
         reverse("memory:notes"), reverse("memory:review"), reverse("memory:content"),
         *(one.get_absolute_url() for one in Note.objects.of(alice).filter(topic=topic)),
-        *(one.get_absolute_url() for one in review.waiting(alice)),
+        *(one.get_absolute_url() for one in review_services.waiting(alice)),
         *(item.content_item.get_absolute_url() for item in run.hits.exclude(content_item=None)),
     ]  # fmt: skip
     for place in places:
@@ -196,7 +197,7 @@ def test_with_the_guard_off_the_same_model_is_seen_to_write(
 def test_a_domain_that_the_owner_refuses_is_read_by_no_run_and_counted(
     alice: User, topic: Topic, providers: Providers
 ):
-    made = refusing.refuse(alice, "domain", "site2.example", by=alice.actor)
+    made = blocking.refuse(alice, "domain", "site2.example", by=alice.actor)
     cast.set_up(providers, 1, 2)
     run = cast.carried_out(cast.started(topic))
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from django.utils.dateparse import parse_date
 
-from research.claims.duplicates import shingles
-from research.claims.independence import origins, publisher
-from research.working.cited_pages import CitedPage, Pages
+from research.claims.duplicates import origins, publisher, shingles
+from research.run_context.cited_pages import CitedPage, Pages
 
 SETS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/independence.json").read_text("utf-8")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from beacon_site.providers.errors import ProviderUnavailable
+from beacon_site.net.errors import ProviderUnavailable
 from memory.models import ModelCall, Note, Observation, Topic, TopicFact
+from research.execution import pipeline
 from research.models import DeltaItem, Run, Step
-from research.running import following_up
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -82,7 +82,7 @@ def test_what_is_withheld_is_remembered_all_the_same(topic: Topic, once: Run, ru
 def followed(run: Run, name: str) -> None:
     step = run.steps.get(is_follow_up=True, name=name)
     Step.objects.filter(pk=step.pk).update(not_before=Now() - timedelta(seconds=1))
-    following_up.carry_out_follow_up(step.pk)
+    pipeline.carry_out_follow_up(step.pk)
 
 
 def test_a_run_of_which_everything_is_withheld_is_quiet_and_says_so(

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from beacon_site.providers.fakes import FakeFetcher
-from beacon_site.providers.fetch import WebPage
+from beacon_site.llm.fakes import FakeFetcher
+from beacon_site.net.fetch import WebPage
 from memory.models import Topic
 from research.models import Hit, Run
 from research.sources import rules as source_rules

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beacon_site.providers.minilm_embedder import MiniLmEmbedder
-from research.claims.amounts import Amount, amounts
+from beacon_site.llm.minilm_embedder import MiniLmEmbedder
 from research.claims.linking import Comparison, Told, weights
+from research.claims.values import Amount, amounts
 
 CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
 STAFF = "Kupferwerk Halden employs 140 people at its shredding line in Magdeburg."

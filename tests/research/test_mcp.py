@@ -13,14 +13,14 @@ from starlette.responses import Response
 from memory.accounts import tokens
 from memory.files.services import save_file
 from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
-from memory.notes.writing import write_note
-from memory.reviewing import agent_reading
-from memory.toolkit import registry as tools
-from research.mcp import calls, resources, web
-from research.mcp.callers import Caller
-from research.mcp.resources import NoSuchResource
-from research.running import executor
-from research.running.starting import create_sample_topic, start_run
+from memory.notes.services import write_note
+from memory.review import trust
+from memory.tools import registry as tools
+from research.execution import pipeline
+from research.execution.starting import create_sample_topic, start_run
+from research.mcp import calls, server, web
+from research.mcp.calls import Caller
+from research.mcp.server import NoSuchResource
 from tests.api.cast import Program
 from tests.research.mcp_cast import token_of
 
@@ -169,20 +169,20 @@ def test_what_was_read_by_mcp_counts_for_writes_by_rest_too(alice: User) -> None
 
 def test_what_an_agent_read_is_forgotten_after_an_hour(alice: User) -> None:
     agent, now = Agent.objects.create(owner=alice, name="claude"), timezone.now()
-    agent_reading.note(agent, Trust.EXTERNAL, at=now)
+    trust.note(agent, Trust.EXTERNAL, at=now)
     agent.refresh_from_db()
 
-    assert agent_reading.before(agent, Trust.OWNER, at=now) == Trust.EXTERNAL
-    assert agent_reading.before(agent, Trust.OWNER, at=now + timedelta(hours=2)) == Trust.OWNER
+    assert trust.before(agent, Trust.OWNER, at=now) == Trust.EXTERNAL
+    assert trust.before(agent, Trust.OWNER, at=now + timedelta(hours=2)) == Trust.OWNER
 
 
 def test_a_call_that_began_before_does_not_raise_the_trust_again(alice: User) -> None:
     began = Agent.objects.create(owner=alice, name="claude")
-    agent_reading.note(began, Trust.EXTERNAL)
-    agent_reading.note(began, Trust.AGENT)
+    trust.note(began, Trust.EXTERNAL)
+    trust.note(began, Trust.AGENT)
     now = Agent.objects.get(pk=began.pk)
 
-    assert agent_reading.before(now, Trust.OWNER) == Trust.EXTERNAL
+    assert trust.before(now, Trust.OWNER) == Trust.EXTERNAL
 
 
 def test_no_bare_text_from_outside_stands_in_the_data(alice: User) -> None:
@@ -210,15 +210,15 @@ def reported(owner: User) -> str:
     """Carry out the sample's first run; return its topic's slug."""
     topic = create_sample_topic(owner, by=owner.actor)
     run = start_run(topic, trigger="person", by=owner.actor)
-    executor.execute(run.pk, worker="test")
+    pipeline.execute(run.pk, worker="test")
     return topic.slug
 
 
 def test_memory_files_can_be_attached(alice: User) -> None:
     save_file(alice, "facts/user.md", USER_MD, by=alice.actor)
-    listed = {one.uri: one for one in resources.page_of(program(alice), None).resources}
+    listed = {one.uri: one for one in server.page_of(program(alice), None).resources}
 
-    text = resources.read(program(alice), "beacon://files/facts/user.md")
+    text = server.read(program(alice), "beacon://files/facts/user.md")
 
     assert listed["beacon://files/facts/user.md"].name == "facts/user.md"
     assert text == MemoryFile.objects.of(alice).get(path="facts/user.md").content
@@ -227,10 +227,10 @@ def test_memory_files_can_be_attached(alice: User) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_reports_can_be_attached_by_number_and_as_the_newest(alice: User) -> None:
     slug = reported(alice)
-    listed = {one.uri for one in resources.page_of(program(alice), None).resources}
+    listed = {one.uri for one in server.page_of(program(alice), None).resources}
     by_number, newest = f"beacon://reports/{slug}/1", f"beacon://reports/{slug}"
 
-    texts = {resources.read(program(alice), uri) for uri in (by_number, newest)}
+    texts = {server.read(program(alice), uri) for uri in (by_number, newest)}
 
     assert by_number in listed
     assert len(texts) == 1
@@ -254,23 +254,23 @@ def test_reports_can_be_attached_by_number_and_as_the_newest(alice: User) -> Non
 )
 def test_an_address_with_nothing_behind_it_is_told(alice: User, uri: str) -> None:
     with pytest.raises(NoSuchResource):
-        resources.read(program(alice), uri)
+        server.read(program(alice), uri)
 
 
 def test_what_is_sensitive_is_neither_listed_nor_read(alice: User) -> None:
     file = save_file(alice, "facts/user.md", USER_MD, by=alice.actor).file
     file.change(by=alice.actor, sensitivity="sensitive")
 
-    listed = [one.uri for one in resources.page_of(program(alice), None).resources]
+    listed = [one.uri for one in server.page_of(program(alice), None).resources]
 
     assert "beacon://files/facts/user.md" not in listed
     with pytest.raises(NoSuchResource, match="shown to people only"):
-        resources.read(program(alice), "beacon://files/facts/user.md")
+        server.read(program(alice), "beacon://files/facts/user.md")
 
 
 def test_a_strangers_files_are_their_own(alice: User, bob: User) -> None:
     save_file(alice, "facts/user.md", USER_MD, by=alice.actor)
 
-    text = resources.read(program(bob), "beacon://files/facts/user.md")
+    text = server.read(program(bob), "beacon://files/facts/user.md")
 
     assert "Ann" not in text

@@ -15,9 +15,9 @@ from mcp.shared.exceptions import MCPError
 
 from memory.accounts import tokens
 from memory.models import ApiToken, Note, Trust, User
-from memory.notes.writing import write_note
-from memory.toolkit import registry as tools
-from research.mcp.callers import give_back
+from memory.notes.services import write_note
+from memory.tools import registry as tools
+from research.mcp.calls import give_back
 from tests.memory.tool_cast import accept_all
 from tests.research.mcp_cast import (
     by_address,

@@ -9,10 +9,10 @@ import pytest
 
 from memory.files.services import save_file
 from memory.models import Agent, MemoryFile, Note, Proposal, Trust, User
-from memory.notes.writing import write_note
-from memory.toolkit.registry import REGISTRY
-from research.mcp import calls, resources
-from research.mcp.callers import Caller
+from memory.notes.services import write_note
+from memory.tools.registry import REGISTRY
+from research.mcp import calls, server
+from research.mcp.calls import Caller
 from tests.api.outside_cast import FILE, KEY, OUTSIDE, rows_from_outside
 from tests.research.test_mcp import program
 
@@ -71,7 +71,7 @@ def test_a_list_of_resources_is_noted_by_its_titles(alice: User) -> None:
     rows_from_outside(alice)
     caller = program(alice)
 
-    assert OUTSIDE in str(resources.page_of(caller, None))
+    assert OUTSIDE in str(server.page_of(caller, None))
     assert _is_held(caller)
 
 

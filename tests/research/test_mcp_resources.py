@@ -6,9 +6,9 @@ import pytest
 
 from memory.accounts import tokens
 from memory.models import User
-from research.mcp import resources
-from research.mcp.callers import Caller
-from research.mcp.resources import NoSuchResource
+from research.mcp import server
+from research.mcp.calls import Caller
+from research.mcp.server import NoSuchResource
 from tests.research.mcp_cast import token_of
 
 
@@ -20,12 +20,12 @@ def writer(alice: User) -> Caller:
 
 def test_it_lists_no_files_and_reports(writer: Caller) -> None:
     with pytest.raises(NoSuchResource, match="lacks the scope read"):
-        resources.page_of(writer, None)
+        server.page_of(writer, None)
 
 
 def test_it_reads_no_file(writer: Caller) -> None:
     with pytest.raises(NoSuchResource, match="lacks the scope read"):
-        resources.read(writer, "beacon://files/facts/user.md")
+        server.read(writer, "beacon://files/facts/user.md")
 
 
 def test_a_cursor_that_no_list_gave_is_refused_and_no_first_page(alice: User) -> None:
@@ -34,4 +34,4 @@ def test_a_cursor_that_no_list_gave_is_refused_and_no_first_page(alice: User) ->
 
     for cursor in ("next", "-1", "9" * 40, "²"):
         with pytest.raises(NoSuchResource, match="cursor is none"):
-            resources.page_of(reader, cursor)
+            server.page_of(reader, cursor)

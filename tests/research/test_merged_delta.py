@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory.texts.text import match_key
-from research.deltas.merged import merge
+from beacon_site.text.cleaning import match_key
 from research.models import DeltaItem
+from research.reporting.merged_deltas import merge
 
 OLD = "Cells cost ninety euros per kilowatt hour."
 NEXT = "Cells cost eighty euros per kilowatt hour."

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from beacon_site.providers import apprise_sender
+from beacon_site.net import apprise_sender
 from memory.models import Activity, Topic
 from memory.records import acts as record_acts
 from research.models import Channel, Delivery, Digest, Run

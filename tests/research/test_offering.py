@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memory.actors import RESEARCH
+from memory.core.actors import RESEARCH
 from memory.models import Observation, Topic, TopicFact, Trust, Use
 from memory.observations import Line, edit_observation, remember_lines, write_observation
 from research.models import Run

@@ -15,13 +15,13 @@ from django.utils import timezone
 
 from beacon_site import broker
 from beacon_site.celery import app
-from beacon_site.providers.errors import ProviderUnavailable
+from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Activity, Topic
-from research import outbox, tasks
-from research.models import Run, Step
-from research.running import following_up, pipeline, starting
+from research import tasks
+from research.execution import pipeline, starting
+from research.models import Run, Step, outbox
+from research.run_context.context import StepKind, StepResult
 from research.schedules import scheduling
-from research.working.context import StepKind, StepResult
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -168,7 +168,7 @@ def test_a_follow_up_that_fails_three_times_is_a_warning_on_its_run(
     step, answers = follow_up
     answers += [ProviderUnavailable("busy")] * 3
     for state in ("waiting", "waiting", "failed"):
-        following_up.carry_out_follow_up(due(step).pk)
+        pipeline.carry_out_follow_up(due(step).pk)
         step.refresh_from_db()
         assert step.state == state
 
@@ -184,9 +184,9 @@ def test_an_unforeseen_error_in_a_follow_up_is_raised_and_tried_again(
     answers += [KeyError("what"), 1]
 
     with pytest.raises(KeyError):
-        following_up.carry_out_follow_up(step.pk)
+        pipeline.carry_out_follow_up(step.pk)
     assert due(step).warning == "KeyError: 'what'"
-    following_up.carry_out_follow_up(step.pk)
+    pipeline.carry_out_follow_up(step.pk)
 
     step.refresh_from_db()
     assert (step.state, step.warning) == ("done", "")
@@ -198,7 +198,7 @@ def test_a_follow_up_that_no_longer_exists_is_skipped(
     step, _answers = follow_up
     monkeypatch.setattr(pipeline, "FOLLOW_UPS", [])
 
-    assert following_up.carry_out_follow_up(step.pk)
+    assert pipeline.carry_out_follow_up(step.pk)
 
     step.refresh_from_db()
     assert step.state == "skipped"

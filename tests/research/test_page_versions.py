@@ -11,10 +11,10 @@ from research.claims import blocks, page_diff, page_news, values
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
 from research.claims.page_news import PageChange
 from research.claims.selection import Reading
-from research.deltas import rereading
-from research.deltas.delta import Change, Status
-from research.deltas.rereading import Outcome
+from research.reporting import rereading
 from research.reporting.composing import what_was_checked
+from research.reporting.delta import Change, Status
+from research.reporting.rereading import Outcome
 
 TABLE = """# Tram lines
 

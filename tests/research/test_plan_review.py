@@ -11,16 +11,16 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderRejected
+from beacon_site.net.errors import ProviderRejected
 from memory.models import Activity, Topic
-from research import outbox, tasks
-from research.models import Run, RunInTheWay, TopicSettings
-from research.models.run_queries import RunQuerySet
-from research.running import starting
+from research import tasks
+from research.execution import starting
+from research.models import Run, RunInTheWay, TopicSettings, outbox
+from research.models.runs import RunQuerySet
 from research.runs import presenters
 from research.schedules import scheduling
-from research.steps import plan_review
-from research.steps.plan_review import PlanWentOn
+from research.steps import planning
+from research.steps.planning import PlanWentOn
 from research.topic_settings import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -57,7 +57,7 @@ def seen(run: Run) -> datetime:
 
 def accept(run: Run, queries: list[str] | None = None) -> Run:
     queries = queries or list(cast.PLAN["queries"])
-    plan_review.accept(run, queries, seen=seen(run), by=run.topic.owner.actor)
+    planning.accept(run, queries, seen=seen(run), by=run.topic.owner.actor)
     run.refresh_from_db()
     return run
 
@@ -159,7 +159,7 @@ def test_planned_anew_it_asks_the_model_again_and_waits_again(run: Run, provider
     first = seen(run)
     providers.model = cast.model({"queries": ["another", "plan"]}, cast.report(1, 2))
 
-    plan_review.plan_anew(run, seen=first, by=run.topic.owner.actor)
+    planning.plan_anew(run, seen=first, by=run.topic.owner.actor)
     cast.carried_out(run)
 
     assert plan_of(run)["queries"] == ["another", "plan"]
@@ -171,7 +171,7 @@ def test_planned_anew_nothing_of_the_plan_before_is_left(topic: Topic, providers
     run = cast.carried_out(cast.started(topic))
     assert len(run.warnings) == 1
 
-    plan_review.plan_anew(run, seen=seen(run), by=topic.owner.actor)
+    planning.plan_anew(run, seen=seen(run), by=topic.owner.actor)
 
     step = run.steps.get(name="plan")
     assert (step.state, step.started_at, step.finished_at) == ("waiting", None, None)
@@ -183,8 +183,8 @@ def test_planned_anew_nothing_of_the_plan_before_is_left(topic: Topic, providers
 def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):
     TopicSettings.objects.update(plan_review="day")
     run = cast.carried_out(cast.started(topic))
-    assert plan_review.go_on_unseen() == 0
-    assert plan_review.goes_on_at(run) == run.not_before
+    assert planning.go_on_unseen() == 0
+    assert planning.goes_on_at(run) == run.not_before
 
     Run.objects.filter(pk=run.pk).update(not_before=timezone.now())
     tasks.tick()
@@ -196,8 +196,8 @@ def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):
 def test_where_it_is_to_wait_it_waits_for_ever(run: Run):
     Run.objects.filter(pk=run.pk).update(not_before=timezone.now() - timedelta(days=300))
 
-    assert plan_review.go_on_unseen() == 0
-    assert plan_review.goes_on_at(run) is None
+    assert planning.go_on_unseen() == 0
+    assert planning.goes_on_at(run) is None
 
 
 # --- two at once ------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_plan_that_went_on_is_not_accepted_twice(run: Run):
     accept(run, MINE)
 
     with pytest.raises(PlanWentOn, match="changed in another window"):
-        plan_review.accept(run, ["late"], seen=first, by=run.topic.owner.actor)
+        planning.accept(run, ["late"], seen=first, by=run.topic.owner.actor)
 
     assert plan_of(run)["queries"] == MINE
 
@@ -216,14 +216,14 @@ def test_a_plan_that_went_on_is_not_accepted_twice(run: Run):
 def test_a_plan_that_was_made_anew_is_not_the_one_that_was_seen(run: Run, providers: Providers):
     first = seen(run)
     providers.model = cast.model({"queries": ["another"]}, cast.report(1, 2))
-    plan_review.plan_anew(run, seen=first, by=run.topic.owner.actor)
+    planning.plan_anew(run, seen=first, by=run.topic.owner.actor)
     with pytest.raises(PlanWentOn, match="planned anew just now"):
-        plan_review.accept(run, MINE, seen=first, by=run.topic.owner.actor)
+        planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
     cast.carried_out(run)
 
     with pytest.raises(PlanWentOn, match="another plan waits now"):
-        plan_review.accept(run, MINE, seen=first, by=run.topic.owner.actor)
+        planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -233,7 +233,7 @@ def test_of_five_windows_that_accept_at_once_one_does(run: Run):
     def press(number: int) -> None:
         try:
             mine = Run.objects.select_related("topic__owner").get(pk=run.pk)
-            plan_review.accept(mine, [f"query {number}"], seen=at, by=run.topic.owner.actor)
+            planning.accept(mine, [f"query {number}"], seen=at, by=run.topic.owner.actor)
             done.append(f"query {number}")
         except PlanWentOn:
             pass
@@ -348,7 +348,7 @@ def test_cancelled_as_it_begins_to_wait_for_a_day_it_is_ended_at_once(topic: Top
         done = update(self, **fields)
         if not done and "cancel_requested_at" in fields:
             patch.undo()
-            assert held.wait_for_a_person(at_most=plan_review.DAY)
+            assert held.wait_for_a_person(at_most=planning.DAY)
         return done
 
     with pytest.MonkeyPatch.context() as patch:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, TopicSettings
+from research.run_context.context import RunContext
+from research.run_context.inputs import MOST_QUERY_LENGTH, since
 from research.steps.planning import MOST_QUERIES
-from research.working.context import RunContext
-from research.working.inputs import MOST_QUERY_LENGTH, since
 from tests.research import cast
 from tests.research.conftest import Providers
 

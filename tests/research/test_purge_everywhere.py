@@ -16,16 +16,16 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from beacon_site.providers.llm import Answer, ToolCall, Usage
-from memory.actors import Actor
+from beacon_site.llm.base import Answer, ToolCall, Usage
+from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.archive import jobs
 from memory.chat import conversation
 from memory.chat import turn as conversation_turn
 from memory.content import snapshots
-from memory.content.storing import store
-from memory.documents.library import add_document
+from memory.content.services import store
+from memory.core.actors import Actor
 from memory.files.services import save_file
+from memory.library.services import add_document
 from memory.llm import connections
 from memory.models import (
     BulkAct,
@@ -42,21 +42,21 @@ from memory.models import (
     Use,
     User,
 )
-from memory.notes.writing import write_note
-from memory.observations.writing import write_observation
+from memory.notes.services import write_note
+from memory.observations.services import write_observation
+from memory.pages.trash import listing as trash_page
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
-from memory.records.undoing import undo
-from memory.reviewing import review
-from memory.reviewing.risk_codes import Held, Risk
-from memory.scratchpads.entries import set_value
-from memory.toolkit.registry import call_tool
-from memory.toolkit.types import ToolContext
-from memory.trash import page as trash_page
-from memory.trash import traces
+from memory.records import traces
+from memory.records.undo import undo
+from memory.review import services as review_services
+from memory.review.risks import Held, Risk
+from memory.scratchpad.services import set_value
+from memory.tools.registry import call_tool
+from memory.tools.types import ToolContext
 from research.models import Channel, Delivery, Step
 from research.models import ToolCall as RunToolCall
-from research.topics import memory_acts
+from research.topics import acts
 from tests.api.cast import Program
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 
@@ -207,11 +207,11 @@ def _by_ask(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _by_review(owner: User) -> None:
-    held = review.hold(
+    held = review_services.hold(
         owner, "note", by=AGENT, source="session:7", before={}, after={"content": WORDS},
         why="", held="risky",
     )  # fmt: skip
-    review.reject(held, by=owner.actor)
+    review_services.reject(held, by=owner.actor)
     other = write_note(owner, "log", "Once", by=owner.actor)
     other.change(by=owner.actor, content="Twice")
     undo(_last(other), by=owner.actor)
@@ -301,7 +301,7 @@ def used(
 def _purge(record: Remembered, owner: User, committed: Any) -> None:
     with committed(execute=True):
         if isinstance(record, Topic):
-            memory_acts.purge_topic(record, typed=record.title, by=owner.actor)
+            acts.purge_topic(record, typed=record.title, by=owner.actor)
         else:
             record_acts.purge(record, typed=record_acts.typed_name(record), by=owner.actor)
 
@@ -369,7 +369,7 @@ def test_why_another_proposal_is_held_no_longer_quotes_what_was_deleted(
     settings.DATA_DIR, settings.BEACON_MIRROR_DIR = tmp_path, ""
     note = _note(alice)
     held = Held([Risk("contradiction", {"line": WORDS}), Risk("every-write")])
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "note", by=AGENT, source="session:1", before={}, why="", held=held,
         after={"kind": "log", "content": "Fares rise on Fridays."},
     )  # fmt: skip
@@ -413,7 +413,7 @@ def test_a_short_quote_of_a_long_text_is_gone_where_the_text_was_read(
     )
     run = make_run(make_topic(alice, "Ships"))
     Step.objects.create(run=run, name="plan", output={"note": f"It says {said}"}, detail=said)
-    proposal = review.hold(
+    proposal = review_services.hold(
         alice, "note", by=AGENT, source="agent:claude", before={}, why="", held="risky",
         after={"content": f"It seems {said}."},
     )  # fmt: skip

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.keywords import keywords
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.search_services.keywords import keywords
 from memory.llm import connections
 from memory.models import Topic
 from research.search import searching

@@ -11,12 +11,12 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from beacon_site.providers import sample
-from beacon_site.providers.extract import Extractor
-from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.fetch import GuardedFetcher, WebPage
-from beacon_site.providers.search import SearchHit
-from memory.documents import library
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.net.extract import Extractor
+from beacon_site.net.fetch import GuardedFetcher, WebPage
+from beacon_site.search_services import sample
+from beacon_site.search_services.base import SearchHit
+from memory.library import services as library_services
 from memory.models import ContentItem, Topic, TopicFact
 from research.models import Hit, Run, TopicSettings
 from research.search import reading
@@ -216,7 +216,9 @@ def test_nul_and_half_characters_in_a_page_are_left_out(topic: Topic, providers:
 def test_a_document_of_the_library_is_read_from_there(
     topic: Topic, providers: Providers, alice: Any
 ):
-    document = library.add_document(alice, title="Notes", text=cast.page(1), by=alice.actor)
+    document = library_services.add_document(
+        alice, title="Notes", text=cast.page(1), by=alice.actor
+    )
     providers.search = FakeSearch([SearchHit(url=document.address, title="Notes")])
 
     run = cast.carried_out(cast.started(topic))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from memory.documents import folder as library_folder
+from beacon_site.text.cleaning import one_line
+from memory.library import folder as library_folder
 from memory.models import ContentItem, LibraryDocument, Topic
-from memory.texts.text import one_line
+from research.execution.starting import create_topic
 from research.models import DeltaItem, Report, Run
-from research.running.starting import create_topic
 from tests.research.real_documents import real_documents, write
 
 # Searches and reading run in threads, which see what is committed.

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.actors import RESEARCH
-from memory.contexts.memory_for_prompt import best_for
+from beacon_site.text.cleaning import as_data
+from memory.context.topic_block import best_for
+from memory.core.actors import RESEARCH
 from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust
 from memory.observations import Line, remember_lines
-from memory.recall.recalling import recall
+from memory.search.recall import recall
 from memory.tasks import follow_languages
-from memory.texts.text import as_data
 from research.models import Report
 from tests.memory.tool_cast import call
 from tests.pages.topic_cast import make, ran

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.fakes import FakeFetcher, FakeSearch
-from beacon_site.providers.fetch import WebPage
+from beacon_site.llm.fakes import FakeFetcher, FakeSearch
+from beacon_site.net.fetch import WebPage
 from memory.models import Activity, ContentItem, SeenUrl, Source, Topic, TopicFact
-from memory.topics import fact_age
+from memory.topics import memory
 from research import tasks
+from research.execution import pipeline
+from research.execution.rechecking import next_first, start_due, start_recheck
+from research.execution.starting import NotNow
 from research.facts import staleness
 from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
-from research.running import executor
-from research.running.allowance import NotNow
-from research.running.rechecking import next_first, start_due, start_recheck
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -27,7 +27,7 @@ Start = Callable[[Topic], Run]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def known(topic: Topic, providers: Providers, run_of: Start) -> Topic:
 
 def rechecked(topic: Topic, fact: TopicFact | None = None) -> Run:
     run = start_recheck(topic, by=topic.owner.actor, fact=fact)
-    executor.execute(run.pk, worker="test")
+    pipeline.execute(run.pk, worker="test")
     run.refresh_from_db()
     return run
 
@@ -54,7 +54,7 @@ def fact_of(topic: Topic, n: int) -> TopicFact:
 
 def ages(topic: Topic) -> set[int]:
     facts = TopicFact.objects.filter(topic=topic).current()
-    return {(timezone.now() - fact_age.checked_at(fact)).days for fact in facts}
+    return {(timezone.now() - memory.checked_at(fact)).days for fact in facts}
 
 
 def test_what_its_sources_still_say_is_confirmed_and_fresh_again(known: Topic):
@@ -218,7 +218,7 @@ def test_a_fact_that_was_struck_meanwhile_ends_the_run_in_words(known: Topic):
     run = start_recheck(known, by=known.owner.actor, fact=fact)
     fact.strike(by=known.owner.actor)
 
-    executor.execute(run.pk, worker="test")
+    pipeline.execute(run.pk, worker="test")
 
     run.refresh_from_db()
     assert (run.status, run.number) == ("failed", None)

@@ -9,11 +9,11 @@ import pytest
 from django.core.management import call_command, load_command_class
 
 from beacon_site.env import READ
-from beacon_site.providers.catalogue import BY_NAME
+from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.variables import VARIABLES
-from memory.toolkit.registry import REGISTRY
+from memory.tools.registry import REGISTRY
 from research.api.joined import api
-from research.figures import FIGURES
+from research.pages.metrics import FIGURES
 from research.reference import programs
 from research.reference.pages import PAGES, stale
 

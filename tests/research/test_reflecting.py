@@ -10,23 +10,15 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.fakes import FakeFetcher
-from beacon_site.providers.llm import Answer, ToolCall, Usage
-from memory.models import (
-    Activity,
-    MemoryFile,
-    ModelCall,
-    Proposal,
-    Reflection,
-    ReviewLevel,
-    Topic,
-)
-from memory.reviewing import review
-from research.follow_ups import reflecting
+from beacon_site.llm.base import Answer, ToolCall, Usage
+from beacon_site.llm.fakes import FakeFetcher
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from memory.models import Activity, MemoryFile, ModelCall, Proposal, Reflection, ReviewLevel, Topic
+from memory.review import services as review_services
+from research.execution import pipeline
 from research.models import Report, Run, Step
-from research.running import following_up
-from research.working.context import RunContext
+from research.run_context.context import RunContext
+from research.steps import follow_ups
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -38,7 +30,7 @@ def followed(run: Run, name: str = "reflect") -> Step:
     """Carry out one follow-up of the run, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name=name)
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    following_up.carry_out_follow_up(step.pk)
+    pipeline.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     run.refresh_from_db()
     return step
@@ -88,7 +80,7 @@ def test_a_saved_run_is_looked_back_on_afterwards_and_its_status_stands(run: Run
 def test_a_reflection_that_breaks_is_a_warning_on_the_run_and_never_its_status(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.reflection.reflection.reflect", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("memory.reflection.services.reflect", lambda *a, **k: 1 / 0)
     for _try in range(3):
         with pytest.raises(ZeroDivisionError):
             followed(run)
@@ -114,7 +106,7 @@ def test_what_a_person_accepts_of_it_stands_in_the_file_as_theirs(run: Run):
     followed(run)
     owner = run.topic.owner
 
-    review.accept(Proposal.objects.get(), by=owner.actor)
+    review_services.accept(Proposal.objects.get(), by=owner.actor)
 
     file = MemoryFile.objects.of(owner).episodes().get()
     assert "## Solid-state batteries (Run #1)" in file.content and file.trust == "owner"
@@ -141,7 +133,7 @@ def test_actions_are_searches_and_pages_read(run: Run):
     work = RunContext(Run.objects.get(pk=run.pk))
 
     asked = work.output("search")["asked"]
-    assert reflecting.actions_of(work) == len(asked) + 3 and reflecting.is_read_only(run)
+    assert follow_ups.actions_of(work) == len(asked) + 3 and follow_ups.is_read_only(run)
 
 
 @pytest.mark.requirement("R184")

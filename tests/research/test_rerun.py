@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.fakes import FakeSearch
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.net.errors import ProviderRejected
 from memory.llm import connections
 from memory.models import Topic
+from research.execution import starting
+from research.execution.starting import NotNow
 from research.models import Run, RunInTheWay, TopicSettings
-from research.running import starting
-from research.running.allowance import NotNow
-from research.search import repeating, searching
+from research.search import searching
 from research.steps import planning
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -115,14 +115,14 @@ def test_it_waits_for_nobody_to_look_at_its_plan(first: Run):
 def test_a_service_that_is_no_longer_there_is_said(topic: Topic):
     work = was(["tavily", "feeds"])(topic)
 
-    assert repeating.what_is_gone(work, work.run.rerun_of) == [TAVILY]
+    assert searching.what_is_gone(work, work.run.rerun_of) == [TAVILY]
 
 
 def test_a_service_that_the_site_has_shut_out_is_said(topic: Topic, settings: Any):
     settings.BEACON_SEARCH = ["feeds"]
     work = was(["hackernews"])(topic)
 
-    (gone,) = repeating.what_is_gone(work, work.run.rerun_of)
+    (gone,) = searching.what_is_gone(work, work.run.rerun_of)
     assert gone.endswith("this Beacon does not ask it (BEACON_SEARCH)")
 
 
@@ -143,7 +143,7 @@ def test_a_model_that_has_been_replaced_is_said(
     monkeypatch.setattr(connections, "llm_profile", lambda: profile)
     work = was([], written_by=before)(topic)
 
-    gone = repeating.model_gone(work.run.rerun_of)
+    gone = searching.model_gone(work.run.rerun_of)
 
     assert says in gone
     assert bool(gone) == bool(says)
@@ -152,7 +152,7 @@ def test_a_model_that_has_been_replaced_is_said(
 def test_another_model_is_told_of_only_where_there_is_something_to_write_from(
     first: Run, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(repeating, "model_gone", lambda was: "another writes")
+    monkeypatch.setattr(searching, "model_gone", lambda was: "another writes")
     nothing_new = repeated(first)
     providers.search, providers.model = FakeSearch([cast.hit(2)]), cast.model(cast.report(2))
     providers.pages = cast.pages(1, 2)
@@ -162,7 +162,7 @@ def test_another_model_is_told_of_only_where_there_is_something_to_write_from(
 
 
 def test_what_is_gone_stands_on_the_run_as_a_warning(first: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(repeating, "what_is_gone", lambda work, was: [TAVILY])
+    monkeypatch.setattr(searching, "what_is_gone", lambda work, was: [TAVILY])
 
     assert TAVILY in repeated(first).warnings
 

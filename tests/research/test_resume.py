@@ -12,15 +12,14 @@ from django.db import OperationalError
 from django.db.models import F
 from django.utils import timezone
 
-from beacon_site import heartbeat
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.db import heartbeat
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
-from research import outbox
-from research.models import Hit, Report, Run, RunInTheWay, RunLost
-from research.running import executor, pipeline
+from research.execution import pipeline
+from research.models import Hit, Report, Run, RunInTheWay, RunLost, outbox
+from research.run_context import context
+from research.run_context.context import Interrupted, RunContext
 from research.tasks import execute_run
-from research.working import context
-from research.working.context import Interrupted, RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -50,7 +49,7 @@ def test_a_run_that_lost_its_worker_goes_on_behind_its_last_step(
 ):
     run = cast.started(topic)
     with cast.killed_after(name):
-        executor.execute(run.pk, worker="one")
+        pipeline.execute(run.pk, worker="one")
     cast.lose_lease(run)
 
     cast.carried_out(run)
@@ -77,7 +76,7 @@ def test_answers_that_were_kept_are_not_asked_for_again(
 
     monkeypatch.setattr(RunContext, "progress", progress)
     with pytest.raises(cast.Killed):
-        executor.execute(run.pk, worker="one")
+        pipeline.execute(run.pk, worker="one")
     cast.lose_lease(run)
     cast.carried_out(run)
 
@@ -229,7 +228,7 @@ def test_an_unforeseen_error_ends_the_run_and_is_raised_again(topic: Topic, scri
     run = cast.started(topic)
 
     with cast.before_step("verify", raising(KeyError("what"))), pytest.raises(KeyError):
-        executor.execute(run.pk, worker="one")
+        pipeline.execute(run.pk, worker="one")
 
     run.refresh_from_db()
     assert (run.status, run.number) == ("failed", None)

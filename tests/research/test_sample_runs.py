@@ -10,8 +10,8 @@ import pytest
 
 from memory.models import Source, Topic
 from memory.topics.memory import KnownFact
+from research.execution import starting
 from research.models import DeltaItem, Run
-from research.running import starting
 from research.search import known_pages
 from tests.research import factories
 

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from memory.models import Activity, SeenUrl, Topic, TopicFact
 from memory.topics import memory as topic_memory
+from research.execution import pipeline
 from research.models import DeltaItem, Report, Run, Schedule, Step
-from research.running import pipeline
-from research.working.context import StepKind, StepResult
+from research.run_context.context import StepKind, StepResult
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memory.errors import InvalidValue
+from memory.core.errors import InvalidValue
 from research.models import Schedule
 from research.schedules import scheduling
 from research.schedules.scheduling import check_cron, in_words, next_slots

@@ -13,10 +13,10 @@ import time_machine
 from django.db import connections
 from django.utils import timezone
 
-from memory.actors import SYSTEM
+from memory.core.actors import SYSTEM
 from memory.models import Activity, Topic
+from research.execution.starting import create_topic
 from research.models import Run, Schedule
-from research.running.starting import create_topic
 from research.runs import presenters
 from research.schedules import scheduling
 from research.schedules.scheduling import next_slots
@@ -36,7 +36,7 @@ def local(slots: list[datetime]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

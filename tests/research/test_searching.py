@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.errors import (
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.net.errors import (
     ProviderRejected,
     ProviderUnavailable,
     ServiceRefused,
     ServiceUnreachable,
 )
-from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.search import SearchOptions
+from beacon_site.search_services.base import SearchOptions
 from memory.models import User
 from research.search import searching
 from research.search.searching import Gate, Network, ask, complaints

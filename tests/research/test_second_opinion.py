@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.fakes import FakeLanguageModel, FakeSearch
+from beacon_site.llm.fakes import FakeLanguageModel, FakeSearch
+from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Conflict, ModelCall, Topic, TopicFact
 from research.claims.linking import SURE, Comparison, Told
-from research.deltas import second_opinion
 from research.models import Run
+from research.reporting import second_opinion
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from memory.texts.text import one_line
+from beacon_site.text.cleaning import one_line
 from research.claims.duplicates import near_duplicates
 from research.claims.selection import Reading, collapse, find
 

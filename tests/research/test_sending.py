@@ -11,12 +11,12 @@ import pytest
 from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
-from beacon_site.providers import mailing
-from memory.errors import InvalidValue
+from beacon_site.net import mail as net_mail
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic, User
+from research.execution import starting
 from research.models import Channel, Delivery, Run, TopicNotices
 from research.notifications import channels, sending
-from research.running import starting
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.mail_server import MailServer, use
@@ -136,7 +136,7 @@ def test_a_worker_lost_before_the_mail_was_handed_over_leaves_it_to_the_next(
     email(topic.owner)
     [row] = laid_out(saved_run(topic, "A fact."))
     with monkeypatch.context() as patch, pytest.raises(cast.Killed):
-        patch.setattr(mailing, "send", _killed)
+        patch.setattr(net_mail, "send", _killed)
         sending.deliver(row.pk)
     assert not sending.deliver(row.pk)  # the lease still runs
 

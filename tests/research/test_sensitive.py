@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from memory.content import store
 from memory.files.services import save_file
 from memory.models import User
-from memory.notes.writing import write_note
-from memory.observations.writing import write_observation
+from memory.notes.services import write_note
+from memory.observations.services import write_observation
 from tests.research import outside_cast
 from tests.research.outside_cast import ASKERS, Outside
 from tests.research.sensitive_paths import PATHS

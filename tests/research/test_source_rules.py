@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from memory.errors import InvalidValue, LimitReached
+from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Activity, RefusedSource, SeenUrl, Source, SourceRule, Topic
-from memory.trash.forgetting_urls import forget_url, remember_url
+from memory.pages.trash.forget import forget_url, remember_url
+from research.execution import starting
 from research.models import Hit, Run, TopicSettings
-from research.running import starting
-from research.search import reading_next
+from research.search import reading
 from research.sources import rules as source_rules
 from research.topic_settings import standing_rules
 from tests.research import cast
@@ -191,13 +191,13 @@ def test_what_was_never_seen_cannot_be_forgotten(topic: Topic):
 )
 def test_an_address_that_no_run_may_open_is_explained(topic: Topic, address: str, told: str):
     with pytest.raises(InvalidValue, match=told):
-        reading_next.add(topic, address, by=topic.owner.actor)
+        reading.add(topic, address, by=topic.owner.actor)
 
 
 def test_the_next_run_reads_it_once(topic: Topic, providers: Providers, run_of: RunOf):
     cast.set_up(providers, 1)
     providers.pages = cast.pages(1, 2)
-    reading_next.add(topic, cast.url(2), by=topic.owner.actor)
+    reading.add(topic, cast.url(2), by=topic.owner.actor)
     run = run_of(topic)
 
     assert run.hits.get(url=cast.url(2)).reading == Hit.Reading.READ
@@ -209,9 +209,7 @@ def test_the_next_run_reads_it_once(topic: Topic, providers: Providers, run_of: 
 
 def test_what_was_added_during_a_run_waits_for_the_next(topic: Topic, providers: Providers):
     cast.set_up(providers, 1)
-    with cast.before_step(
-        "save", lambda: reading_next.add(topic, cast.url(2), by=topic.owner.actor)
-    ):
+    with cast.before_step("save", lambda: reading.add(topic, cast.url(2), by=topic.owner.actor)):
         cast.carried_out(cast.started(topic))
 
     assert settings_of(topic).read_next == [cast.url(2)]
@@ -221,11 +219,11 @@ def test_a_blocked_page_is_not_given_to_the_next_run(topic: Topic):
     ruled(topic, "site2.example", "block")
 
     with pytest.raises(InvalidValue, match="do not look at"):
-        reading_next.add(topic, cast.url(2), by=topic.owner.actor)
+        reading.add(topic, cast.url(2), by=topic.owner.actor)
 
 
 def test_acts_stand_in_the_log(topic: Topic):
-    reading_next.add(topic, cast.url(2), by=topic.owner.actor)
+    reading.add(topic, cast.url(2), by=topic.owner.actor)
     ruled(topic, "spam.example", "mute", "all")
 
     kinds = Activity.objects.of(topic.owner).values_list("kind", flat=True)

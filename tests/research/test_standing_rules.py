@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.errors import ProviderUnavailable
-from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.search import SearchHit
-from memory.errors import InvalidValue, LimitReached
+from beacon_site.llm.fakes import FakeSearch
+from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.search_services.base import SearchHit
+from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Revision, Topic, TopicFact
+from research.execution import starting
 from research.models import Hit, Run, TopicSettings
-from research.running import starting
-from research.steps import plan_review, planning
+from research.run_context.applied_rules import with_standing
+from research.steps import planning
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import CHECK, STOP
-from research.working.applied_rules import with_standing
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -182,13 +182,13 @@ def test_hits_from_where_it_does_not_look_are_dropped_counted_and_named(
 def test_a_person_who_takes_it_out_of_a_plan_by_hand_is_obeyed_and_told(
     topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(plan_review.outbox, "nudge", lambda run_id: True)
+    monkeypatch.setattr(planning.outbox, "nudge", lambda run_id: True)
     TopicSettings.objects.update(plan_review="wait")
     cast.set_up(providers, 1)
     run = cast.carried_out(cast.started(rule(topic, CHECK, "cell prices in Japan")))
 
     assert run.waiting_since is not None
-    plan_review.accept(run, ["only this"], seen=run.waiting_since, by=topic.owner.actor)
+    planning.accept(run, ["only this"], seen=run.waiting_since, by=topic.owner.actor)
 
     assert "always checked" not in detail(run, "plan")
 

@@ -11,13 +11,12 @@ import time_machine
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.providers import sample
-from memory.errors import InvalidValue
+from beacon_site.search_services import sample
+from memory.core.errors import InvalidValue
 from memory.models import Topic
-from research import outbox
-from research.models import Run, RunInTheWay, Schedule, TopicSettings
-from research.running import allowance, starting
-from research.running.allowance import NotNow
+from research.execution import starting
+from research.execution.starting import NotNow
+from research.models import Run, RunInTheWay, Schedule, TopicSettings, outbox
 from tests.research import cast
 from tests.research.factories import make_call
 
@@ -188,14 +187,14 @@ def test_when_few_runs_are_left_of_the_hour_it_is_said(
     settings.BEACON_RUNS_PER_HOUR = most
     ran(topic, minutes_ago=5)
 
-    assert allowance.limits_in_words(topic.owner) == says
+    assert starting.limits_in_words(topic.owner) == says
 
 
 def test_a_month_whose_budget_is_used_up_is_told_before_a_run_starts(topic: Topic):
     topic.owner.monthly_tokens = 100
     make_call(ran(topic, minutes_ago=70))
 
-    (words,) = allowance.limits_in_words(topic.owner)
+    (words,) = starting.limits_in_words(topic.owner)
     assert words == (
         "This month's budget of 100 tokens is used up: until the next month begins, runs plan and "
         "write without the model."

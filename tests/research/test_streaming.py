@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from beacon_site.providers.llm import LlmProfile
-from beacon_site.providers.openai_model import OpenAIModel
+from beacon_site.llm.base import LlmProfile
+from beacon_site.llm.openai_model import OpenAIModel
 from memory.models import ModelCall, Topic, User
 from research.models import Run, RunLost, Step
 from research.reporting import writing as report_writing

@@ -10,15 +10,15 @@ import pytest
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from beacon_site.text.markdown import render
 from memory.models import Topic
-from memory.texts.markdown import render
 from research.models import Run, TopicSettings
-from research.reporting import styles
+from research.reporting import report_text
 from tests.research import cast
 from tests.research.conftest import Providers
 
 RunOf = Callable[[Topic], Run]
-PARTS = styles.Parts(
+PARTS = report_text.Parts(
     summary="One. Two.",
     fresh=[f"Fresh {n} [{n}]" for n in range(1, 8)],
     more=["More [8]"],
@@ -49,14 +49,14 @@ def written(topic: Topic, providers: Providers) -> Callable[..., Run]:
 
 
 def test_a_standard_report_has_a_paragraph_then_findings():
-    body = styles.laid_out("standard", PARTS)
+    body = report_text.laid_out("standard", PARTS)
 
     assert body.startswith("One. Two.\n\n## Findings\n\n- Fresh 1 [1]\n")
     assert headings(body) == ["Findings", "More from the new sources", "Known before"]
 
 
 def test_an_executive_summary_begins_with_five_lines_and_repeats_none_of_them():
-    body = styles.laid_out("executive", PARTS)
+    body = report_text.laid_out("executive", PARTS)
     short, _heading, rest = body.partition("## Findings")
 
     assert short.count("Fresh") == 5
@@ -65,7 +65,7 @@ def test_an_executive_summary_begins_with_five_lines_and_repeats_none_of_them():
 
 
 def test_bullets_are_bullets_alone_in_groups():
-    body = styles.laid_out("bullets", PARTS)
+    body = report_text.laid_out("bullets", PARTS)
 
     lines = [line for line in body.splitlines() if line]
     assert all(line.startswith(("- ", "## ")) for line in lines)
@@ -74,7 +74,7 @@ def test_bullets_are_bullets_alone_in_groups():
 
 def test_a_memo_says_what_was_found_then_what_it_means():
     follows = "Therefore makers must recall them. [9]"
-    body = styles.laid_out("memo", replace(PARTS, more=["More [8]", follows]))
+    body = report_text.laid_out("memo", replace(PARTS, more=["More [8]", follows]))
     found, _heading, means = body.partition("## What it means, as far as the sources say")
 
     assert found.startswith("One. Two.\n\n## What was found\n\n- Fresh 1 [1]")
@@ -82,7 +82,7 @@ def test_a_memo_says_what_was_found_then_what_it_means():
 
 
 def test_a_memo_makes_up_no_meaning():
-    body = styles.laid_out("memo", PARTS)
+    body = report_text.laid_out("memo", PARTS)
 
     assert "The sources say nothing of what follows from it." in body
 
@@ -98,14 +98,14 @@ def test_a_memo_makes_up_no_meaning():
     ],
 )
 def test_a_sentence_speaks_of_consequences_by_its_words(sentence: str, speaks: bool):
-    assert bool(styles._FOLLOWS.search(sentence)) is speaks
+    assert bool(report_text._FOLLOWS.search(sentence)) is speaks
 
 
 @pytest.mark.parametrize("style", TopicSettings.Style.values)
 def test_a_report_without_findings_still_says_so_in_every_style(style: str):
-    empty = styles.Parts("Nothing was found.", [], [], [], is_baseline=True)
+    empty = report_text.Parts("Nothing was found.", [], [], [], is_baseline=True)
 
-    assert "Nothing was found." in styles.laid_out(style, empty)
+    assert "Nothing was found." in report_text.laid_out(style, empty)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_report_without_findings_still_says_so_in_every_style(style: str):
     ],
 )
 def test_a_head_that_the_model_wrote_goes(given: str, left: str):
-    assert styles.without_memo_head(given) == left
+    assert report_text.without_memo_head(given) == left
 
 
 # --- whole runs -----------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from beacon_site.providers.fakes import FakeFetcher, FakeSearch
-from beacon_site.providers.search import SearchHit
+from beacon_site.llm.fakes import FakeFetcher, FakeSearch
+from beacon_site.search_services.base import SearchHit
+from beacon_site.text.canonical_urls import canonical_url
 from memory.models import SeenUrl, Source, Topic, TopicFact
-from memory.texts.canonical import canonical_url
 from research.models import Run
 from research.sources import rules as source_rules
 from tests.research.conftest import Providers

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.fetch import WebPage
-from beacon_site.providers.search import SearchHit
+from beacon_site.net.fetch import WebPage
+from beacon_site.search_services.base import SearchHit
 from memory.models import SeenUrl, Source, Topic, TopicFact
 from research.models import DeltaItem, Run
 from research.search import known_pages

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers import embeddings
-from beacon_site.providers.errors import ProviderRejected
-from beacon_site.providers.minilm_embedder import MiniLmEmbedder
+from beacon_site.llm import embeddings
+from beacon_site.llm.minilm_embedder import MiniLmEmbedder
+from beacon_site.net.errors import ProviderRejected
 from research.claims.selection import Reading
-from research.deltas.delta import Statement
-from research.deltas.told import local_vectors, with_pages
+from research.reporting.delta import Statement, local_vectors, with_pages
 
 DAY = date(2026, 4, 3)
 PAGE = Reading(

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from memory.models import Activity, Topic, Trust, User
-from memory.toolkit.registry import REGISTRY
+from memory.tools.registry import REGISTRY
+from research.execution import pipeline
+from research.execution.starting import create_sample_topic, create_topic
 from research.models import Report, Run
-from research.running import executor
-from research.running.starting import create_sample_topic, create_topic
 from tests.memory.tool_cast import call, caller
 
 
 def carried_out(run_id: int) -> Run:
-    executor.execute(run_id, worker="test")
+    pipeline.execute(run_id, worker="test")
     return Run.objects.get(pk=run_id)
 
 

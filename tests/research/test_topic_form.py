@@ -8,12 +8,12 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
-from beacon_site.providers.search import SERVICES
-from memory.forms.accounts import TimeZoneField
-from research.forms import service_order
-from research.forms.topic_form import TopicForm
-from research.running.starting import create_topic
-from research.topic_settings.domains import NotADomain, domain_from, shown
+from beacon_site.search_services.base import SERVICES
+from memory.pages.accounts.forms import TimeZoneField
+from research.execution.starting import create_topic
+from research.pages import topic_form
+from research.pages.topic_form import TopicForm
+from research.topic_settings.editing import NotADomain, domain_from, shown
 
 VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
 
@@ -189,7 +189,7 @@ def test_feeds_alone_need_an_address(alice: Any):
 
 
 def test_each_service_says_what_it_needs(alice: Any):
-    rows = {row.name: row for row in service_order.rows([])}
+    rows = {row.name: row for row in topic_form.rows([])}
 
     assert list(rows) == list(SERVICES)
     assert rows["serpapi"].lacks == "needs a key, and none is set"
@@ -200,7 +200,7 @@ def test_each_service_says_what_it_needs(alice: Any):
 def test_what_the_environment_forbids_is_not_offered(alice: Any, settings: Any):
     settings.BEACON_SEARCH = ["library"]
 
-    assert service_order.offered() == ["library", "sample"]
+    assert topic_form.offered() == ["library", "sample"]
     assert problems(alice, "services", services=["serpapi"])
 
 
@@ -215,11 +215,11 @@ def test_a_service_that_lacks_its_key_may_be_ticked(alice: Any):
     form = form_of(alice, services=["brave"])
 
     assert form.is_valid()
-    assert service_order.rows(["brave"])[0].lacks
+    assert topic_form.rows(["brave"])[0].lacks
 
 
 def test_those_ticked_are_shown_first_in_their_order(alice: Any):
-    shown = [row.name for row in service_order.rows(["library", "arxiv"])]
+    shown = [row.name for row in topic_form.rows(["library", "arxiv"])]
 
     assert shown[:3] == ["library", "arxiv", "serpapi"]
     assert sorted(shown) == sorted(SERVICES)
@@ -228,15 +228,15 @@ def test_those_ticked_are_shown_first_in_their_order(alice: Any):
 @pytest.mark.parametrize(
     ("name", "by", "order"),
     [
-        ("b", service_order.UP, ["b", "a", "c"]),
-        ("b", service_order.DOWN, ["a", "c", "b"]),
-        ("a", service_order.UP, ["a", "b", "c"]),
-        ("c", service_order.DOWN, ["a", "b", "c"]),
-        ("x", service_order.UP, ["a", "b", "c"]),
+        ("b", topic_form.UP, ["b", "a", "c"]),
+        ("b", topic_form.DOWN, ["a", "c", "b"]),
+        ("a", topic_form.UP, ["a", "b", "c"]),
+        ("c", topic_form.DOWN, ["a", "b", "c"]),
+        ("x", topic_form.UP, ["a", "b", "c"]),
     ],
 )
 def test_a_service_moves_by_one_place(name: str, by: int, order: list[str]):
-    assert service_order.moved(["a", "b", "c"], name, by) == order
+    assert topic_form.moved(["a", "b", "c"], name, by) == order
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Report, Run, TopicNews
-from research.unread import since_read, topic_news
-from research.unread.topic_news import Told
+from research.reports import since_read, topic_news
+from research.reports.topic_news import Told
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 Act = Callable[[Topic], object]

@@ -13,7 +13,7 @@ from hypothesis.extra.django import TestCase
 
 from memory.models import Note, Observation, SeenUrl, Source, Topic, TopicFact, User
 from research.models import Report
-from research.reports import sharing
+from research.pages import shares
 from research.runs import trash as run_trash
 from research.schedules import scheduling
 from research.topic_settings import editing as topic_editing
@@ -66,7 +66,7 @@ def made(owner: User, facts: list[Any], runs: list[list[int]], paused: bool) -> 
         owner=owner, topic=topic, content="Found for it", source=run.source, trust="external",
         category="finding", pinned=paused,
     )  # fmt: skip
-    sharing.make_link(run.report, days=7, note="the board", by=owner.actor)
+    shares.make_link(run.report, days=7, note="the board", by=owner.actor)
     return topic
 
 

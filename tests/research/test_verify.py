@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.invariants import INVARIANTS
+from memory.health.invariants import INVARIANTS
 from memory.models import ContentItem, Revision, Topic, User
-from memory.recall.reindex import rebuild
+from memory.search.bm25 import rebuild_owner
+from research.execution import pipeline
 from research.models import Delivery, Run, Schedule, Step
-from research.running import following_up
+from research.reports import topic_news
 from research.schedules import scheduling
-from research.unread import topic_news
 from tests.research.factories import make_hit, make_run, make_topic
 from tests.research.notice_cast import email, laid_out, saved_run
 from tests.verify_cast import _forget_the_result, broken, sql  # noqa: F401
@@ -21,7 +21,7 @@ from tests.verify_cast import _forget_the_result, broken, sql  # noqa: F401
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
     monkeypatch.setattr("research.notifications.sending.send_message", lambda *args, **kwargs: True)
 
 
@@ -39,7 +39,7 @@ def topic(admin: User, bob: User) -> Topic:
         trust="external",
     )  # fmt: skip
     make_run(make_topic(admin, title="Tea"), saved=False)
-    rebuild(admin)
+    rebuild_owner(admin)
     return Topic.objects.get(pk=made.pk)
 
 
@@ -216,8 +216,8 @@ def test_a_follow_up_that_kills_its_workers_is_given_up_after_three(topic: Topic
     )
     step = Step.objects.get()
 
-    assert following_up.carry_out_follow_up(step.pk)
+    assert pipeline.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     assert step.state == Step.State.FAILED
     assert "summarise failed: the worker was lost 3 times" in step.run.warnings[0]
-    assert not following_up.carry_out_follow_up(step.pk)
+    assert not pipeline.carry_out_follow_up(step.pk)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.fakes import FakeFetcher, FakeSearch
-from beacon_site.providers.llm import Answer, Usage
+from beacon_site.llm.base import Answer, Usage
+from beacon_site.llm.fakes import FakeFetcher, FakeSearch
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, Schedule, TopicSettings
 from research.reporting import writing

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from beacon_site import backups
+from beacon_site.launcher import backups
 
 
 @pytest.fixture(autouse=True)

@@ -20,13 +20,13 @@ from django.conf import settings as site
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, connections
 
-from beacon_site import backups
-from memory.files import mirror_left
+from beacon_site.launcher import backups
+from memory.files import mirror_disk
 from memory.files.services import append_to
 from memory.management.commands import restore
 from memory.models import Note, Revision, SearchTerm, Topic, User
-from memory.notes.writing import write_note
-from memory.recall.recalling import recall
+from memory.notes.services import write_note
+from memory.search.recall import recall
 from research.models import Worker
 from tests.conftest import Say
 from tests.site.backup_cast import _no_vectors_are_left, backup, bring_back, rewritten, rows  # noqa: F401
@@ -322,7 +322,7 @@ def test_copies_on_disk_that_are_newer_than_the_backup_are_no_edits_of_it(tmp_pa
     restore.move_aside(tmp_path / "memory")
     (aside,) = tmp_path.iterdir()
     assert aside.name.startswith("memory-before-restore-")
-    assert mirror_left.refused_edits(tmp_path / "memory") == {}
+    assert mirror_disk.refused_edits(tmp_path / "memory") == {}
 
 
 # --- odd places -----------------------------------------------------------------------------------

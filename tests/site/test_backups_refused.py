@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from beacon_site import backups
-from beacon_site.backups import BackupError
+from beacon_site.launcher import backups
+from beacon_site.launcher.backups import BackupError
 from memory.management.commands import restore
 from memory.models import Note, User
 from tests.site.backup_cast import _no_vectors_are_left, backup, bring_back, rewritten, rows  # noqa: F401

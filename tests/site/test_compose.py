@@ -54,7 +54,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
 def command(words: list[str]) -> list[str]:
     """Return a command of the image for this machine: its programs are ours."""
-    ours = {"python": [sys.executable], "beacon": [sys.executable, "-m", "beacon_site.command"]}
+    ours = {
+        "python": [sys.executable],
+        "beacon": [sys.executable, "-m", "beacon_site.launcher.command"],
+    }
     return [one for word in words if word != "CMD" for one in ours.get(word, [word])]
 
 

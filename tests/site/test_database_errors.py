@@ -13,9 +13,9 @@ from django.db import DatabaseError, OperationalError, connection, connections, 
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.database_errors import BUSY, DEADLOCK, TOO_LONG, failure_of, retried
+from beacon_site.db.errors import BUSY, DEADLOCK, TOO_LONG, failure_of, retried
 from memory.models import Note
-from memory.notes import writing as notes
+from memory.notes import services as notes
 from tests.api.cast import Program, problem
 
 pytestmark = pytest.mark.django_db(transaction=True)

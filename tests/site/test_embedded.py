@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from beacon_site import embedded
-from beacon_site.embedded import account, janitor, locks, places, postgres, processes
+from beacon_site.embedded import janitor, places, postgres, processes
 from beacon_site.embedded.commands import servers_for
 from tests.site.waiting import eventually, let_others_through
 
@@ -134,7 +134,7 @@ def other_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def write_pid_file(folder: Path, pid: int, *, since: float) -> Path:
     """Leave the file that a Postgres leaves which was killed together with its machine."""
-    storage, _account = account.storage_of(folder)
+    storage, _account = processes.storage_of(folder)
     left = storage / "postgres" / "postmaster.pid"
     left.write_text(f"{pid}\n{left.parent}\n{since:.0f}\n5432\n\n127.0.0.1\n\nready\n")
     return left
@@ -161,7 +161,7 @@ def test_a_pid_that_another_postgres_has_now_is_not_signalled(
 def test_the_postgres_that_wrote_the_pid_file_is_ended(folder: Path):
     with embedded.ensure(folder, need=("DATABASE_URL",)):
         left = places.read_state(folder)["postgres"]["process"]
-        storage, _account = account.storage_of(folder)
+        storage, _account = processes.storage_of(folder)
 
         postgres._end_leftover(storage / "postgres")
 
@@ -206,7 +206,7 @@ def test_strangers_on_the_machine_are_refused_without_the_password():
 
 def test_the_state_file_and_the_logs_are_closed_to_others(folder: Path):
     with embedded.ensure(folder):
-        storage, _ = account.storage_of(folder)
+        storage, _ = processes.storage_of(folder)
         closed = [folder / "state.json", storage / "postgres.log", storage / "valkey.log"]
 
         assert [oct(path.stat().st_mode & 0o777) for path in closed] == ["0o600"] * 3
@@ -224,12 +224,12 @@ def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path):
         text=True,
     )
     child.stdout.readline()
-    assert locks.take(tmp_path / "lock", wait=False) is False
+    assert places.take(tmp_path / "lock", wait=False) is False
 
     child.kill()
     child.wait()
 
-    assert locks.take(tmp_path / "lock", wait=False) is True
+    assert places.take(tmp_path / "lock", wait=False) is True
 
 
 def test_a_zombie_counts_as_dead():
@@ -296,9 +296,9 @@ def test_under_a_folder_that_the_service_user_cannot_enter_the_database_lies_els
     elsewhere.mkdir()
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    monkeypatch.setattr(account, "SYSTEM_STORAGE", elsewhere)
+    monkeypatch.setattr(processes, "SYSTEM_STORAGE", elsewhere)
 
-    storage, chosen = account.storage_of(closed / "data")
+    storage, chosen = processes.storage_of(closed / "data")
 
     assert storage.parent == elsewhere
     assert chosen.name in {"postgres", "nobody"}

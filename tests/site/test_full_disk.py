@@ -18,8 +18,9 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site import database_errors, disk
-from beacon_site.embedded import account
+from beacon_site import health
+from beacon_site.db import errors
+from beacon_site.embedded import processes
 from memory.models import Note, ScratchpadEntry
 from tests.api.cast import Program, problem
 
@@ -31,8 +32,8 @@ TABLES = ("memory_note", "memory_scratchpadentry")
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what other tests found out about disks."""
-    monkeypatch.setattr(database_errors, "_full_at", -database_errors.FULL_FOR)
-    monkeypatch.setattr(disk, "ASKED_EVERY", 0.0)
+    monkeypatch.setattr(errors, "_full_at", -errors.FULL_FOR)
+    monkeypatch.setattr(health, "ASKED_EVERY", 0.0)
 
 
 class SmallDisk:
@@ -85,7 +86,7 @@ def small_disk(mounted: Path) -> Iterator[SmallDisk]:
 def full(small_disk: SmallDisk) -> Iterator[SmallDisk]:
     """Two of Postgres's tables, and what it sorts on disk, on a disk that is full."""
     place = Path(tempfile.mkdtemp(dir=small_disk.folder))
-    storage, _account = account.storage_of(Path(os.environ["BEACON_DATA_DIR"]))
+    storage, _account = processes.storage_of(Path(os.environ["BEACON_DATA_DIR"]))
     owner = (storage / "postgres").stat() if (storage / "postgres").exists() else None
     if owner is None:
         pytest.skip("Postgres is not the tests' own")
@@ -161,7 +162,7 @@ def test_readyz_is_not_ready_while_postgres_has_no_room(client: Client, full: Sm
     assert "disk" in answer.json()["reason"]
 
     full.make_room()
-    database_errors._full_at = -database_errors.FULL_FOR
+    errors._full_at = -errors.FULL_FOR
     assert client.get("/readyz").status_code == 200
 
 

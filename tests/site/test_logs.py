@@ -16,12 +16,12 @@ from django.test import Client
 from honcho.printer import Message
 from pydantic import BaseModel, ValidationError
 
-from beacon_site import logs, redaction
-from beacon_site.json_lines import JsonPrinter
-from beacon_site.providers.errors import ProviderError
-from beacon_site.redaction import redact_line
+from beacon_site import logs
+from beacon_site.launcher.up import JsonPrinter
+from beacon_site.logs import redact_line
+from beacon_site.net.errors import ProviderError
 from memory.models import Connection, Invitation, Note, User
-from research.working import context
+from research.run_context import context
 from tests.api.cast import Program
 
 
@@ -210,9 +210,9 @@ def test_what_the_settings_hold_is_in_no_line(settings: Any, name: str) -> None:
 
 
 def test_only_so_many_opened_keys_are_kept_in_mind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "MOST", 3)
-    monkeypatch.setattr(redaction, "_unsealed", {})
-    redaction.remember(*(f"secret-number-{n}" for n in range(9)), "short")
+    monkeypatch.setattr(logs, "MOST", 3)
+    monkeypatch.setattr(logs, "_unsealed", {})
+    logs.remember(*(f"secret-number-{n}" for n in range(9)), "short")
 
     assert redact_line("secret-number-8 short") == "[secret] short"
     assert redact_line("secret-number-1") == "secret-number-1"

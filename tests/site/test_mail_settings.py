@@ -9,14 +9,15 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.mail import EmailMessage
 
-from beacon_site import env_mail, mail_folder
+from beacon_site import env
+from beacon_site.net import mail as net_mail
 
 LOCAL = Path("/data/mail")
 
 
 def read(monkeypatch: pytest.MonkeyPatch, value: str, folder: Path | None = LOCAL) -> Any:
     monkeypatch.setenv("EMAIL_URL", value)
-    return env_mail.server("EMAIL_URL", folder=folder)
+    return env.server("EMAIL_URL", folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -52,31 +53,31 @@ def test_a_wrong_one_is_named_without_its_password(monkeypatch: pytest.MonkeyPat
 
 def test_mails_come_from_the_host_of_the_address_unless_it_is_said(monkeypatch: pytest.MonkeyPatch):
     at = "https://beacon.example.org:8443"
-    assert env_mail.sender("BEACON_MAIL_FROM", at) == "Beacon <beacon@beacon.example.org>"
-    assert env_mail.sender("BEACON_MAIL_FROM", "http://127.0.0.1:8000").endswith("@localhost>")
+    assert env.sender("BEACON_MAIL_FROM", at) == "Beacon <beacon@beacon.example.org>"
+    assert env.sender("BEACON_MAIL_FROM", "http://127.0.0.1:8000").endswith("@localhost>")
     monkeypatch.setenv("BEACON_MAIL_FROM", "nobody")
     with pytest.raises(ImproperlyConfigured, match="BEACON_MAIL_FROM"):
-        env_mail.sender("BEACON_MAIL_FROM", at)
+        env.sender("BEACON_MAIL_FROM", at)
 
 
 def test_the_same_mail_is_kept_once_and_the_last_come_first(tmp_path: Path, settings: Any):
     settings.EMAIL_FILE_PATH = str(tmp_path / "mail")
-    backend = mail_folder.FolderBackend()
+    backend = net_mail.FolderBackend()
     for number in (1, 2, 2):
         headers = {"Message-ID": f"<{number}@b>"}
         backend.send_messages(
             [EmailMessage(f"Mail {number}", "words", to=["a@example.org"], headers=headers)]
         )
 
-    kept = mail_folder.last_mails()
+    kept = net_mail.last_mails()
     assert sorted(mail.subject for mail in kept) == ["Mail 1", "Mail 2"]
     assert kept[0].text.strip() == "words"
 
 
 def test_no_more_than_the_last_mails_are_kept(tmp_path: Path, settings: Any, monkeypatch: Any):
-    monkeypatch.setattr(mail_folder, "MOST_KEPT", 3)
+    monkeypatch.setattr(net_mail, "MOST_KEPT", 3)
     settings.EMAIL_FILE_PATH = str(tmp_path)
     for number in range(5):
-        mail_folder.FolderBackend().send_messages([EmailMessage(f"Mail {number}", "words")])
+        net_mail.FolderBackend().send_messages([EmailMessage(f"Mail {number}", "words")])
 
     assert len(list(tmp_path.glob("*.eml"))) == 3

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from beacon_site.installed import PROJECT
+from beacon_site.embedded.installed import PROJECT
 
 LOADED = """
 import threading

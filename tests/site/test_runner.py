@@ -18,9 +18,10 @@ from urllib.parse import quote
 
 import pytest
 
-from beacon_site import embedded, runner
+from beacon_site import embedded
 from beacon_site.embedded import processes
 from beacon_site.embedded.places import read_state, write_state
+from beacon_site.launcher import runner
 from tests.site.waiting import eventually, let_others_through
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,7 @@ class Beacon:
     def start(self) -> Beacon:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "beacon_site.up"],
+                [sys.executable, "-m", "beacon_site.launcher.up"],
                 cwd=ROOT,
                 env=self.environment,
                 stdout=log,
@@ -59,7 +60,7 @@ class Beacon:
 
     def once(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "beacon_site.up", *arguments],
+            [sys.executable, "-m", "beacon_site.launcher.up", *arguments],
             cwd=ROOT,
             env={**self.environment, **environment},
             capture_output=True,

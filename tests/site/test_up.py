@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from beacon_site import up
 from beacon_site.embedded import places, processes
+from beacon_site.launcher import up
 
 HOLD_LOCK = (
     "import sys, pathlib; from beacon_site.embedded import locks\n"

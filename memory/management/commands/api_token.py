@@ -8,9 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from beacon_site.management_base import MigratedCommand
 from memory.accounts import tokens
-from memory.actors import Actor
-from memory.errors import InvalidValue
-from memory.management.accounts import account_named
+from memory.accounts.command_lookup import account_named
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
 from memory.models import User
 
 

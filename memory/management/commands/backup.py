@@ -9,10 +9,10 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from beacon_site import backups
-from beacon_site.backups import BackupError
+from beacon_site.launcher import backups
+from beacon_site.launcher.backups import BackupError
 from beacon_site.management_base import MigratedCommand
-from memory.files import mirror, mirror_left
+from memory.files import mirror, mirror_disk
 
 
 class Command(MigratedCommand):
@@ -28,7 +28,7 @@ class Command(MigratedCommand):
         """Write the file, and say what to keep with it."""
         file: Path = options["file"]
         mirror.catch_up()  # include edits on disk of the last seconds
-        refused = mirror_left.refused_edits(mirror_left.folder())
+        refused = mirror_disk.refused_edits(mirror_disk.folder())
         try:
             backups.write(file, refused)
         except BackupError as exc:

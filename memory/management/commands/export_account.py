@@ -10,8 +10,8 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from beacon_site.management_base import MigratedCommand
-from memory.archive import writing
-from memory.management.accounts import account_named
+from memory.accounts.command_lookup import account_named
+from memory.archive import exporter
 from memory.models import Activity
 
 
@@ -30,7 +30,7 @@ class Command(MigratedCommand):
         path: Path = options["file"]
         try:
             owner = account_named(options["username"])
-            counts = writing.write(owner, path)
+            counts = exporter.write(owner, path)
         except OSError as exc:
             raise CommandError(
                 _("%(file)s cannot be written: %(why)s") % {"file": path, "why": exc.strerror}

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from memory.archive import file_carrying as carrying
-from memory.errors import MemoryRefused
-from memory.management.files_command import FilesCommand
+from memory.accounts.command_lookup import FilesCommand
+from memory.archive import files as carrying
+from memory.core.errors import MemoryRefused
 from memory.models import Activity
 
 

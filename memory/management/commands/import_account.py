@@ -10,11 +10,11 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from beacon_site.management_base import MigratedCommand
-from memory.archive import foreign_formats, importer, storing
-from memory.archive.counting import TakingIn
+from memory.accounts.command_lookup import account_named
+from memory.archive import foreign_formats, importer
 from memory.archive.foreign_formats import Choice, Shape
+from memory.archive.importer import TakingIn
 from memory.archive.zips import ImportRejected
-from memory.management.accounts import account_named
 from memory.models import Note, Observation
 
 
@@ -78,7 +78,7 @@ class Command(MigratedCommand):
     ) -> None:
         choice = Choice(options["bullets"], options["kind"], options["category"])
         found = foreign_formats.entries(path, path.name, shape, choice)
-        outcome = storing.take_in(found, taking, only_look=options["dry_run"])
+        outcome = foreign_formats.take_in(found, taking, only_look=options["dry_run"])
         self.stdout.write(
             f"notes: {outcome.notes} new; observations: {outcome.observations} new; "
             f"{outcome.here} here already, {outcome.refused} refused"

@@ -9,12 +9,12 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
-from memory.archive import file_carrying as carrying
-from memory.archive.file_carrying import Carried
+from beacon_site.text.cleaning import clean, one_line
+from memory.accounts.command_lookup import FilesCommand
+from memory.archive import files as carrying
+from memory.archive.files import Carried
 from memory.archive.zips import ImportRejected
-from memory.management.files_command import FilesCommand
-from memory.texts.text import clean, one_line
+from memory.core.actors import Actor
 
 
 class Command(FilesCommand):

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from memory.management.accounts import account_named
+from memory.accounts.command_lookup import account_named
 from memory.models import User
-from memory.recall.reindex import rebuild
+from memory.search.bm25 import rebuild_owner
 
 
 class Command(BaseCommand):
@@ -27,6 +27,6 @@ class Command(BaseCommand):
         if name:
             owners = owners.filter(pk=account_named(name).pk)
         for owner in owners:
-            read = rebuild(owner)
+            read = rebuild_owner(owner)
             told = ", ".join(f"{count} of {kind}" for kind, count in read.items() if count)
             self.stdout.write(f"{owner.get_username()}: {told or 'nothing remembered yet'}.")

@@ -20,11 +20,11 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site import backups
-from beacon_site.backups import Backup, BackupError
-from beacon_site.embedded import locks
-from beacon_site.installed import BY_HAND
-from memory.files import mirror_left
+from beacon_site.embedded import places
+from beacon_site.embedded.installed import BY_HAND
+from beacon_site.launcher import backups
+from beacon_site.launcher.backups import Backup, BackupError
+from memory.files import mirror_disk
 from memory.topics import publishing
 
 CONFIRM = "replace"  # what a person types to confirm
@@ -127,7 +127,7 @@ class Command(BaseCommand):
 
     def _follow_up(self, backup: Backup, *, is_older: bool) -> None:
         """Update what depends on the database: files on disk, migrations, vectors, and Redis."""
-        folder = mirror_left.folder()
+        folder = mirror_disk.folder()
         if message := move_aside(folder):
             self.stderr.write(message)
         try:
@@ -218,7 +218,7 @@ def _beacon_stopped() -> Iterator[None]:
     if not lock.parent.is_dir():
         yield
         return
-    if not locks.take(lock, wait=False):
+    if not places.take(lock, wait=False):
         raise CommandError(
             _(
                 "Beacon is running on this data folder, or another restore is in progress. "
@@ -229,7 +229,7 @@ def _beacon_stopped() -> Iterator[None]:
     try:
         yield
     finally:
-        locks.release(lock)
+        places.release(lock)
 
 
 def move_aside(folder: Path) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory.recall import embedding
-from memory.recall.vector_tables import prepare
+from memory.search import embedding
+from memory.search.vectors import prepare
 
 
 class Command(BaseCommand):

@@ -11,9 +11,9 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
 from beacon_site import checks
-from beacon_site.installed import BY_HAND
+from beacon_site.embedded.installed import BY_HAND
 from beacon_site.management_base import MigratedCommand
-from memory import invariants
+from memory.health import invariants
 
 SHOWN = 5  # rows of each invariant
 

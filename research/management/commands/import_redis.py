@@ -11,7 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from beacon_site.management_base import MigratedCommand
-from memory.management.accounts import account_named, only_account
+from memory.accounts.command_lookup import account_named, only_account
 from memory.models import User
 from research.topics.redis_import import LEFT, REFUSED, TAKEN, import_keys
 

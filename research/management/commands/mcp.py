@@ -13,12 +13,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from beacon_site.installed import BY_HAND
+from beacon_site.embedded.installed import BY_HAND
 from beacon_site.management_base import MigratedCommand
 from memory.accounts import tokens
-from memory.accounts.program_setup import mcp_url
+from memory.accounts.agents import mcp_url
 from research.mcp import server, web
-from research.mcp.callers import Caller, give_back
+from research.mcp.calls import Caller, give_back
 
 logger = structlog.get_logger(__name__)
 

@@ -16,14 +16,14 @@ from django.utils.translation import gettext as _
 from beacon_site import health
 from beacon_site.http import zone_of
 from beacon_site.management_base import MigratedCommand
-from memory.actors import Actor
-from memory.errors import MemoryRefused
-from memory.management.accounts import account_named, only_account
+from memory.accounts.command_lookup import account_named, only_account
+from memory.core.actors import Actor
+from memory.core.errors import MemoryRefused
 from memory.models import Topic, User
 from research.budgets.budget import DEFAULTS
+from research.execution import pipeline, starting
+from research.execution.starting import NotNow
 from research.models import Report, Run, RunInTheWay
-from research.running import allowance, executor, following_up, starting
-from research.running.allowance import NotNow
 from research.runs import page as run_page
 
 POLL_SECONDS = 0.5
@@ -65,7 +65,7 @@ class Command(MigratedCommand):
             run = exc.run
         except NotNow as exc:
             raise CommandError(str(exc)) from exc
-        for words in allowance.limits_in_words(user):
+        for words in starting.limits_in_words(user):
             self.stderr.write(words)
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
@@ -98,12 +98,12 @@ class Command(MigratedCommand):
 
     def _carry_out(self, run: Run) -> None:
         # A run that was put off (a service was down) is claimed again when its time has come.
-        executor.execute(run.pk, worker=f"command:{os.getpid()}")
+        pipeline.execute(run.pk, worker=f"command:{os.getpid()}")
 
     def _follow_up(self, run: Run) -> None:
         """Carry out what follows a saved run: without a worker nobody else would."""
         for step_id in run.steps.filter(is_follow_up=True).values_list("pk", flat=True):
-            following_up.carry_out_follow_up(step_id)
+            pipeline.carry_out_follow_up(step_id)
 
     def _wait(self, run: Run) -> None:
         since = time.monotonic()

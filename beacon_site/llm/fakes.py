@@ -1,0 +1,288 @@
+"""Scripted twins of the providers, shipped: for tests and for trying things out.
+
+Answers are enqueued and given in order; an enqueued exception is raised; `history` is read
+afterwards.  All are safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from django.utils.translation import gettext as _
+from pydantic import BaseModel
+
+from beacon_site.llm.base import Answer, LlmProfile, Message, OnText, Tool
+from beacon_site.llm.embeddings import unit_vectors
+from beacon_site.llm.openai_reply import estimate
+from beacon_site.llm.structured import NotAsAsked, parse_answer
+from beacon_site.net.errors import ProviderNonsense, ProviderRejected
+from beacon_site.net.fetch import WebPage
+from beacon_site.search_services.base import SearchHit, SearchOptions
+
+T = TypeVar("T")
+
+FAKE_PROFILE = LlmProfile(
+    base_url="http://fake.invalid/v1", model="fake", price_in=Decimal(0), price_out=Decimal(0)
+)
+
+
+class NothingEnqueued(LookupError):
+    """A fake was asked more often than it was told to answer: a mistake of its user."""
+
+
+class _Script(Generic[T]):
+    """What is still to be given, in order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[T | BaseException] = deque()
+
+    def add(self, items: Sequence[T | BaseException]) -> None:
+        with self._lock:
+            self._waiting.extend(items)
+
+    def next(self) -> T | None:
+        """Return the next item, None if there is none; raise it if it is an exception."""
+        with self._lock:
+            item = self._waiting.popleft() if self._waiting else None
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question to a FakeLanguageModel."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    schema: type[BaseModel] | None
+    tools: tuple[Tool, ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """Return the texts of all messages, a line apart."""
+        return "\n".join(message.content for message in self.messages)
+
+
+Said = str | dict[str, object] | BaseModel | Answer
+
+
+class FakeLanguageModel:
+    """LanguageModel that answers what it was told to.
+
+    An answer is a text, a dictionary or pydantic object (sent as JSON), a whole Answer, or an
+    exception.  With a schema it is validated as a real one would be, and ProviderNonsense raised
+    if it does not fit.  `default` answers whatever comes when nothing is enqueued; without one
+    that is NothingEnqueued.  Usage is counted by characters.
+
+    Whoever listens is told the text in `pieces` steps, `pace` seconds before each.
+    """
+
+    def __init__(
+        self,
+        *answers: Said | BaseException,
+        profile: LlmProfile = FAKE_PROFILE,
+        default: Said | None = None,
+        pieces: int = 4,
+        pace: float = 0.0,
+    ) -> None:
+        self.profile = profile
+        self.pieces = pieces
+        self.pace = pace
+        self.history: list[Asked] = []
+        self._default = default
+        self._script: _Script[Said] = _Script()
+        self._script.add(answers)
+
+    def enqueue(self, *answers: Said | BaseException) -> None:
+        """Add answers for the next questions, in order."""
+        self._script.add(answers)
+
+    def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int = 1024,
+        schema: type[BaseModel] | None = None,
+        on_text: OnText | None = None,
+        tools: Sequence[Tool] = (),
+    ) -> Answer:
+        """Return the next answer; see LanguageModel.ask."""
+        self.history.append(Asked(tuple(messages), max_tokens, schema, tuple(tools)))
+        said = self._script.next()
+        said = self._default if said is None else said
+        if said is None:
+            raise NothingEnqueued(f"question {len(self.history)} has no answer enqueued")
+        answer = self._answer(messages, said)
+        if on_text is not None:
+            self._tell(answer.text, on_text)
+        if schema is None or answer.parsed is not None or answer.tool_calls:
+            return answer
+        try:
+            return replace(answer, parsed=parse_answer(answer.text, schema))
+        except NotAsAsked as exc:
+            raise ProviderNonsense(
+                str(exc),
+                text=answer.text,
+                prompt_tokens=answer.usage.prompt_tokens,
+                completion_tokens=answer.usage.completion_tokens,
+            ) from None
+
+    def _tell(self, text: str, on_text: OnText) -> None:
+        size = max(1, -(-len(text) // max(1, self.pieces)))
+        for end in range(size, len(text) + size, size):
+            time.sleep(self.pace)
+            on_text(text[:end])
+
+    def _answer(self, messages: Sequence[Message], said: Said) -> Answer:
+        if isinstance(said, Answer):
+            return said
+        if isinstance(said, BaseModel):
+            text = said.model_dump_json()
+        else:
+            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        return Answer(text, estimate(messages, text), self.profile.model, "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """One question to a FakeSearch."""
+
+    query: str
+    options: SearchOptions
+
+
+class FakeSearch:
+    """SearchProvider that returns what it was given.
+
+    `hits` is a list for every query, or a dictionary from query to list; what is enqueued (a
+    list or an exception) comes first.  Otherwise it finds nothing.  A hit may be given as its
+    address alone.
+    """
+
+    def __init__(
+        self,
+        hits: Mapping[str, Sequence[SearchHit | str]] | Sequence[SearchHit | str] = (),
+        *,
+        service: str = "fake",
+    ) -> None:
+        self.service = service
+        self.history: list[Searched] = []
+        self._hits = hits
+        self._script: _Script[Sequence[SearchHit | str]] = _Script()
+
+    @property
+    def asked(self) -> list[str]:
+        """Return the queries in the order in which they came."""
+        return [call.query for call in self.history]
+
+    def enqueue(self, *answers: Sequence[SearchHit | str] | BaseException) -> None:
+        """Add lists of hits, or exceptions, for the next queries, in order."""
+        self._script.add(answers)
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` of the hits for `query`, ranked as given."""
+        self.history.append(Searched(query, options))
+        found = self._script.next()
+        if found is None:
+            every = self._hits
+            found = every.get(query, ()) if isinstance(every, Mapping) else every
+        return [self._hit(hit, rank) for rank, hit in enumerate(found[: options.limit], 1)]
+
+    def _hit(self, hit: SearchHit | str, rank: int) -> SearchHit:
+        made = SearchHit(url=hit, title=hit) if isinstance(hit, str) else hit
+        return replace(made, service=made.service or self.service, rank=made.rank or rank)
+
+
+class FakeFetcher:
+    """PageFetcher over a dictionary from address to text, WebPage or exception.
+
+    What is enqueued comes first; an address it does not know is a ProviderRejected, as a 404 is.
+    """
+
+    def __init__(self, pages: Mapping[str, str | WebPage | BaseException] | None = None) -> None:
+        self.pages = dict(pages or {})
+        self.history: list[str] = []
+        self._script: _Script[str | WebPage] = _Script()
+
+    def enqueue(self, *answers: str | WebPage | BaseException) -> None:
+        """Add pages, or exceptions, for the next fetches, whatever their address."""
+        self._script.add(answers)
+
+    def fetch(self, url: str) -> WebPage:
+        """Return the page of `url`; the first line of a text is its title."""
+        self.history.append(url)
+        found = self._script.next() or self.pages.get(url)
+        if isinstance(found, BaseException):
+            raise found
+        if found is None:
+            raise ProviderRejected(_("%(url)s is not among the pages of the fake.") % {"url": url})
+        if isinstance(found, WebPage):
+            return found
+        title = found.strip().partition("\n")[0][:200]
+        return WebPage(
+            url=url,
+            final_url=url,
+            title=title,
+            text=found,
+            content_type="text/plain",
+            bytes_read=len(found.encode("utf-8", "replace")),
+        )
+
+
+class FakeEmbedder:
+    """Embedder whose vectors lie near each other where texts share words.
+
+    Each word has a direction of its own, made of its hash, and a text is the sum of its words';
+    `alike` names words that share one ({"car": "automobile"}).  What is enqueued, vectors or an
+    exception, comes first.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "fake-embedder",
+        dimensions: int = 16,
+        is_local: bool = False,
+        alike: Mapping[str, str] | None = None,
+    ) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        self.is_local = is_local
+        self.history: list[list[str]] = []
+        self._alike = dict(alike or {})
+        self._script: _Script[list[list[float]]] = _Script()
+
+    @property
+    def asked(self) -> list[str]:
+        """Return every text that it was given, in order."""
+        return [text for texts in self.history for text in texts]
+
+    def enqueue(self, *answers: list[list[float]] | BaseException) -> None:
+        """Add vectors, or exceptions, for the next calls, in order."""
+        self._script.add(answers)
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector for each text; see Embedder.embed."""
+        self.history.append(list(texts))
+        told = self._script.next()
+        vectors: list[list[float]] = [self._vector(text) for text in texts]
+        made = vectors if told is None else told
+        return unit_vectors(made, count=len(texts), dimensions=self.dimensions, who=self.model)
+
+    def _vector(self, text: str) -> list[float]:
+        total = [1e-6] * self.dimensions
+        for word in text.lower().split():
+            seed = self._alike.get(word, word).encode()
+            digest = hashlib.shake_256(seed).digest(self.dimensions)
+            total = [figure + byte - 127.5 for figure, byte in zip(total, digest, strict=True)]
+        return total

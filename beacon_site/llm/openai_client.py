@@ -1,0 +1,626 @@
+"""What an endpoint's error means: whose fault it is, whether to try again, and the words for it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+import time
+import zlib
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import httpcore2
+import httpx2
+import openai
+import structlog
+from django.utils.translation import gettext as _
+
+from beacon_site.llm.base import LlmProfile, OnText
+from beacon_site.llm.endpoints import Address, Kind, address_of, kind_of
+from beacon_site.llm.openai_reply import (
+    CallFailed,
+    Completion,
+    StreamReading,
+    WroteTooMuch,
+    read_reply,
+)
+from beacon_site.net.bounded import timed
+from beacon_site.net.errors import (
+    ProviderError,
+    ProviderNonsense,
+    ProviderRejected,
+    ProviderUnavailable,
+    ToolsRefused,
+)
+from beacon_site.net.http import (
+    CONNECT_SECONDS,
+    BodyTooLarge,
+    read_bounded,
+    reason_of,
+    retry_after,
+    scrub,
+    user_agent,
+)
+from beacon_site.search_services.results import text_of_html
+
+OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+GATEWAY_STATUSES = (408, 409, 425, 429)
+TOO_LONG = (
+    "context_length",
+    "context length",
+    "maximum context",
+    "exceed_context_size",
+    "context size",
+    "context window",
+    "prompt is too long",
+    "max_model_len",
+)
+# OpenAI and vLLM: "The model `x` does not exist"; Ollama: 'model "x" not found'; LM Studio:
+# "Invalid model identifier", "No models loaded"; Azure: "The API deployment … does not exist".
+_NO_MODEL = re.compile(
+    r"model_not_found|deploymentnotfound|deployment for this resource does not exist"
+    r"|invalid model identifier|no models? (?:is )?loaded|unknown model|no such model"
+    r"|\bmodel\b.{0,200}(?:does not exist|doesn't exist|not found|is not available)",
+    re.S,
+)
+_STATUS = re.compile(r"[1-5][0-9]{2}")
+_OVERLOADED = re.compile(r"overload|server_error|rate_?limit|unavailable|timeout|internal|capacity")
+
+
+def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
+    """Return text, code and status of an error body: {"error": {…}}, {"error": "text"}, others.
+
+    `otherwise` is the status of an error that names none.
+    """
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return str(error or ""), "", otherwise
+    said = error.get("message") or error.get("detail") or error.get("error") or ""
+    code = error.get("code") or error.get("type") or ""
+    if isinstance(code, str) and _STATUS.fullmatch(code):
+        code = int(code)
+    if isinstance(code, int):
+        status = code if 400 <= code <= 599 else otherwise
+    else:
+        status = 503 if _OVERLOADED.search(f"{code} {error.get('type')}".lower()) else otherwise
+    return str(said), str(code), status
+
+
+def is_too_long(code: str, said: str) -> bool:
+    """Tell whether the endpoint says that the question does not fit its window."""
+    told = f"{code} {said}".lower()
+    return any(words in told for words in TOO_LONG)
+
+
+def is_missing_model(status: int, code: str, said: str) -> bool:
+    """Tell whether the endpoint may mean that it has no such model."""
+    if status not in (400, 404, 422):
+        return False
+    return status == 404 or bool(_NO_MODEL.search(f"{code} {said}".lower()[:2000]))
+
+
+def is_final(status: int, code: str, said: str) -> bool:
+    """Tell whether asking the same in another form is of no use."""
+    told = f"{code} {said}".lower()
+    return (
+        is_too_long(code, said)
+        or "content_filter" in told
+        or bool(_NO_MODEL.search(told[:2000]))
+        or status not in (400, 415, 422, 500, 501)
+    )
+
+
+def failure_for(
+    model: str,
+    host: str,
+    kind: Kind,
+    status: int,
+    code: str,
+    said: str,
+    headers: Mapping[str, str],
+) -> ProviderError:
+    """Return the failure that an error of this status and text is, its sentence fit to be shown."""
+    told = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
+    if status == 402 or (status == 429 and _is_out_of_money(code, said)):
+        return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % told)
+    if status in (401, 403):
+        text = _("%(host)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
+        if kind.needs_key or status == 401:
+            return ProviderRejected(text % told)
+        text = _("%(host)s refused the request (HTTP %(status)d: %(why)s).")
+        return ProviderRejected(text % told)
+    if _takes_no_tools(status, code, said):
+        text = _("“%(model)s” at %(host)s takes no tools (%(why)s).")
+        text = f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
+        return ToolsRefused(text % told)
+    if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
+        text = _("The model at %(host)s is not available now (HTTP %(status)d: %(why)s).")
+        return ProviderUnavailable(text % told, retry_after=retry_after(headers))
+    return ProviderRejected(_rejection(kind, status, code, said) % told)
+
+
+def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
+    """Return the sentence, not yet filled in, for what asking again will not change."""
+    lowered = f"{code} {said}".lower()
+    if is_too_long(code, said):
+        text = _("The question is too long for “%(model)s” at %(host)s (%(why)s).")
+        return f"{text} {_percent(kind.context)}".rstrip()
+    if "content_filter" in lowered or "content management policy" in lowered:
+        return _("The content filter at %(host)s refused the question (%(why)s).")
+    if _NO_MODEL.search(lowered[:2000]):
+        text = _(
+            "%(host)s knows no model “%(model)s” at this address (%(why)s). Check the name and "
+            "the base URL."
+        )
+        return f"{text} {_percent(kind.hint)}" if kind.name == "azure" else text
+    if status == 404:
+        return _(
+            "There is nothing at this address of %(host)s, or no model “%(model)s” (%(why)s). "
+            "Check the base URL, which usually ends in /v1, and the name."
+        )
+    if 300 <= status < 400:
+        return _("%(host)s redirects elsewhere (HTTP %(status)d). Correct the base URL.")
+    return _("%(host)s did not accept the request (HTTP %(status)d: %(why)s).")
+
+
+def _takes_no_tools(status: int, code: str, said: str) -> bool:
+    """Tell whether the endpoint says so; llama-server without --jinja does with a 500."""
+    told = f"{code} {said}".lower()
+    if "tool" not in told or is_final(status, code, said):
+        return False
+    return "jinja" in told or (status < 500 and ("auto" in told or "support" in told))
+
+
+def _percent(text: object) -> str:
+    """Return a text that is filled in together with others, though it has no places to fill."""
+    return str(text).replace("%", "%%")
+
+
+def _is_out_of_money(code: str, said: str) -> bool:
+    return code in OUT_OF_MONEY or "exceeded your current quota" in said.lower()
+
+
+# --- openai client ---
+
+# --- transport ---------------------------------------------------------------------------------
+
+MAX_BODY = 2 * 1024 * 1024  # bytes of one answer; 8,000 tokens, all escaped, take a tenth
+MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, which needs 200 to 300 of them per token
+IDLE_SECONDS = 45.0  # of silence within a stream that has begun
+PIECE = 65536
+GZIP_MARK = b"\x1f"
+TOO_LARGE = "x-beacon-too-large"
+STREAMED = "x-beacon-stream"  # on a request: return the answer as a stream; never sent
+
+
+class _Clock(threading.local):
+    """The deadline of the request that this thread reads, and how long one read may wait."""
+
+    ends_at = float("inf")
+    idle = float("inf")
+    last_words = float("inf")
+
+
+CLOCK = _Clock()
+
+
+def _left() -> float:
+    return min(CLOCK.ends_at - time.monotonic(), CLOCK.idle)
+
+
+class _Timed(httpx2.HTTPTransport):
+    """The client's own transport, on timed connections."""
+
+    def __init__(self) -> None:
+        # trust_env=False: a proxy of the shell must not decide where the key is sent.
+        super().__init__(trust_env=False)
+        # The library doesn't accept a backend, so its pool is replaced by one with it.
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=100,
+            max_keepalive_connections=20,
+            keepalive_expiry=5.0,
+            network_backend=timed(httpcore2.SyncBackend(), _left, httpcore2.ReadTimeout),
+        )
+
+
+class Bounded(httpx2.BaseTransport):
+    """Reads each answer whole, at most MAX_BODY bytes, within the request's read time limit.
+
+    An answer that is too large or unreadable becomes a short one with status 413 or 502, since an
+    exception would be taken for a lost connection.  A request with STREAMED gets the answer as a
+    stream, unless it failed: see `_Flow`.
+    """
+
+    def __init__(self) -> None:
+        self._inner = _Timed()
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the decompressed answer, within the limits of time and size."""
+        ends_at = time.monotonic() + float(request.extensions["timeout"]["read"])
+        for name in ("openai-organization", "openai-project"):
+            if not request.headers.get(name):  # sent empty, to keep OPENAI_* variables out
+                request.headers.pop(name, None)
+        if request.headers.get("api-key"):  # Azure would take the text after "Bearer" for a login
+            request.headers.pop("authorization", None)
+        streamed = request.headers.pop(STREAMED, "")
+        CLOCK.ends_at, CLOCK.idle, CLOCK.last_words = ends_at, float("inf"), float("inf")
+        response = self._inner.handle_request(request)
+        kept = [
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
+        ]
+        if streamed and response.status_code < 300:
+            flow = _Flow(response, ends_at)
+            return httpx2.Response(response.status_code, headers=kept, stream=flow)
+        return self._whole(request, response, kept, ends_at)
+
+    def _whole(
+        self,
+        request: httpx2.Request,
+        response: httpx2.Response,
+        kept: list[tuple[str, str]],
+        ends_at: float,
+    ) -> httpx2.Response:
+        try:
+            content = read_bounded(
+                response.iter_raw(),
+                encoding=response.headers.get("content-encoding", ""),
+                limit=MAX_BODY,
+                deadline=ends_at,
+            )
+        except BodyTooLarge:
+            return httpx2.Response(413, headers={TOO_LARGE: "1"}, content=b"")
+        except ValueError as exc:
+            return httpx2.Response(502, json={"error": str(exc)})
+        except TimeoutError as exc:
+            raise httpx2.ReadTimeout("too slow", request=request) from exc
+        finally:
+            response.close()
+        return httpx2.Response(response.status_code, headers=kept, content=content)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._inner.close()
+
+
+class _Flow(httpx2.SyncByteStream):
+    """The decompressed body of a streamed answer.
+
+    Iterating raises BodyTooLarge above MAX_STREAM bytes, httpx2.ReadTimeout at the deadline or
+    after IDLE_SECONDS of silence, and other httpx2 errors if the connection breaks.
+    """
+
+    def __init__(self, response: httpx2.Response, ends_at: float) -> None:
+        self._response = response
+        self._ends_at = ends_at
+
+    def __iter__(self) -> Iterator[bytes]:
+        is_gzip = self._response.headers.get("content-encoding", "").strip().lower() == "gzip"
+        chunks = self._timed(self._response.iter_raw())
+        size = 0
+        for piece in _inflated(chunks) if is_gzip else chunks:
+            size += len(piece)
+            if size > MAX_STREAM:
+                raise BodyTooLarge
+            yield piece
+
+    def _timed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the chunks; the clock is set before each read, since others may have been read.
+
+        The first one has no idle limit, because a model thinks before its first word.
+        """
+        idle = float("inf")
+        while True:
+            CLOCK.ends_at, CLOCK.idle = self._ends_at, min(idle, CLOCK.last_words)
+            chunk = next(chunks, None)
+            if chunk is None:
+                return
+            idle = IDLE_SECONDS
+            yield chunk
+
+    def close(self) -> None:
+        """Close the connection, even if the body wasn't read to its end."""
+        self._response.close()
+
+
+def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the decompressed chunks, at most PIECE bytes at once.  Raises httpx2.DecodingError.
+
+    A body can be several gzip members in a row, if a server compresses each event; other bytes
+    after the last one are ignored.
+    """
+    inflater = zlib.decompressobj(wbits=31)
+    for chunk in chunks:
+        waiting = chunk
+        while waiting:
+            if inflater.eof and not waiting.startswith(GZIP_MARK):
+                return
+            inflater = zlib.decompressobj(wbits=31) if inflater.eof else inflater
+            try:
+                piece = inflater.decompress(waiting, PIECE)
+            except zlib.error as exc:
+                raise httpx2.DecodingError("it cannot be inflated") from exc
+            waiting = inflater.unconsumed_tail or inflater.unused_data
+            yield piece
+
+
+def expect_the_end(seconds: float) -> None:
+    """Limit how long the next reads of this thread's stream wait."""
+    CLOCK.last_words = seconds
+
+
+# --- calls -------------------------------------------------------------------------------------
+
+logger = structlog.get_logger(__name__)
+
+MAX_RETRIES = 1
+LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is the caller's to keep
+FIRST_WAIT = 0.5
+LEAST_SECONDS = 0.1  # for a try
+CLOSING_SECONDS = 2.0  # for the usage and the last line, once the answer itself has ended
+MOST_PER_TOKEN = 20  # characters; a tokenizer's longest words are shorter
+SLACK = 4000  # characters over that
+NO_KEY = "local"  # the client refuses an empty key; keyless servers take any
+MIB = 1024 * 1024
+
+
+class ChatWire:
+    """The endpoint of one profile."""
+
+    def __init__(self, profile: LlmProfile) -> None:
+        """Raises CallFailed for an address or a key that no request can be made with."""
+        try:
+            address = address_of(profile)
+        except ProviderRejected as exc:
+            raise CallFailed(exc) from None
+        key = profile.api_key.strip()
+        self._key = key
+        self._model = profile.model
+        self._kind = kind_of(profile)
+        self._host = address.host
+        if not (key.isascii() and key.isprintable()):
+            text = _("The key for %(host)s has characters that no key has. Enter it again.")
+            raise CallFailed(ProviderRejected(text % {"host": self._host}))
+        try:
+            self._client = self._made(address, key)
+        except httpx2.InvalidURL as exc:  # of what problem_of let pass
+            raise self._unreachable(exc) from None
+
+    def _made(self, address: Address, key: str) -> openai.OpenAI:
+        headers = {"User-Agent": user_agent(), "Accept-Encoding": "gzip, identity"}
+        if self._kind.name == "azure":
+            headers["api-key"] = key
+        return openai.OpenAI(
+            api_key=key or NO_KEY,
+            organization="",
+            project="",
+            base_url=address.base_url,  # never None: OPENAI_BASE_URL would rule
+            default_query=dict(address.query),
+            timeout=IDLE_SECONDS,  # `complete` gives each try its own
+            max_retries=0,  # `complete` retries: it knows which 429 and 500 are final
+            default_headers=headers,
+            http_client=httpx2.Client(transport=Bounded(), trust_env=False, follow_redirects=False),
+        )
+
+    def complete(
+        self,
+        params: Mapping[str, Any],
+        *,
+        retries: int = MAX_RETRIES,
+        final: Container[int] = (),
+        on_text: OnText | None = None,
+        stream: bool = False,
+        ends_at: float,
+    ) -> Completion:
+        """Return the completion; raises CallFailed.
+
+        Tried again at most `retries` times, only after what may pass within seconds, and not
+        after a status in `final`.  With `stream` it is asked for in pieces, and `on_text` is told
+        of them; a server that sends it whole all the same is as good.  All tries and the pauses
+        between them end at `ends_at` (monotonic).
+        """
+        left = retries
+        lost: tuple[str, ...] = ()
+        while True:
+            seconds = max(LEAST_SECONDS, ends_at - time.monotonic())
+            if stream:
+                outcome = self._in_pieces(params, seconds, on_text or _nobody)
+            else:
+                outcome = self._whole(params, seconds)
+            if not isinstance(outcome, CallFailed):
+                if on_text and not outcome.streamed and (reply := read_reply(outcome.body)):
+                    on_text(reply.text)
+                return replace(outcome, lost=lost)
+            lost += outcome.lost
+            wait = _pause(outcome)
+            if (
+                not left
+                or wait is None
+                or outcome.status in final
+                or time.monotonic() + wait + LEAST_SECONDS > ends_at
+            ):
+                outcome.lost = lost
+                raise outcome
+            left -= 1
+            logger.info("model call tried again", host=self._host, status=outcome.status, wait=wait)
+            time.sleep(wait)
+
+    # --- one try --------------------------------------------------------------------------------
+
+    def _whole(self, params: Mapping[str, Any], seconds: float) -> Completion | CallFailed:
+        """Return the completion or the failure, so that no client exception is chained to it."""
+        try:
+            # Raw: the client's own parsing trusts the shape of what it got.
+            raw: Any = self._client.chat.completions.with_raw_response.create(
+                **params, timeout=_limits(seconds)
+            )
+            content: bytes = raw.http_response.content
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            return self._failed(exc, seconds)
+        return self._as_completion(content)
+
+    def _in_pieces(
+        self, params: Mapping[str, Any], seconds: float, on_text: OnText
+    ) -> Completion | CallFailed:
+        """Do as `_whole` does, reading as the answer comes; what on_text raises passes through."""
+        most = max(params.get("max_tokens", 0), params.get("max_completion_tokens", 0))
+        reading = StreamReading(on_text, most_characters=most * MOST_PER_TOKEN + SLACK)
+        headers = {STREAMED: "1", "Accept-Encoding": "identity"}
+        broken: CallFailed | None = None
+        began = time.monotonic()
+        try:
+            with self._client.chat.completions.with_streaming_response.create(
+                **params, stream=True, timeout=_limits(seconds), extra_headers=headers
+            ) as raw:
+                reading.read(raw.http_response.iter_raw(), lambda: expect_the_end(CLOSING_SECONDS))
+        except BodyTooLarge:
+            broken = self._too_large(MAX_STREAM if reading.is_stream else MAX_BODY)
+        except WroteTooMuch:
+            broken = self._wrote_on()
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            broken = self._failed(exc, seconds)
+            if broken.timed_out and reading.has_begun:
+                broken = self._not_finished(seconds, time.monotonic() - began)
+        return self._read(reading, broken)
+
+    def _read(self, reading: StreamReading, broken: CallFailed | None) -> Completion | CallFailed:
+        """Return what a stream came to."""
+        if broken is not None and broken.too_large:
+            return broken
+        if reading.error is not None:
+            said, code, status = error_of(reading.error, otherwise=500)
+            broken = self._judged(status, code, said, {})
+        elif broken is None and reading.whole is not None:
+            return self._as_completion(reading.whole)
+        elif reading.is_complete and reading.has_begun:
+            return Completion(reading.completion(), streamed=True)
+        elif broken is None:
+            text = _("The model at %(host)s broke off in the middle of its answer.")
+            broken = CallFailed(ProviderUnavailable(text % {"host": self._host}))
+        if reading.has_begun:
+            broken.lost = (reading.text,)
+        return broken
+
+    def _as_completion(self, content: bytes) -> Completion | CallFailed:
+        """Return the body of a 200, whatever content type it came under."""
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            return self._no_completion(content[:2000].decode("utf-8", "replace"))
+        if body.get("error") and not body.get("choices"):  # gateways report failures under 200
+            said, code, status = error_of(body)
+            return self._judged(status, code, said, {})
+        return Completion(body)
+
+    # --- failures -------------------------------------------------------------------------------
+
+    def _failed(self, exc: Exception, seconds: float) -> CallFailed:
+        """Return the failure that an exception of the client or its network stands for."""
+        if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
+            text = _("The model at %(host)s did not answer within %(seconds)d seconds.")
+            told = text % {"host": self._host, "seconds": math.ceil(seconds)}
+            return CallFailed(ProviderUnavailable(told), timed_out=True)
+        if isinstance(exc, openai.APIStatusError):
+            return self._refused(exc.response)
+        if isinstance(exc, openai.APIConnectionError | httpx2.HTTPError | httpx2.InvalidURL):
+            return self._unreachable(exc)
+        return CallFailed(ProviderRejected(self._clean(str(exc))))
+
+    def _not_finished(self, seconds: float, elapsed: float) -> CallFailed:
+        if elapsed < seconds - 1:
+            seconds = IDLE_SECONDS
+            text = _(
+                "The model at %(host)s began to answer and then fell silent for %(seconds)d "
+                "seconds, so reading was stopped."
+            )
+        else:
+            text = _(
+                "The model at %(host)s began to answer, but did not finish within %(seconds)d "
+                "seconds."
+            )
+        told = text % {"host": self._host, "seconds": math.ceil(seconds)}
+        return CallFailed(ProviderUnavailable(told), timed_out=True)
+
+    def _no_completion(self, text: str) -> CallFailed:
+        words = _(
+            "%(host)s answered, but not as a model does: “%(start)s”. Check the base URL; "
+            "it usually ends in /v1."
+        )
+        told = words % {"host": self._host, "start": self._clean(text)[:80]}
+        return CallFailed(ProviderRejected(told), status=200)
+
+    def _unreachable(self, exc: Exception) -> CallFailed:
+        cause = exc.__cause__ or exc
+        why = self._clean(reason_of(cause))
+        names = {"host": self._host, "why": why.rstrip(".")}
+        if isinstance(cause, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+            text = _("The model's base URL “%(host)s” is no usable address: %(why)s.")
+            return CallFailed(ProviderRejected(text % names))
+        text = _("The model at %(host)s cannot be reached or broke off: %(why)s.")
+        return CallFailed(ProviderUnavailable(text % names))
+
+    def _too_large(self, limit: int) -> CallFailed:
+        text = _("The model at %(host)s answered with more than %(mib)d MiB, which is refused.")
+        told = {"host": self._host, "mib": limit // MIB}
+        return CallFailed(ProviderNonsense(text % told), status=200, too_large=True)
+
+    def _wrote_on(self) -> CallFailed:
+        text = _(
+            "The model at %(host)s wrote on far past the number of tokens that it was allowed, so "
+            "reading was stopped."
+        )
+        failure = ProviderNonsense(text % {"host": self._host})
+        return CallFailed(failure, status=200, too_large=True)
+
+    def _refused(self, response: httpx2.Response) -> CallFailed:
+        if response.headers.get(TOO_LARGE):
+            return self._too_large(MAX_BODY)
+        try:
+            body = response.json()
+        except (ValueError, RecursionError):
+            body = {"error": response.text[:2000]}
+        said, code, _status = error_of(body)
+        return self._judged(response.status_code, code, said, response.headers)
+
+    def _judged(self, status: int, code: str, said: str, headers: Mapping[str, str]) -> CallFailed:
+        said = self._clean(said)
+        failure = failure_for(self._model, self._host, self._kind, status, code, said, headers)
+        return CallFailed(failure, status=status, code=code, said=said)
+
+    def _clean(self, text: str) -> str:
+        return text_of_html(scrub(text, self._key), 300)
+
+
+@lru_cache(maxsize=8)
+def wire_for(profile: LlmProfile) -> ChatWire:
+    """Return this process's connection to an endpoint: making one costs 40 ms and a handshake.
+
+    Raises CallFailed as ChatWire does.
+    """
+    return ChatWire(profile)
+
+
+def _nobody(_text: str) -> None:
+    """Stand in where an answer is streamed and nobody reads along."""
+
+
+def _limits(seconds: float) -> httpx2.Timeout:
+    """Return the limits of one request; the transport takes `read` for the whole of it."""
+    return httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
+
+
+def _pause(failed: CallFailed) -> float | None:
+    """Return the seconds to wait before one more try, or None where there should be none."""
+    failure = failed.failure
+    if not isinstance(failure, ProviderUnavailable) or failed.timed_out:
+        return None
+    wait = FIRST_WAIT if failure.retry_after is None else failure.retry_after
+    return wait if wait <= LONGEST_WAIT else None

@@ -1,0 +1,191 @@
+"""Structured output: a pydantic class as JSON Schema for a model, and its answer back as data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import pydantic_core
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, ValidationError
+
+MOST_STARTS = 50  # places in an answer at which JSON is looked for
+MOST_ERRORS = 5  # of pydantic's complaints, told to the model for its repair
+NOT_STRICT = ("default", "minLength", "maxLength", "examples")  # strict mode refuses them
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n(.*?)```", re.S)
+_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
+
+
+class NotAsAsked(ValueError):
+    """An answer does not hold what the schema asks; the text says why, fit for the model.
+
+    `no_json` tells an answer without any JSON from one with the wrong JSON; `other_shape` whole
+    JSON that lacks fields or has other types in them from one that only breaks a bound.
+    """
+
+    def __init__(self, message: str, *, no_json: bool = False, other_shape: bool = False) -> None:
+        super().__init__(message)
+        self.no_json = no_json
+        self.other_shape = other_shape
+
+
+def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the class's JSON Schema in the subset that strict mode takes.
+
+    Every property required, nothing further allowed; bounds on text lengths are left to
+    pydantic, which checks the answer in any case.
+    """
+    made: dict[str, Any] = _strict(schema.model_json_schema())
+    return made
+
+
+def is_strict(node: Any) -> bool:
+    """Tell whether strict mode can hold this schema: free-form dictionaries it cannot."""
+    if isinstance(node, dict):
+        if node.get("type") == "object" and node.get("additionalProperties") is not False:
+            return False
+        return all(is_strict(value) for value in node.values())
+    return all(is_strict(value) for value in node) if isinstance(node, list) else True
+
+
+def _strict(node: Any, *, names: bool = False) -> Any:
+    """Walk a schema; under `names` the keys are a person's property names, not keywords."""
+    if isinstance(node, list):
+        return [_strict(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {
+        key: _strict(value, names=not names and key in ("properties", "$defs"))
+        for key, value in node.items()
+        if names or key not in NOT_STRICT
+    }
+    if not names and isinstance(made.get("properties"), dict):
+        made["required"] = list(made["properties"])
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def instruction(schema: type[BaseModel]) -> str:
+    """Return the words that ask for one JSON object of this shape, for the model's eyes."""
+    shape = json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+    return (
+        "Answer with one JSON object and nothing else: no explanation, no code fence. "
+        f"It must fit this JSON Schema:\n{shape}"
+    )
+
+
+def without_thoughts(text: str) -> str:
+    """Return an answer without the thinking that some servers leave in front of it."""
+    return _THOUGHT.sub("", text, count=1).strip()
+
+
+def parse_answer(text: str, schema: type[Shape]) -> Shape:
+    """Return the first JSON in `text` that fits `schema`: bare, fenced or amid prose.
+
+    Raises NotAsAsked, with pydantic's complaints about the longest candidate.
+    """
+    complaint, longest, other_shape = "", -1, False
+    for candidate in _candidates(text):
+        try:
+            parsed = schema.model_validate_json(candidate)
+        except ValidationError as exc:
+            if len(candidate) > longest:
+                complaint, longest = _complaints(exc), len(candidate)
+                other_shape = _is_other_shape(exc)
+        else:
+            # With defaults for every field any object at all would do, such as one out of prose.
+            if parsed.model_fields_set or candidate.replace(" ", "") == "{}":
+                return parsed
+    if complaint:
+        raise NotAsAsked(complaint, other_shape=other_shape)
+    if "{" in text:
+        raise NotAsAsked(_("the JSON is not whole"))
+    raise NotAsAsked(_("there is no JSON in the answer"), no_json=True)
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """Yield the whole JSON texts in an answer, the likeliest places first."""
+    for block in (text, *_FENCE.findall(text)):
+        yield from _decodable(block)
+
+
+def _decodable(text: str) -> Iterator[str]:
+    """Yield what decodes, from left to right; never a part of something that is not whole."""
+    decoder = json.JSONDecoder()
+    at = starts = 0
+    while starts < MOST_STARTS:
+        places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
+        if not places:
+            return
+        start, starts = min(places), starts + 1
+        try:
+            _value, at = decoder.raw_decode(text, start)
+        except RecursionError:
+            return
+        except json.JSONDecodeError as exc:
+            if exc.msg.startswith("Unterminated"):
+                return
+            at = max(exc.pos, start + 1)  # what lies before belongs to the broken one
+        except ValueError:  # a number of more digits than Python reads: a model that repeats itself
+            return
+        else:
+            yield text[start:at]
+
+
+def _complaints(exc: ValidationError) -> str:
+    told = exc.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"{'.'.join(map(str, one['loc'])) or 'answer'}: {one['msg']}" for one in told]
+    return "; ".join(lines[:MOST_ERRORS])
+
+
+def _is_other_shape(exc: ValidationError) -> bool:
+    kinds = {one["type"] for one in exc.errors(include_url=False, include_context=False)}
+    return any(kind == "missing" or kind.endswith(("_type", "_parsing")) for kind in kinds)
+
+
+# --- What a person can read of a structured answer while it is still being written ---
+
+READABLE = ("summary", "body")
+"""The fields of a written report that hold prose, in the order in which they are read."""
+
+_PARTIAL_JSON_FENCE = re.compile(r"\A[^{\n]{0,200}\n?\s*```[a-zA-Z]*[ \t]*\r?\n?")
+_THINKING = re.compile(r"\A\s*<think(?:ing)?>.*\Z", re.S)
+_MARKS = ("<think>", "<thinking>", "```json\n")
+
+
+def readable_text(raw: str) -> str:
+    """Return the readable text so far of an answer of which `raw` has come.
+
+    Of a JSON object, bare or fenced, whole or not, that is the prose of its READABLE fields, an
+    empty line between two; plain prose is returned as it is.  Thoughts before the answer, and
+    the first signs of JSON or a fence, are nothing to read yet.
+    """
+    text = without_thoughts(raw)
+    if _THINKING.match(text) or any(mark.startswith(text) for mark in _MARKS):
+        return ""
+    fence = _PARTIAL_JSON_FENCE.match(text)
+    inner = text[fence.end() :] if fence else text
+    if inner.startswith("{"):
+        return "\n\n".join(part for part in _prose(_object(inner)) if part)
+    return "" if fence and not inner.strip() else text
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return what has come of the JSON object that `text` begins with, {} if it is none."""
+    try:
+        found, _end = json.JSONDecoder().raw_decode(text)  # whole, whatever may follow it
+    except (ValueError, RecursionError):
+        try:
+            found = pydantic_core.from_json(text, allow_partial="trailing-strings")
+        except ValueError:
+            return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _prose(found: dict[str, Any]) -> list[str]:
+    return [value.strip() for name in READABLE if isinstance(value := found.get(name), str)]

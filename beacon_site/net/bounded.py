@@ -1,0 +1,364 @@
+"""Unpacking what a server sent, with a bound.
+
+A cap on the wire does not help: a thousandth of it unpacks to a gigabyte.  So only gzip is
+asked for and accepted, and it is unpacked here, piece by piece, never past the limit.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import httpcore
+import httpx
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+
+ACCEPT_ENCODING = "gzip, identity"
+GZIP = 16 + zlib.MAX_WBITS
+# A gzip body may be several members end to end; hostile ones are 20 bytes each.
+MAX_MEMBERS = 64
+
+
+class Unpacker(Protocol):
+    """Takes a body's pieces as they come in and gives back what they hold."""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Unpack one piece; raises ProviderRejected past the limit or when it is damaged."""
+        ...
+
+    def finish(self) -> None:
+        """Say that no more comes; raises ProviderUnavailable if the body is cut short."""
+        ...
+
+
+def unpacker_for(encoding: str, *, limit: int) -> Unpacker:
+    """Return the unpacker for a Content-Encoding, bounded to `limit` bytes of content.
+
+    Raises ProviderRejected for any encoding that was not asked for, and for chained ones.
+    """
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return _AsItIs(limit)
+    if name in ("gzip", "x-gzip"):
+        return _Gunzip(limit)
+    raise ProviderRejected(
+        _("The server packed the page as “%(encoding)s”, which was not asked for.")
+        % {"encoding": name[:60]}
+    )
+
+
+class _AsItIs:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+
+    def feed(self, piece: bytes) -> bytes:
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise _too_much(self._limit)
+        return piece
+
+    def finish(self) -> None:
+        return
+
+
+class _Gunzip:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._members = 0
+        self._inflate = zlib.decompressobj(GZIP)
+        self._touched = False
+
+    def feed(self, piece: bytes) -> bytes:
+        content = bytearray()
+        while piece:
+            if self._inflate.eof and not self._next_member(piece):
+                break
+            self._touched = True
+            try:
+                content += self._inflate.decompress(piece, self._limit - self._size + 1)
+            except zlib.error as exc:
+                raise ProviderRejected(
+                    _("The page says it is packed as gzip, but it cannot be unpacked.")
+                ) from exc
+            if self._size + len(content) > self._limit:
+                raise _too_much(self._limit)
+            piece = self._inflate.unused_data
+        self._size += len(content)
+        return bytes(content)
+
+    def _next_member(self, piece: bytes) -> bool:
+        """Begin a further member; what follows the last and is none is left out."""
+        if not piece.startswith(b"\x1f"):
+            return False
+        self._members += 1
+        if self._members >= MAX_MEMBERS:
+            raise ProviderRejected(_("The page is packed in an abnormal way, so it was not read."))
+        self._inflate = zlib.decompressobj(GZIP)
+        return True
+
+    def finish(self) -> None:
+        if self._touched and not self._inflate.eof:
+            raise ProviderUnavailable(
+                _("The packed page ends in the middle: the server sent less than it said.")
+            )
+
+
+def _too_much(limit: int) -> ProviderRejected:
+    return ProviderRejected(
+        _("The page unpacks to more than %(limit).3g MiB, so it was not read.")
+        % {"limit": limit / (1024 * 1024)}
+    )
+
+
+# --- How long and how much one fetch may take, measured where the bytes come in ---
+
+MIB = 1024 * 1024
+WIRE_BYTES = 5 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one fetch may cost.  Seconds and bytes; the numbers are reliability.md's, 2."""
+
+    connect_seconds: float = 5.0
+    whole_seconds: float = 20.0
+    slow_seconds: float = 10.0
+    slow_bytes_per_second: int = 1024
+    wire_bytes: int = WIRE_BYTES
+    unpacked_bytes: int = 8 * MIB
+    redirects: int = 5
+
+
+class Meter:
+    """Counts one fetch's time and bytes, and ends it by an error when either runs out."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.wire_bytes = 0
+        self._ends_at = time.monotonic() + limits.whole_seconds
+        self._window_ends_at = float("inf")  # until the first byte has come
+        self._window_bytes = 0
+
+    def remaining(self) -> float:
+        """Seconds left of the whole; raises ProviderUnavailable when there are none."""
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            raise self._too_long()
+        return left
+
+    def patience(self) -> float:
+        """Seconds that the next read may wait, before it is too long or too slow."""
+        if time.monotonic() >= self._window_ends_at:
+            self._end_window()
+        return max(0.001, min(self.remaining(), self._window_ends_at - time.monotonic()))
+
+    def waited(self) -> None:
+        """Say whether a read that waited out its patience may wait again; raises if not."""
+        self.remaining()
+        if time.monotonic() >= self._window_ends_at:
+            self._end_window()
+
+    def room(self) -> int:
+        """Bytes that the next read may take: what is left, or one to find out whether more comes."""
+        return max(1, self.limits.wire_bytes - self.wire_bytes)
+
+    def next_answer(self) -> None:
+        """Begin to measure the speed anew: a server may think before each answer."""
+        self._window_ends_at = float("inf")
+        self._window_bytes = 0
+
+    def count(self, received: int) -> None:
+        """Add bytes that came in; raises ProviderRejected above the limit."""
+        now = time.monotonic()
+        self.wire_bytes += received
+        if self.wire_bytes > self.limits.wire_bytes:
+            raise too_large(self.limits.wire_bytes)
+        if self._window_ends_at == float("inf"):
+            self._window_ends_at = now + self.limits.slow_seconds
+        self._window_bytes += received
+        if now >= self._window_ends_at:
+            self._end_window()
+
+    def _end_window(self) -> None:
+        if self._window_bytes < self.limits.slow_bytes_per_second * self.limits.slow_seconds:
+            raise self._too_slow()
+        self._window_bytes = 0
+        self._window_ends_at = time.monotonic() + self.limits.slow_seconds
+
+    def _too_long(self) -> ProviderUnavailable:
+        return ProviderUnavailable(
+            _("The server did not finish within %(seconds)g seconds, so reading was stopped.")
+            % {"seconds": self.limits.whole_seconds}
+        )
+
+    def _too_slow(self) -> ProviderUnavailable:
+        return ProviderUnavailable(
+            _(
+                "The server sent less than %(rate)d bytes a second for %(seconds)g seconds, "
+                "so reading was stopped."
+            )
+            % {"rate": self.limits.slow_bytes_per_second, "seconds": self.limits.slow_seconds}
+        )
+
+
+def too_large(limit: int) -> ProviderRejected:
+    """The error for a page that is larger than `limit` bytes on the wire."""
+    return ProviderRejected(
+        _("The page is larger than %(limit).3g MiB, so it was not read.") % {"limit": limit / MIB}
+    )
+
+
+class MeteredStream(httpcore.NetworkStream):
+    """A connection whose reads, writes and handshake obey a meter, whatever the server does."""
+
+    def __init__(self, inner: httpcore.NetworkStream, meter: Meter) -> None:
+        self._inner = inner
+        self._meter = meter
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read what is there, or give up when the meter's patience is at its end.
+
+        What is within the limit is always handed on: only a read behind it is refused.
+        """
+        most = min(max_bytes, self._meter.room())
+        while True:
+            try:
+                received = self._inner.read(most, timeout=self._meter.patience())
+                break
+            except httpcore.ReadTimeout:
+                self._meter.waited()
+        self._meter.count(len(received))
+        return received
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send the request; a server that does not take it in time is given up on."""
+        self._inner.write(buffer, timeout=self._meter.remaining())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._inner.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        """Shake hands under the URL's own name, within the time for a connection."""
+        limit = min(self._meter.limits.connect_seconds, self._meter.remaining())
+        secured = self._inner.start_tls(ssl_context, server_hostname, timeout=limit)
+        return MeteredStream(secured, self._meter)
+
+    def get_extra_info(self, info: str) -> object:
+        """What the connection below knows about itself."""
+        return self._inner.get_extra_info(info)
+
+
+# --- timed ---
+
+
+class _Clock(threading.local):
+    """When the request that this thread reads must be over (monotonic)."""
+
+    ends_at = float("inf")
+
+
+CLOCK = _Clock()
+
+
+class _TimedStream:
+    """A connection of which each read waits only for as long as is left, however slow the server."""
+
+    def __init__(self, inner: Any, left: Callable[[], float], over: type[Exception]) -> None:
+        self._inner, self._left, self._over = inner, left, over
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read what is there; raises the library's ReadTimeout at the end of the time."""
+        left = self._left()
+        if left <= 0:
+            raise self._over("the time is over")
+        found: bytes = self._inner.read(max_bytes, left if timeout is None else min(left, timeout))
+        return found
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send the request."""
+        self._inner.write(buffer, timeout)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._inner.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> _TimedStream:
+        """Shake hands; what comes after is timed too."""
+        safe = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        return _TimedStream(safe, self._left, self._over)
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what the connection below knows about itself."""
+        return self._inner.get_extra_info(info)
+
+
+class _TimedBackend:
+    def __init__(self, inner: Any, left: Callable[[], float], over: type[Exception]) -> None:
+        self._inner, self._left, self._over = inner, left, over
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> _TimedStream:
+        made = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        return _TimedStream(made, self._left, self._over)
+
+    def sleep(self, seconds: float) -> None:
+        self._inner.sleep(seconds)
+
+
+def timed(backend: Any, left: Callable[[], float], over: type[Exception]) -> Any:
+    """Return the backend with its reads timed: `left` says for how many seconds one may wait still,
+    `over` is what is raised when there are none."""
+    return _TimedBackend(backend, left, over)
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """Return the certificates to trust, read once: 30 ms of CPU, and a run has eight services."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _left() -> float:
+    return CLOCK.ends_at - time.monotonic()
+
+
+class TimedTransport(httpx.HTTPTransport):
+    """The client's own transport; set CLOCK.ends_at before each request."""
+
+    def __init__(self) -> None:
+        # trust_env=False: a proxy or netrc of the shell must not decide where a key is sent.
+        super().__init__(verify=trusted(), trust_env=False)
+        # The library passes no backend on, so its pool is made again, with one.
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=trusted(),
+            max_connections=100,
+            max_keepalive_connections=20,
+            keepalive_expiry=5.0,
+            network_backend=timed(httpcore.SyncBackend(), _left, httpcore.ReadTimeout),
+        )

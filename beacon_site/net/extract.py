@@ -1,0 +1,351 @@
+"""A child process that reads untrusted documents: started when needed, killed at its limits.
+
+Parsers of HTML, PDF and feeds can be made to work for minutes, and no signal handler or thread
+stops them.  The child reads one JSON object per line and answers with one per line; its first
+line says that it is ready.  It is kept for the next document.  A child that takes too much time
+or memory, or crashes, is killed, and the next document gets a new one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import contextlib
+import json
+import os
+import re
+import selectors
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+import structlog
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+
+logger = structlog.get_logger(__name__)
+
+MIB = 1024 * 1024
+ROOT = Path(__file__).resolve().parents[2]
+# A child is also replaced, between documents, before small leaks add up.
+REQUESTS_PER_CHILD = 1000
+# Starting takes a second or two on a loaded machine, which isn't the document's fault.
+START_SECONDS = 30.0
+# How long a request waits for those before it: a few hostile documents must not cost it its place.
+QUEUE_SECONDS = 60.0
+REPLY_LIMIT = 24 * MIB
+POLL_SECONDS = 0.05
+# A child that ends so soon after a request may have been dead before it: the request is repeated.
+AT_ONCE_SECONDS = 1.0
+
+
+class ChildFailed(Exception):
+    """The child was killed or crashed; `reason` is "slow", "memory" or "crashed"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ChildProcess:
+    """One child process, shared safely between threads; a forked process starts its own."""
+
+    def __init__(self, command: Sequence[str], *, seconds: float, memory_limit: int) -> None:
+        """`seconds` is for one request, `memory_limit` in bytes of resident memory."""
+        self._command = tuple(command)
+        self._seconds = seconds
+        self._memory_limit = memory_limit
+        self._turn = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._ready = False
+        self._requests = 0
+        _instances.add(self)
+
+    def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
+        """Return the child's reply.
+
+        Raises ChildFailed, and ProviderUnavailable if it is too busy or can't be started.
+        """
+        line = json.dumps(request).encode("ascii") + b"\n"
+        if not self._turn.acquire(timeout=QUEUE_SECONDS):
+            raise ProviderUnavailable(
+                _("Too many documents are waiting to be read, so this one was skipped.")
+            )
+        try:
+            return self._reply(line)
+        except ChildFailed as exc:
+            self.close()
+            logger.warning("child process failed", reason=exc.reason)
+            raise
+        finally:
+            self._turn.release()
+
+    def warm_up(self) -> None:
+        """Start the child now, without waiting for it, so that the first request needn't."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._running()
+            finally:
+                self._turn.release()
+
+    def close(self) -> None:
+        """Kill the child, if there is one; the next request starts another."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.wait()
+            _close_pipes(child)
+
+    def forget(self) -> None:
+        """Drop a child that belongs to the process this one was forked from."""
+        self._turn = threading.Lock()
+        child, self._child = self._child, None
+        if child is not None:
+            child.returncode = 0  # not ours to wait for
+            # With a copy of its pipes open, it wouldn't see that its own parent has died.
+            _close_pipes(child)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the child, if there is one."""
+        child = self._child
+        return child.pid if child is not None else None
+
+    def _reply(self, request: bytes) -> dict[str, Any]:
+        """Exchange one request; a child that died, perhaps while idle, is replaced once."""
+        for _attempt in range(2):
+            child = self._running()
+            try:
+                if not self._ready:
+                    self._exchange(child, b"", time.monotonic() + START_SECONDS)
+                    self._ready = True
+                reply = json.loads(self._exchange(child, request, time.monotonic() + self._seconds))
+            except OSError:
+                self.close()
+                continue
+            except ValueError:
+                break
+            self._requests += 1
+            worn = _resident_bytes(child.pid) > self._memory_limit // 2
+            if worn or self._requests >= REQUESTS_PER_CHILD:
+                self.close()
+            if isinstance(reply, dict):
+                return reply
+            break
+        raise ChildFailed("crashed")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        child = self._child
+        if child is not None and child.poll() is None:
+            return child
+        self.close()
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        try:
+            child = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                cwd=ROOT,
+                # No keys and passwords: a parser of untrusted documents doesn't need them.
+                env={
+                    "PATH": os.environ.get("PATH", os.defpath),
+                    "PYTHONPATH": os.pathsep.join(paths),
+                    "PYTHONUTF8": "1",
+                },
+                # Ctrl-C is for the parent; the child ends when its input does.
+                start_new_session=True,
+            )
+        except OSError as exc:
+            raise ProviderUnavailable(
+                _("The document reader couldn’t be started: %(why)s.") % {"why": exc.strerror}
+            ) from exc
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+        self._child, self._requests, self._ready = child, 0, False
+        return child
+
+    def _exchange(self, child: subprocess.Popen[bytes], request: bytes, until: float) -> bytes:
+        """Write `request` and read one line, neither of which can block beyond `until`.
+
+        Raises ChildFailed at a limit, or if the child ended over this request, and OSError (a
+        broken pipe) if it may have ended before.
+        """
+        stdin, stdout = child.stdin, child.stdout
+        if stdin is None or stdout is None:
+            raise BrokenPipeError
+        left, line, began = memoryview(request), bytearray(), time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            if left:
+                selector.register(stdin, selectors.EVENT_WRITE)
+            while not line.endswith(b"\n"):
+                self._check_limits(child, until)
+                for key, _events in selector.select(POLL_SECONDS):
+                    if key.fileobj is stdin:
+                        left = left[os.write(key.fd, left) :]
+                        if not left:
+                            selector.unregister(stdin)
+                        continue
+                    piece = os.read(key.fd, 1 << 20)
+                    if not piece and time.monotonic() - began < AT_ONCE_SECONDS:
+                        raise BrokenPipeError
+                    if not piece or len(line) + len(piece) > REPLY_LIMIT:
+                        raise ChildFailed("crashed")
+                    line += piece
+        return bytes(line)
+
+    def _check_limits(self, child: subprocess.Popen[bytes], until: float) -> None:
+        if time.monotonic() > until:
+            raise ChildFailed("slow")
+        if _resident_bytes(child.pid) > self._memory_limit:
+            raise ChildFailed("memory")
+
+
+def _close_pipes(child: subprocess.Popen[bytes]) -> None:
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+_instances: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for instance in list(_instances):
+        instance.forget()
+
+
+def _close_all() -> None:
+    for instance in list(_instances):
+        instance.close()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+atexit.register(_close_all)
+
+
+# --- Text of pages and entries of feeds, read in a child process that is killed at its limits ---
+
+COMMAND = (sys.executable, "-m", "beacon_site.net.extract_child")
+SECONDS_PER_DOCUMENT = 10.0
+MEMORY_LIMIT = 512 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a page says: text with a blank line between paragraphs, and what is known of it."""
+
+    text: str
+    title: str = ""
+    published_at: date | None = None
+    language: str = ""
+
+
+class Extractor(ChildProcess):
+    """Reads pages and feeds in one child process."""
+
+    def __init__(
+        self,
+        *,
+        seconds: float = SECONDS_PER_DOCUMENT,
+        memory_limit: int = MEMORY_LIMIT,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        super().__init__(command, seconds=seconds, memory_limit=memory_limit)
+
+    def extract(self, content: bytes, *, content_type: str = "", url: str = "") -> Extracted:
+        """Read one document: HTML, PDF, Markdown or plain text, in any charset.
+
+        Raises ProviderRejected if there is nothing in it to read or it cannot be read within
+        the limits, and ProviderUnavailable if the reader is too busy or cannot be started.
+        """
+        page = {"content": _encoded(content), "content_type": content_type, "url": url}
+        try:
+            answer = self.ask(page)
+        except ChildFailed as exc:
+            raise ProviderRejected(explain(exc.reason)) from exc
+        trouble = str(answer.get("trouble", ""))
+        if trouble:
+            raise ProviderRejected(explain(trouble))
+        return Extracted(
+            text=valid_text(str(answer.get("text", ""))),
+            title=valid_text(str(answer.get("title", ""))),
+            published_at=_date(answer.get("date")),
+            language=valid_text(str(answer.get("language", ""))),
+        )
+
+    def read_feed(self, content: bytes, url: str) -> dict[str, Any] | None:
+        """Return the feed as `extract_feed.read_feed` does; None if it exceeds the limits.
+
+        Raises ProviderUnavailable if the reader is too busy or cannot be started.
+        """
+        try:
+            return self.ask({"feed": _encoded(content), "url": url})
+        except ChildFailed:
+            return None
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+@cache
+def get_extractor() -> Extractor:
+    """Return the extractor of this process; its child starts with the first document."""
+    return Extractor()
+
+
+def _date(value: object) -> date | None:
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def valid_text(text: str) -> str:
+    """Return the text without NUL, lone surrogates and other characters that are none.
+
+    Line feeds and tabs stay.  What this returns can be encoded as UTF-8 and stored.
+    """
+    return _SURROGATES.sub("\ufffd", text.translate(_NOT_TEXT))
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_NOT_TEXT = dict.fromkeys((*range(9), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7F, 0xA0)))
+
+
+def explain(trouble: str) -> str:
+    """Say in a sentence why a page wasn't read; `trouble` is a reason of the child or ChildFailed."""
+    reasons = {
+        "empty": _("There is no text on the page; it may be drawn by a program in the browser."),
+        "scanned": _("The PDF holds pictures of pages and no text."),
+        "encrypted": _("The PDF is locked by a password."),
+        "damaged": _("The document is damaged and cannot be read."),
+        "binary": _("What the server sent is not text."),
+        "attributes": _("The page is built to stall its reader: a tag with too many attributes."),
+        "levels": _("The page is built to stall its reader: tags nested too deep."),
+        "slow": _("Reading the page took too long, so it was stopped."),
+        "memory": _("Reading the page took too much memory, so it was stopped."),
+    }
+    return reasons.get(trouble) or _("The page made its reader crash, so it was left out.")

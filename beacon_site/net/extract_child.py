@@ -1,0 +1,245 @@
+"""What an RSS or Atom feed says.
+
+Runs in the child process only (`extract_child.py`): a feed of some hundred kilobytes can keep the
+parser for minutes.
+"""
+
+from __future__ import annotations
+
+import base64
+import calendar
+import io
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import time
+from datetime import UTC, date, datetime
+from typing import Any
+
+import feedparser
+import pypdf
+from pypdf.errors import PyPdfError
+
+from beacon_site.net.charsets import decode
+from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, language_of, read_html
+from beacon_site.net.reflow import join_hard_wraps
+
+MOST_ENTRIES = 500  # of one feed, the first ones
+LONGEST_TEXT = 20_000  # characters of one field handed over
+MOST_LINKS = 5
+MOST_NAMES = 10  # of authors: papers of large collaborations have thousands
+
+
+def read_feed(content: bytes, url: str) -> dict[str, Any]:
+    """Return {"version", "title", "total", "start", "entries": [...]}, links resolved.
+
+    `total` and `start` are OpenSearch's; an entry's `more` has the fields of arXiv.
+    """
+    # Sanitising is switched off: only words are taken, and its parser is slow on hostile markup.
+    parsed: Any = feedparser.parse(
+        content,
+        sanitize_html=False,
+        resolve_relative_uris=False,
+        response_headers={"content-location": url},
+    )
+    return {
+        "version": str(parsed.get("version") or ""),
+        "title": _text(parsed.feed.get("title")),
+        "total": _text(parsed.feed.get("opensearch_totalresults")),
+        "start": _text(parsed.feed.get("opensearch_startindex")),
+        "entries": [_entry(entry) for entry in parsed.entries[:MOST_ENTRIES]],
+    }
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    content = entry.get("content") or [{}]
+    links = [entry.get("link"), *(link.get("href") for link in entry.get("links", []))]
+    return {
+        "title": _text(entry.get("title")),
+        "links": [_text(link) for link in links if link][:MOST_LINKS],
+        "id": _text(entry.get("id")),
+        "text": _text(entry.get("summary") or content[0].get("value")),
+        "author": _text(entry.get("author")),
+        "authors": [_text(author.get("name")) for author in entry.get("authors", [])[:MOST_NAMES]],
+        "day": _day(entry),
+        "more": {
+            "category": _text((entry.get("arxiv_primary_category") or {}).get("term")),
+            "comment": " ".join(_text(entry.get("arxiv_comment")).split()),
+            "doi": _text(entry.get("arxiv_doi")),
+            "updated": _text(entry.get("updated")),
+        },
+    }
+
+
+def _text(value: object) -> str:
+    """Return a bounded text that UTF-8 can carry."""
+    text = value[:LONGEST_TEXT] if isinstance(value, str) else ""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _day(entry: Any) -> str:
+    """Return the day of publishing, else of the last change, in UTC as ISO text, or ""."""
+    for name in ("published_parsed", "updated_parsed", "created_parsed"):
+        if moment := entry.get(name):
+            try:
+                return datetime.fromtimestamp(calendar.timegm(moment), UTC).date().isoformat()
+            except (ValueError, OverflowError, OSError):
+                continue
+    return ""
+
+
+# --- The child that reads pages and feeds: `python -m beacon_site.net.extract_child` ---
+
+HTML_BYTES = 2 * 1024 * 1024
+TEXT_BYTES = 4 * 1024 * 1024
+TEXT_CHARACTERS = 1_000_000
+# An article's worth of a long PDF is better than a killed reader.
+PDF_SECONDS = 6.0
+# The parent kills after 10 s; this is for a child whose parent was killed meanwhile.
+ALARM_SECONDS = 25
+ADDRESS_SPACE = 2 * 1024 * 1024 * 1024
+MARKUP = re.compile(
+    rb"^(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|html|head|body|title|meta|script|div|p|h1|\?xml)\b",
+    re.IGNORECASE,
+)
+BINARY = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"RIFF", b"\x7fELF", b"\x1f\x8b")
+
+
+def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
+    """Return what one document says, by its content first and its declared type second."""
+    kind, _, parameters = content_type.partition(";")
+    kind = kind.strip().lower()
+    charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
+    declared = charset.group(1) if charset else ""
+    today = datetime.now(UTC).date()
+    if content.startswith(b"%PDF-") or kind == "application/pdf":
+        answer = read_pdf(content, today)
+    elif content.startswith(BINARY):
+        answer = {"trouble": "binary"}
+    elif is_html(content, kind):
+        html = decode(content[:HTML_BYTES], declared).replace("\x00", "")
+        try:
+            answer = read_html(html, url, today)
+        except HostileMarkup as exc:
+            answer = {"trouble": exc.args[0]}
+    else:
+        answer = read_plain(decode(content[:TEXT_BYTES], declared))
+    if not answer.get("trouble") and not answer["text"].strip():
+        answer = {"trouble": "empty"}
+    return answer
+
+
+def is_html(content: bytes, kind: str) -> bool:
+    """Say whether to read it as markup; servers often send pages as plain text or untyped."""
+    if "html" in kind or kind.endswith(("/xml", "+xml")):
+        return True
+    return kind in ("", "application/octet-stream", "text/plain") and bool(MARKUP.match(content))
+
+
+def read_plain(text: str) -> dict[str, Any]:
+    """Read plain text or Markdown: paragraphs joined, the first heading as title."""
+    unreadable = sum(char < " " and char not in "\n\r\t\f\x1b" for char in text[:4000])
+    if unreadable > 0.02 * min(len(text), 4000):
+        return {"trouble": "binary"}
+    text = re.sub(r"\r\n?|\f", "\n", text).replace("\x00", "")
+    body = join_hard_wraps(_without_front_matter(text))
+    heading = re.search(r"^#{1,2}\s+(.+?)\s*#*$", body, re.MULTILINE)
+    first = body.lstrip().split("\n", 1)[0].strip()
+    title = heading.group(1) if heading else first if len(first) <= 120 else ""
+    return {"text": body, "title": title, "date": None, "language": language_of(body)}
+
+
+def _without_front_matter(text: str) -> str:
+    found = re.match(r"---\n.{0,5000}?\n---\n", text, re.DOTALL)
+    return text[found.end() :] if found else text
+
+
+def read_pdf(content: bytes, today: date) -> dict[str, Any]:
+    """Read a PDF's text layer, as many of its pages as PDF_SECONDS allow."""
+    ends = time.monotonic() + PDF_SECONDS
+    try:
+        document = pypdf.PdfReader(io.BytesIO(content))
+        if document.is_encrypted and not document.decrypt(""):
+            return {"trouble": "encrypted"}
+        pages: list[str] = []
+        for page in document.pages:
+            pages.append(_dehyphenated(page.extract_text() or ""))
+            if time.monotonic() > ends or sum(map(len, pages)) > TEXT_CHARACTERS:
+                break
+        title, published = _pdf_facts(document)
+    except (*READER_ERRORS, PyPdfError, OSError, NotImplementedError):
+        return {"trouble": "damaged"}
+    text = join_hard_wraps("\n\n".join(pages))
+    if not text:
+        return {"trouble": "scanned"}
+    title = title or next(filter(None, (line.strip() for line in pages[0].split("\n"))), "")
+    day = published.isoformat() if published and date(1990, 1, 1) <= published <= today else None
+    return {"text": text, "title": title, "date": day, "language": language_of(text)}
+
+
+def _pdf_facts(document: pypdf.PdfReader) -> tuple[str, date | None]:
+    facts = document.metadata
+    if facts is None:
+        return "", None
+    try:
+        created = facts.creation_date
+    except ValueError:
+        created = None
+    return " ".join(str(facts.title or "").split()), created.date() if created else None
+
+
+def _dehyphenated(text: str) -> str:
+    return re.sub(r"(?<=[a-zà-ÿ])-\n(?=[a-zà-ÿ])", "", text)
+
+
+def answer(request: dict[str, str]) -> dict[str, Any]:
+    """Return the reply to one request."""
+    if "feed" in request:
+        # Imported with the first feed: most children never read one.
+
+        return read_feed(base64.b64decode(request["feed"]), request["url"])
+    page = read(base64.b64decode(request["content"]), request["content_type"], request["url"])
+    if "text" in page:
+        page["text"] = page["text"][:TEXT_CHARACTERS]
+        page["title"] = page["title"][:300]
+    return page
+
+
+def _limit_own_resources() -> None:
+    """The parent watches resident memory; this stops one huge request between two looks."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard == resource.RLIM_INFINITY and sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _warm() -> None:
+    """Read one small page, so that what is loaded at first use is loaded before the first."""
+    words = "This sentence is here to be read once before any page is. " * 8
+    page = f"<html><body><article><h1>Warm</h1><p>{words}</p></article></body></html>"
+    read(page.encode(), "text/html", "")
+
+
+def main() -> None:
+    """Answer line by line until the input ends."""
+    # Libraries that print must not spoil the answers: what goes to 1 goes to 2 instead.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    _limit_own_resources()
+    _warm()
+    answers.write(b"{}\n")
+    answers.flush()
+    # Not caught, so the kernel ends the process even inside a library that never returns.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for line in sys.stdin.buffer:
+        signal.alarm(ALARM_SECONDS)
+        answers.write(json.dumps(answer(json.loads(line))).encode("ascii") + b"\n")
+        answers.flush()
+        signal.alarm(0)
+
+
+if __name__ == "__main__":
+    main()

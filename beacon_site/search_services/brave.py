@@ -1,0 +1,180 @@
+"""Brave Search: web results by an index of its own, twenty a page and ten pages at most.
+
+What is left of a plan stands in headers that hold a pair, of the second and of the month; the
+first is worth waiting for, the second is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.net.errors import ProviderError, ProviderUnavailable
+from beacon_site.net.http import Reply, ServiceHttp, retry_after
+from beacon_site.net.rate_limit import OneEvery
+from beacon_site.search_services import answers
+from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.search_services.catalogue import BY_NAME
+from beacon_site.search_services.results import parse_date
+
+VENDOR = BY_NAME["brave"]
+PACE = OneEvery("Brave", "api.search.brave.com", seconds=1)  # what its smallest plan allows
+LONGEST_QUERY, MOST_WORDS = 400, 50
+PAGE = 20  # results a page at most
+LAST_PAGE = 9  # `offset` counts pages, from 0
+AN_HOUR = 3600  # seconds; a limit that lasts longer is one of the plan, not of the rate
+
+# The languages and countries that Brave knows, by its own names.
+_LANGUAGES = (
+    "ar eu bn bg ca zh-hans zh-hant hr cs da nl en en-gb et fi fr gl de gu he hi hu is it jp kn ko "
+    "lv lt ms ml mr nb pl pt-br pt-pt pa ro ru sr sk sl es sv ta te th tr uk vi"
+)
+_COUNTRIES = (
+    "AR AU AT BE BR CA CL DK FI FR DE HK IN ID IT JP KR MY MX NL NZ NO CN PL PT PH RU SA ZA ES SE "
+    "CH TW TR GB US"
+)
+LANGUAGES, COUNTRIES = frozenset(_LANGUAGES.split()), frozenset(_COUNTRIES.split())
+ANYWHERE = "ALL"
+_BRAVES_OWN = {"ja": "jp", "no": "nb", "nn": "nb", "pt": "pt-pt", "zh": "zh-hans"}
+_TRADITIONAL = ("TW", "HK", "MO")
+
+
+class BraveSearch:
+    """SearchProvider over Brave Search.  It asks once: the caller decides about further tries."""
+
+    service = VENDOR.name
+
+    def __init__(self, profile: SearchProfile) -> None:
+        self._base = profile.base_url or VENDOR.vendor_url
+        key = profile.api_key.strip()
+        self._keyless = not key and self._base == VENDOR.vendor_url
+        headers = {"X-Subscription-Token": key}
+        self._http = ServiceHttp("Brave", secret_headers=headers, contact=profile.contact)
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` hits, further pages asked for until there are as many.
+
+        An empty list means that Brave found nothing.  Raises ProviderUnavailable (down, slow, the
+        rate a second) or ProviderRejected (key, request, the month's searches).
+        """
+        if self._keyless:
+            raise answers.no_key(VENDOR)
+        return answers.gathered(self._pages(query, options), options)
+
+    def _pages(self, query: str, options: SearchOptions) -> Iterator[list[SearchHit | None]]:
+        url = answers.endpoint("Brave", self._base, "/res/v1/web/search")
+        params = _parameters(query, options)
+        for page in range(LAST_PAGE + 1):
+            with PACE.turn(url):
+                reply = self._http.get(url, {**params, "offset": str(page)})
+            body = self._body(reply)
+            web = body.get("web")
+            items = answers.list_of(self._http, web, "results") if isinstance(web, dict) else []
+            yield [self._hit(item) for item in items]
+            asked = body.get("query")
+            if isinstance(asked, dict) and asked.get("more_results_available") is False:
+                break
+
+    def _body(self, reply: Reply) -> dict[str, Any]:
+        """Return the JSON object of one page; raise for every failure."""
+        why = answers.said(self._http, answers.parsed(reply))
+        if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise _limited(self._http, reply, why)
+        if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and _is_about_key(reply):
+            raise answers.refused_key(self._http, reply, why)
+        body = answers.json_object(self._http, reply)
+        if not {"web", "query", "type"} & body.keys():
+            raise answers.odd_shape(
+                self._http, why
+            )  # `web` alone is absent where nothing was found
+        return body
+
+    def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
+        return answers.hit_of(
+            self._http,
+            self.service,
+            item,
+            url=item.get("url"),
+            title=item.get("title"),
+            snippet=item.get("description"),
+            published_at=parse_date(item.get("page_age")) or parse_date(item.get("age")),
+            leave_out=("thumbnail", "profile", "meta_url", "deep_results"),
+        )
+
+
+def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
+    """Return the parameters of every page; only `offset` changes."""
+    params = {
+        "q": answers.shortened(query, characters=LONGEST_QUERY, words=MOST_WORDS),
+        "count": str(max(1, min(options.limit, PAGE))),
+        "result_filter": "web",
+    }
+    if options.languages:
+        params.update(_language(options.languages[0]))
+    if options.since:
+        today = max(datetime.now(UTC).date(), options.since)
+        params["freshness"] = f"{options.since.isoformat()}to{today.isoformat()}"
+    return params
+
+
+def _language(code: str) -> dict[str, str]:
+    """Return the language and country that a code such as "de" or "pt-BR" means to Brave.
+
+    Without a region results come from anywhere: by itself Brave would prefer the United States.
+    """
+    base, _sep, region = code.replace("_", "-").partition("-")
+    base, region = base.lower(), region.upper()
+    chinese = base == "zh" and (region in _TRADITIONAL or region == "HANT")
+    named = "zh-hant" if chinese else f"{base}-{region.lower()}"
+    params = {"country": region if region in COUNTRIES else ANYWHERE}
+    for name in (named, _BRAVES_OWN.get(base, ""), base):
+        if name in LANGUAGES:
+            return {**params, "search_lang": name}
+    return params
+
+
+def _is_about_key(reply: Reply) -> bool:
+    content = reply.content.upper()
+    return b"SUBSCRIPTION_TOKEN" in content or b"X-SUBSCRIPTION-TOKEN" in content
+
+
+def _limited(http: ServiceHttp, reply: Reply, why: str) -> ProviderError:
+    """Return what a 429 means: the rate of the second, or the searches of the month."""
+    waits = _used_windows(reply.headers)
+    longest = max(waits, default=0)
+    if longest > AN_HOUR or "quota" in why.lower():
+        days = max(1, round(longest / 86400))
+        reason = why or _("used up")
+        if longest:
+            reason = ngettext(
+                "%(why)s; new ones in %(days)d day", "%(why)s; new ones in %(days)d days", days
+            ) % {"why": reason, "days": days}
+        return answers.used_up(http, reason)
+    failed = answers.failure(http, reply, why)
+    return ProviderUnavailable(str(failed), retry_after=retry_after(reply.headers) or longest or 1)
+
+
+def _used_windows(headers: Mapping[str, str]) -> list[float]:
+    """Return for each limit that has nothing left the seconds until it begins anew.
+
+    A limit of 0 is no limit: plans that are paid by use have no month.
+    """
+    limits = _numbers(headers.get("x-ratelimit-limit", ""))
+    left = _numbers(headers.get("x-ratelimit-remaining", ""))
+    resets = _numbers(headers.get("x-ratelimit-reset", ""))
+    if not len(limits) == len(left) == len(resets):
+        return []
+    found = zip(limits, left, resets, strict=True)
+    return [reset for limit, rest, reset in found if limit > 0 and rest <= 0]
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        return []

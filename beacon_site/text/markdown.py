@@ -1,0 +1,257 @@
+"""Markdown as safe HTML: for reports, documents and notes, whoever wrote them.
+
+Two walls, always both: the parser passes no HTML through, and what it makes goes through nh3,
+which keeps listed elements only.  Nothing is loaded from anywhere: a picture becomes a link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import nh3
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.tasklists import tasklists_plugin
+
+from beacon_site.text.cleaning import clean
+
+LONGEST = 100_000  # characters; what is longer is cut, and the page says so
+# The parser's time grows with the square of these; measured, each takes a second or so.
+MOST_BRACKETS = 2_000
+MOST_EMPHASIS = 20_000  # of * _ ~
+MOST_CELLS = 20_000  # of tables, rows by the widest
+MOST_PIECES = 12_000  # cells and blocks together; each takes about a tenth of a millisecond
+SHIFT = 1  # a page has its own h1
+
+TAGS = {
+    "a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "del", "dl", "dt", "em", "h2",
+    "h3", "h4", "h5", "h6", "hr", "i", "input", "ins", "kbd", "label", "li", "mark", "ol", "p", "pre", "q",
+    "s", "section", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+ATTRIBUTES = {
+    "a": {"href", "title", "id"},
+    "input": {"type", "checked", "disabled"},
+    "li": {"id"},
+    "ol": {"start"},
+    "section": {"class"},
+    "sup": {"class", "id"},
+    "code": {"class"},
+    "td": {"align"},
+    "th": {"align"},
+}
+# Footnotes carry ids so that their marks lead to them; nothing else may, or it could pass for a
+# part of the page.
+_FOOTNOTE_ID = re.compile(r"fn(?:ref)?[\w:-]{1,40}")
+_CLASSES = re.compile(r"footnotes|footnote-ref|footnote-backref|language-[\w+#.-]{1,30}")
+_ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
+_CITATION = re.compile(r"\[(\d{1,3})\]")
+_IN_WORDS = re.compile(r"([\\\[\]()`<])")
+_IN_ADDRESS = re.compile(r"[()<>\s\\]")
+_QUOTE_MARKS = re.compile(r"[\s>]*")
+_DELIMITER_ROW = re.compile(r"[|:\s-]*-[|:\s-]*")
+_BLOCK_MARK = re.compile(r"[-+*#=_`~>|]|\d{1,9}[.)]")
+_BLOCK = re.compile(r"<(/?)(p|h[2-6]|ul|ol|blockquote|table)\b")
+_SKIPPED = re.compile(r"(<(?:a|code|pre)\b.*?</(?:a|code|pre)>|<[^>]*>)", re.DOTALL)
+
+
+def render(text: str) -> SafeString:
+    """Return Markdown as HTML that may stand in any page of ours.
+
+    Headings begin at h2.  Links lead to http(s) addresses, to pages of ours or to anchors, and
+    say that nobody vouches for them; others are plain text.  What holds more marks than can be
+    laid out in a second or so stands as it was written.
+    """
+    text = clean(text[:LONGEST])[0]
+    if _is_knotted(text):
+        said = _("There are too many marks in this text to lay it out; this is how it was written.")
+        return format_html("<p>{}</p>\n<pre>{}</pre>\n", said, text)
+    made = _parser().render(text, {})
+    return mark_safe(_clean(made))  # noqa: S308  (this is the one place where it is made safe)  # nosec B308, B703
+
+
+def by_direction(html: SafeString) -> SafeString:
+    """Return rendered HTML whose blocks are each set in the direction of their own first letters.
+
+    A text may mix scripts: one direction for all of it would turn the others' words around.
+    What stands inside a list, a quotation or a table follows it: browsers pass over the letters
+    of an element that has a direction of its own when they look for the first.
+    """
+    depth = 0
+
+    def directed(found: re.Match[str]) -> str:
+        nonlocal depth
+        if found[1]:
+            depth -= 1
+            return found[0]
+        depth += 1
+        return f'{found[0]} dir="auto"' if depth == 1 else found[0]
+
+    made = _BLOCK.sub(directed, html)
+    return mark_safe(made)  # noqa: S308  (only the attribute was added to safe HTML)  # nosec B308, B703
+
+
+def _is_knotted(text: str) -> bool:
+    """Whether the parser would work on the text for long, on purpose of who wrote it or not."""
+    bars = [count for line in text.splitlines() if (count := line.count("|"))]
+    return (
+        text.count("[") > MOST_BRACKETS
+        or sum(map(text.count, "*_~")) > MOST_EMPHASIS
+        or max(bars, default=0) * len(bars) > MOST_CELLS
+        or _pieces(text) > MOST_PIECES
+    )
+
+
+def _pieces(text: str) -> int:
+    """Return at least how many cells and blocks the parser would make.
+
+    After a delimiter row each line up to the next blank one is a row, with bars or without.
+    """
+    pieces = columns = 0
+    after_blank = True
+    for line in text.splitlines():
+        marks = _QUOTE_MARKS.match(line)
+        words = line[marks.end() if marks else 0 :]
+        if not words:
+            columns, after_blank = 0, True
+            continue
+        if _DELIMITER_ROW.fullmatch(words):
+            columns = max(words.count("|") + (words[0] != "|") - (words.rstrip()[-1] == "|"), 1)
+            pieces += columns  # of the header
+        elif columns:
+            pieces += columns
+        elif after_blank or line[0] == ">" or _BLOCK_MARK.match(words):
+            pieces += 1
+        after_blank = False
+    return pieces
+
+
+def link(words: str, address: str) -> str:
+    """Return a Markdown link that shows `words` as they are, whatever a stranger wrote there."""
+    return f"[{as_words(words)}]({_IN_ADDRESS.sub(lambda sign: quote(sign.group()), address)})"
+
+
+def as_words(text: str) -> str:
+    """Return plain words as one line of Markdown that shows them as they are."""
+    return _IN_WORDS.sub(r"\\\1", " ".join(text.split()))
+
+
+def link_citations(html: SafeString, known: Sequence[int], prefix: str = "source-") -> SafeString:
+    """Return rendered HTML in which each mark `[n]` of a known n leads to `#<prefix>n`.
+
+    Marks inside links and code stay as they are, as do numbers that are not `known`.
+    """
+    numbers = set(known)
+
+    def linked(found: re.Match[str]) -> str:
+        number = int(found.group(1))
+        if number not in numbers:
+            return found.group()
+        return f'<sup><a href="#{prefix}{number}">[{number}]</a></sup>'
+
+    pieces = _SKIPPED.split(html)
+    outside = (
+        _CITATION.sub(linked, piece) if n % 2 == 0 else piece for n, piece in enumerate(pieces)
+    )
+    return mark_safe("".join(outside))  # noqa: S308  (only digits and our own prefix were added)  # nosec B308, B703
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 50})
+    parser.enable(["table", "strikethrough"])
+    parser.use(footnote_plugin).use(tasklists_plugin, label=True)
+    parser.core.ruler.push("ours", _ours)
+    parser.validateLink = _may_link  # type: ignore[method-assign, assignment]
+    return parser
+
+
+def _ours(state: Any) -> None:
+    """Shift headings, turn pictures into links, and say by attribute how cells are aligned."""
+    for token in state.tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + SHIFT)}"
+        if token.type in ("td_open", "th_open"):
+            style = _ALIGNED.search(str(token.attrs.pop("style", "")))
+            if style:
+                token.attrs["align"] = style.group(1)
+        if token.children:
+            token.children = _without_images(token.children)
+
+
+def _without_images(tokens: Sequence[Token]) -> list[Token]:
+    """Return a line's tokens, each picture as a link that bears its description."""
+    made: list[Token] = []
+    inside_link = 0
+    for token in tokens:
+        inside_link += token.nesting if token.type in ("link_open", "link_close") else 0
+        if token.type != "image":
+            made.append(token)
+            continue
+        address = str(token.attrs.get("src", ""))
+        described = "".join(child.content for child in token.children or ())
+        words = Token("text", "", 0, content=described or address)
+        if inside_link:
+            made.append(words)
+        else:
+            opened = Token("link_open", "a", 1, attrs={"href": address})
+            made += [opened, words, Token("link_close", "a", -1)]
+    return made
+
+
+def _may_link(address: str) -> bool:
+    """Whether a link may lead there: http(s), our own pages, anchors."""
+    return _safe_address(address) is not None
+
+
+def _safe_address(address: str) -> str | None:
+    """Return the address if a link may lead there, as it is compared by browsers."""
+    # Browsers drop these inside an address, so `java\tscript:` is `javascript:` to them.
+    squeezed = re.sub(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\ufeff]", "", address)
+    if squeezed.startswith("#"):
+        return address
+    if squeezed.startswith("/"):
+        return address if not re.match(r"[/\\]{2}", squeezed.replace("\\", "/")) else None
+    try:
+        parts = urlsplit(squeezed)
+        usable = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return None
+    return address if usable and "\\" not in squeezed.split("?", 1)[0] else None
+
+
+def _attribute(tag: str, name: str, value: str) -> str | None:
+    """Return an attribute's value, or None where it must not stand."""
+    if name == "href":
+        return _safe_address(value)
+    if name == "id":
+        return value if _FOOTNOTE_ID.fullmatch(value) else None
+    if name == "class":
+        kept = [word for word in value.split() if _CLASSES.fullmatch(word)]
+        return " ".join(kept) or None
+    if tag == "input":
+        fixed = {"type": "checkbox", "disabled": "disabled", "checked": "checked"}
+        return fixed.get(name)
+    return value
+
+
+def _clean(html: str) -> str:
+    return _cleaner().clean(html)
+
+
+@cache
+def _cleaner() -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        attribute_filter=_attribute,
+        url_schemes={"http", "https"},
+        link_rel="nofollow noopener noreferrer",
+    )

@@ -1,0 +1,420 @@
+"""Which lines of a page are running text: paragraphs without code, headings, menus and tables."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import pysbd
+from pysbd.languages import LANGUAGE_CODES
+
+from beacon_site.text.cleaning import plain, width, without_citations
+
+# More of a page than this is not read, however deep a topic's runs read (research.budgets.budget).
+LONGEST_TEXT = 120_000
+
+_BLOCKS = re.compile(r"\n(?:[^\S\n]*\n)+")
+_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t-].*\n)+---[ \t]*(?:\n|\Z)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_ITEM = re.compile(r"\s{0,8}(?:[-*+•·▪►‣–]|\d{1,3}[.)、]|\(\d{1,2}\)|\[\d+\]:?|>)\s+")
+_HEADING = re.compile(r"\s*#{1,6}\s")
+_UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+.:_])\1{2,}\s*$")
+_NOT_PROSE = re.compile(
+    r"""\s*(?:
+      \|  | .*\s\|\s.*\s\|  | \+[-=]{3,}       # rows and rules of tables
+    | \.\.(?:\s|$)  | :[\w\- ]{1,30}:(?:\s|$)  # directives and fields of reStructuredText
+    | \[?!\[  | \[\^?[^\]]{1,60}\]:            # badges, pictures, link targets
+    | </?[a-zA-Z!][^>]*>\s*$                   # a line of markup
+    | >>>\s | \$\s | %\s | [#>]!               # a terminal
+    | @\w+[({\s] | (?:from|import|def|class|const|let|var|func|public|private|return)\s.*[({;:=]\s*$
+    )""",
+    re.VERBOSE,
+)
+_LINK = re.compile(r"!?\[[^\]]{0,300}\]\([^)\s]{0,500}[^)]{0,200}\)|https?://\S+")
+_ENDS = re.compile(r"[.!?…。！？][\"'”’»」』）)\]*_]*(?:\s*\[\d+\])*$")
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the running text of a page, one line a paragraph, in its order.
+
+    Each paragraph stands in `one_line(text)` as it is (what a quote needs), without the marker
+    of its list.  Only the first `LONGEST_TEXT` characters are read.
+    """
+    text = text[:LONGEST_TEXT].replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    text = _FRONT_MATTER.sub("", text)
+    text = _COMMENT.sub("\n\n", _FENCED.sub("\n\n", text))
+    found: list[str] = []
+    code_may_follow = True
+    for block in _BLOCKS.split(text):
+        lines = block.strip("\n").split("\n")
+        if code_may_follow and _is_indented_code(lines):
+            continue
+        code_may_follow = not _ITEM.match(lines[0])
+        found += [" ".join(group.split()) for group in _groups(lines)]
+    return [paragraph for paragraph in found if paragraph]
+
+
+def _is_indented_code(lines: list[str]) -> bool:
+    """Whether a whole block is indented by four, as code is in Markdown and RST."""
+    return all(line.startswith("    ") for line in lines if line.strip()) and not _ITEM.match(
+        lines[0]
+    )
+
+
+def _groups(lines: list[str]) -> list[str]:
+    """Join the lines of one block that belong to one paragraph, and drop what is no prose."""
+    longest = max(map(len, lines))
+    groups: list[list[str]] = [[]]
+    for number, line in enumerate(lines):
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        if _drops(line, after):
+            groups.append([])
+        elif _ITEM.match(line):
+            groups.append([_ITEM.sub("", line, count=1)])
+        elif groups[-1] and _breaks(groups[-1][-1], line, longest):
+            groups.append([line])
+        else:
+            groups[-1].append(line)
+    return [" ".join(group) for group in groups if group and not _is_links(" ".join(group))]
+
+
+def _drops(line: str, after: str) -> bool:
+    if not line.strip() or _HEADING.match(line) or _UNDERLINE.match(line):
+        return True
+    under = _UNDERLINE.match(after)
+    return bool(_NOT_PROSE.match(line)) or (under is not None and not _ENDS.search(line))
+
+
+def _breaks(before: str, line: str, longest: int) -> bool:
+    """Whether `line` begins a paragraph: the line before is a short one without an end."""
+    starts = line.lstrip()[:1]
+    begins = starts.isupper() or is_wide(starts)
+    return begins and len(before) < 0.6 * longest and not _ENDS.search(before.rstrip())
+
+
+def _is_links(line: str) -> bool:
+    """Whether most of a line is made of links: a menu or a list of further reading."""
+    line = line[:1_500]
+    links = _LINK.findall(line)
+    return bool(links) and sum(map(len, links)) > 0.6 * len(line)
+
+
+def is_wide(char: str) -> bool:
+    """Whether a character is East Asian wide (Chinese, Japanese, Korean)."""
+    return bool(char) and unicodedata.east_asian_width(char) in "WF"
+
+
+def close_up(text: str) -> str:
+    """Take out the spaces that a line break left between two East Asian wide characters."""
+    if " " not in text or text.isascii():
+        return text
+    words = text.split(" ")
+    joined = words[0]
+    for before, word in pairwise(words):
+        gap = "" if before and word and is_wide(before[-1]) and is_wide(word[0]) else " "
+        joined += gap + word
+    return joined
+
+
+def ends_like_a_sentence(text: str) -> bool:
+    """Whether the text ends in a full stop or its like, brackets and citations aside."""
+    return _ENDS.search(text) is not None
+
+
+# --- The sentences of a page, each with the words that stand on the page ---
+
+# Some patterns of the splitter crawl on long texts, so it is given a paragraph at a time.
+LONGEST_PARAGRAPH = 2_000
+# Where full stops stand closer than this on the average there are no sentences.
+SHORTEST_AVERAGE = 12
+_SCRIPTS = (
+    ("ja", re.compile(r"[\u3040-\u30ff]")),
+    ("ko", re.compile(r"[\uac00-\ud7af]")),
+    ("zh", re.compile(r"[\u3400-\u9fff]")),
+    ("ur", re.compile(r"[\u0679\u0688\u0691\u06d2]")),
+    ("fa", re.compile(r"[\u067e\u0686\u0698\u06af]")),
+    ("ar", re.compile(r"[\u0600-\u06ff]")),
+    ("ru", re.compile(r"[\u0400-\u04ff]")),
+    ("el", re.compile(r"[\u0370-\u03ff]")),
+    ("hy", re.compile(r"[\u0530-\u058f]")),
+    ("hi", re.compile(r"[\u0900-\u097f]")),
+    ("am", re.compile(r"[\u1200-\u137f]")),
+    ("my", re.compile(r"[\u1000-\u109f]")),
+)
+_COMMON = {
+    "en": "the of and to in is that for with are was by from this which be",
+    "de": "der die das und ist nicht ein eine mit von den zu im für auf wird werden sich",
+    "fr": "le la les des est une dans pour qui sur que au du avec sont par plus",
+    "es": "el la los las de que en es una por con para del se como más fue",
+    "it": "il la di che è un una per con del della sono nel gli più dei",
+    "nl": "de het een van en is dat niet op te voor met zijn aan door",
+    "pl": "i w na z się jest nie do że to od przez dla oraz jak",
+    "da": "og i at det er en til af den for på med der ikke som",
+    "pt": "o a os as de que em um uma para com não por mais foi são do da",
+}
+_COMMON_WORDS = {language: frozenset(words.split()) for language, words in _COMMON.items()}
+_WORD = re.compile(r"[^\W_]+(?:[.'’\-/][^\W_]+)*")
+_STOP = re.compile(r"[.!?…][\"'”’)\]]*\s+")
+_WIDE_END = re.compile(r"(?<=[。！？])\s*(?![。！？”’」』）)\s])")
+_OPENING, _CLOSING = re.compile("[“‘「『（(《]"), re.compile("[”’」』）)》]")
+# A word before a full stop after which a sentence surely ends, if a capital letter follows.
+_SURE_END = re.compile(r"(?:^|[\s(\"“])(?:[a-z]{3,}(?:-[a-z]+)*|\d{2,}|[a-z]+\d+)[.!?]\s+$")
+_SHORTENED = frozenset(
+    [
+        "etc",
+        "approx",
+        "incl",
+        "excl",
+        "est",
+        "ext",
+        "dept",
+        "univ",
+        "fig",
+        "figs",
+        "vol",
+        "vols",
+        "ref",
+        "refs",
+        "sec",
+        "secs",
+        "ch",
+        "chap",
+        "para",
+        "inc",
+        "corp",
+        "ltd",
+        "bros",
+        "prof",
+        "gen",
+        "rep",
+        "sen",
+        "gov",
+        "col",
+        "sgt",
+        "capt",
+        "adm",
+        "rev",
+        "hon",
+        "min",
+        "max",
+        "resp",
+        "avg",
+        "std",
+        "eds",
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "sept",
+        "oct",
+        "nov",
+        "dec",
+        "mon",
+        "tue",
+        "wed",
+        "thu",
+        "fri",
+        "sat",
+        "sun",
+        "cf",
+        "viz",
+        "vs",
+    ]
+)
+# What may follow a full stop without a space between.
+_MAY_FOLLOW = "[(\"'“‘「『（"
+_MARKS = re.compile(r"(?:\[\d{1,3}\]\s*)+(?=\S|$)")
+# Only real elements: in documentation `<repository>` is a word to be filled in.
+_ELEMENT = (
+    "a|abbr|b|big|blockquote|br|center|cite|code|dd|del|details|dfn|div|dl|dt|em|figure|font|h[1-6]|hr|i"
+    "|img|ins|kbd|li|mark|ol|p|picture|pre|q|s|samp|section|small|span|strong|sub|summary|sup|table|tbody"
+    "|td|th|thead|tr|tt|u|ul|var|video"
+)
+_MARKUP = re.compile(
+    r"(?<=[a-zA-Z0-9])__?(?=[\s,.;:)]|$)|"  # a reference of reStructuredText: `pytest_`
+    rf":[a-z]+(?::[a-z]+)?:(?=`)|\[\^\w+\]|\[edit\]|</?(?:{_ELEMENT})(?:\s[^<>]{{0,200}})?/?>|``",
+    re.IGNORECASE,
+)
+_MARKED = re.compile(r"[\[\]`*_<>#|]|^\s*[-+•·–—>\d]")
+_REFERENCE = re.compile(
+    r"\[([^\[\]]{1,200})\]\[[^\[\]]{0,60}\]|`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a page.
+
+    `text` is plain (no markup, no citation marks), `quote` the same as it stands in
+    `one_line(page)`; `position` counts the sentences and `paragraph` the paragraphs before it.
+    """
+
+    text: str
+    quote: str
+    position: int
+    paragraph: int
+
+
+def sentences(
+    text: str, language: str = "", *, among: Callable[[str], bool] | None = None
+) -> list[Sentence]:
+    """Return the whole sentences of a page's running text, in order; fragments are left out.
+
+    `language` is a two-letter code, else it is guessed.  Of paragraphs that `among` says no to
+    there are none.  Only the first 60,000 characters are read, and paragraphs are split one by
+    one, so a hostile page costs bounded time.
+    """
+    prose = paragraphs(text)
+    language = language[:2].lower() or language_of(" ".join(prose[:40]))
+    found: list[Sentence] = []
+    for number, paragraph in enumerate(prose):
+        if among is not None and not among(paragraph):
+            continue
+        for quote in split(paragraph, language):
+            if ends_like_a_sentence(quote):
+                found.append(Sentence(readable(quote), quote, len(found), number))
+    return found
+
+
+def split_sentences(text: str, language: str = "") -> list[str]:
+    """Return a page's running text in pieces as they stand there, fragments among them."""
+    prose = paragraphs(text)
+    language = language[:2].lower() or language_of(" ".join(prose[:40]))
+    return [piece for paragraph in prose for piece in split(paragraph, language)]
+
+
+def split(paragraph: str, language: str = "en") -> list[str]:
+    """Split one line of running text into sentences, each as it stands there.
+
+    Citation marks after a full stop stay with the sentence before them.
+    """
+    whole: list[str] = []
+    for chunk in _chunks(paragraph):
+        for part in _split_chunk(chunk, language):
+            marks = _MARKS.match(part)
+            if marks and whole:
+                whole[-1] = f"{whole[-1]} {marks.group().strip()}"
+                part = part[marks.end() :].strip()
+            if part:
+                whole.append(part)
+    return [part for part in whole if part in paragraph]
+
+
+def _split_chunk(chunk: str, language: str) -> list[str]:
+    if language in ("zh", "ja"):
+        return _split_wide(chunk)
+    stops = list(_STOP.finditer(chunk))
+    if all(_surely_ends(chunk, stop, language) for stop in stops):
+        edges = [0, *(stop.end() for stop in stops), len(chunk)]
+        parts = [chunk[start:end].strip() for start, end in pairwise(edges)]
+        return [part for part in parts if part]
+    if len(stops) * SHORTEST_AVERAGE > len(chunk):
+        return []
+    return _by_rules(chunk, language)
+
+
+def _split_wide(chunk: str) -> list[str]:
+    """Split Chinese or Japanese, keeping what is quoted or in brackets in one piece."""
+    whole: list[str] = []
+    opened = 0
+    for part in _WIDE_END.split(chunk):
+        if opened > 0:
+            whole[-1] += part
+        else:
+            whole.append(part)
+        opened += len(_OPENING.findall(part)) - len(_CLOSING.findall(part))
+        # A bracket that nobody closes must not swallow the page.
+        opened = opened if whole[-1] and width(whole[-1]) < 400 else 0
+    return [part.strip() for part in whole if part.strip()]
+
+
+def _surely_ends(chunk: str, stop: re.Match[str], language: str) -> bool:
+    """Whether a full stop needs no rules about abbreviations, quotes and ordinals."""
+    before = _SURE_END.search(chunk[max(0, stop.start() - 40) : stop.end()])
+    if before is None or not chunk[stop.end() : stop.end() + 1].isupper():
+        return False
+    word = before.group().strip(' .!?("“')
+    return word not in _SHORTENED and not (word.isdigit() and language != "en")
+
+
+def _by_rules(chunk: str, language: str) -> list[str]:
+    """Split by pysbd; what it changed instead of splitting is given back unsplit."""
+    code = language if language in LANGUAGE_CODES else "en"
+    # One for each call: a segmenter keeps the text it works on.
+    segmenter = pysbd.Segmenter(language=code, clean=False)
+    parts = [part.strip() for part in segmenter.segment(chunk)]
+    return _mended([part for part in parts if part and part in chunk], chunk)
+
+
+def _mended(parts: list[str], chunk: str) -> list[str]:
+    """Join again what was cut inside a name: `submodule.*.update`, `.gitmodules`."""
+    mended: list[str] = []
+    for part in parts:
+        whole = f"{mended[-1]}{part}" if mended else ""
+        if mended and part[0] not in _MAY_FOLLOW and whole in chunk:
+            mended[-1] = whole
+        else:
+            mended.append(part)
+    return mended
+
+
+def _chunks(paragraph: str) -> list[str]:
+    """Cut an overlong paragraph after full stops."""
+    chunks = []
+    while len(paragraph) > LONGEST_PARAGRAPH:
+        head = paragraph[:LONGEST_PARAGRAPH]
+        cut = max(head.rfind(". "), head.rfind("。"), head.rfind("؟"), head.rfind("। ")) + 1
+        cut = cut if cut > LONGEST_PARAGRAPH // 4 else LONGEST_PARAGRAPH
+        chunks.append(paragraph[:cut].strip())
+        paragraph = paragraph[cut:].strip()
+    return [*chunks, paragraph]
+
+
+def readable(quote: str) -> str:
+    """Return a quoted span as a person would write it: no markup, no citation marks."""
+    if not _MARKED.search(quote):
+        return close_up(quote)
+    text = _REFERENCE.sub(lambda match: match[1] or match[2], quote)
+    return close_up(without_citations(plain(_MARKUP.sub("", text))))
+
+
+@lru_cache(maxsize=512)
+def language_of(text: str) -> str:
+    """Guess a two-letter code by script, and for Latin letters by the commonest words.
+
+    "en" if nothing speaks for another; a script counts from a tenth of the letters on.
+    """
+    sample = text[:3_000]
+    letters = sum(char.isalpha() for char in sample)
+    for language, script in _SCRIPTS:
+        floor = 0.03 if language in ("ja", "ur", "fa") else 0.1
+        if len(script.findall(sample)) > floor * max(letters, 1):
+            return language
+    words = sample.casefold().split()
+    hits = {code: sum(word in common for word in words) for code, common in _COMMON_WORDS.items()}
+    best = max(hits, key=lambda code: hits[code])
+    return best if hits[best] > 1.2 * hits["en"] else "en"
+
+
+FIRST_WIDE = "\u1100"
+
+
+def word_count(text: str) -> int:
+    """Count words; East Asian wide characters, which know no spaces, count two to a word.
+
+    That is a quarter of their width, and makes 8 to 45 words the same span of sense.
+    """
+    if text.isascii() or max(text) < FIRST_WIDE:
+        return len(_WORD.findall(text))
+    wide = "".join(char for char in text if is_wide(char) and char.isalnum())
+    narrow = "".join(" " if is_wide(char) else char for char in text)
+    return len(_WORD.findall(narrow)) + width(wide) // 4

@@ -1,0 +1,212 @@
+"""The four settings of an agent (seed 002), and how a person changes them.
+
+Each program that came in by a token is an agent, and so is Beacon's own researcher.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Max, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.embedded import installed
+from beacon_site.text.cleaning import clean
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
+from memory.models import Activity, Agent, User
+
+FIELDS = (
+    "enable_memory",
+    "share_with_subagents",
+    "use_model_compaction",
+    "compaction_prompt",
+)
+LONGEST_PROMPT = 4000  # characters
+
+
+def agents_of(owner: User) -> QuerySet[Agent]:
+    """Return the owner's agents by name, with how many tokens open each and its last use."""
+    now = timezone.now()
+    unexpired = Q(tokens__expires_at=None) | Q(tokens__expires_at__gt=now)
+    is_open = Q(tokens__isnull=False, tokens__revoked_at=None) & unexpired
+    found: QuerySet[Agent] = Agent.objects.filter(owner=owner)
+    counted = {"open_tokens": Count("tokens", filter=is_open)}
+    return found.annotate(**counted, used_at=Max("tokens__last_used_at")).order_by("name", "pk")
+
+
+def change(agent: Agent, values: Mapping[str, Any], *, by: Actor) -> bool:
+    """Store an agent's settings and return whether any changed; Activity names those that did.
+
+    Raises InvalidValue for a prompt that is too long.
+    """
+    wanted = {name: values[name] for name in FIELDS if name in values}
+    if "compaction_prompt" in wanted:
+        wanted["compaction_prompt"] = _checked(str(wanted["compaction_prompt"]))
+    with transaction.atomic():
+        stored = Agent.objects.select_for_update().get(pk=agent.pk)
+        changed = {k: value for k, value in wanted.items() if getattr(stored, k) != value}
+        if not changed:
+            return False
+        Agent.objects.filter(pk=agent.pk).update(**changed)
+        Activity.log(
+            stored.owner, by, "agent-changed", subject=stored, changed=", ".join(sorted(changed))
+        )
+    for name, value in changed.items():
+        setattr(agent, name, value)
+    return True
+
+
+def _checked(prompt: str) -> str:
+    prompt = clean(prompt)[0].strip()
+    if len(prompt) > LONGEST_PROMPT:
+        told = {"have": f"{len(prompt):,}", "most": f"{LONGEST_PROMPT:,}"}
+        text = _("These words have %(have)s characters; at most %(most)s fit.") % told
+        raise InvalidValue(text, errors={"compaction_prompt": [text]})
+    return prompt
+
+
+# --- How a program is told of this Beacon: its addresses, and what to write into which file ---
+
+PLACE = "bcn_…"  # where the token belongs
+MCP_PATH = "/mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One program's setup: its key, name, where the words belong, and the words."""
+
+    key: str
+    name: str
+    where: str
+    text: str
+    note: str = ""
+
+
+def mcp_url() -> str:
+    """Return the address of the MCP server, as programs use it.
+
+    Behind https a proxy passes /mcp of the same host on to its port; else it is that port itself.
+    """
+    if settings.BEACON_HTTPS:
+        return f"{settings.BEACON_URL}{MCP_PATH}"
+    host = urlsplit(settings.BEACON_URL).hostname or "127.0.0.1"
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{settings.BEACON_MCP_PORT}{MCP_PATH}"
+
+
+def setups(
+    token: str = "", *, with_paths: bool = False
+) -> list[Setup]:  # none: the form has a gap there  # nosec B107
+    """Return the setups of the programs that are usual; `with_paths` names this machine's folders."""
+    words = token or PLACE
+    return [*_by_address(words), _by_pipe(words, with_paths=with_paths), _by_compose(words)]
+
+
+def _by_address(token: str) -> list[Setup]:
+    url = mcp_url()
+    bearer = f"Bearer {token}"
+    headers = {"Authorization": bearer}
+    asked = {
+        "type": "promptString",
+        "id": "beacon-token",
+        "password": True,
+    }  # says that it is typed unseen  # nosec B105
+    code = {
+        "inputs": [{**asked, "description": "Beacon API token"}],
+        "servers": {
+            "beacon": {
+                "type": "http",
+                "url": url,
+                "headers": {"Authorization": "Bearer ${input:beacon-token}"},
+            }
+        },
+    }
+    return [
+        Setup(
+            "claude-code",
+            "Claude Code",
+            _("In a terminal, once:"),
+            f'claude mcp add --transport http beacon {url} --header "Authorization: {bearer}"',
+        ),
+        Setup(
+            "cursor",
+            "Cursor",
+            _("In ~/.cursor/mcp.json, or .cursor/mcp.json of a project:"),
+            _json({"mcpServers": {"beacon": {"url": url, "headers": headers}}}),
+        ),
+        Setup(
+            "vs-code",
+            "VS Code",
+            _("In .vscode/mcp.json:"),
+            _json(code),
+            _("VS Code asks for the token when the server first starts, and keeps it."),
+        ),
+        Setup(
+            "other",
+            _("Any other, by address"),
+            _("Transport “streamable HTTP”:"),
+            f"{url}\nAuthorization: {bearer}",
+        ),
+    ]
+
+
+def _by_pipe(token: str, *, with_paths: bool) -> Setup:
+    start, mcp = _program(with_paths=with_paths)
+    environment = {"BEACON_API_TOKEN": token}
+    if with_paths:
+        environment["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
+    server = {
+        "command": start,
+        "args": [*mcp, "mcp", "--stdio"],
+        "env": environment,
+    }
+    return Setup(
+        "claude-desktop",
+        _("Claude Desktop, and any other by standard input and output"),
+        _("In claude_desktop_config.json, on the machine that Beacon runs on:"),
+        _json({"mcpServers": {"beacon": server}}),
+        _("It works while Beacon runs, and on its own when Beacon does not."),
+    )
+
+
+def _program(*, with_paths: bool) -> tuple[str, list[str]]:
+    """Return what starts Beacon's commands on this machine, and what comes before their names."""
+    if installed.IS_WHEEL:
+        # Beside the Python that runs: a program that starts it may have another PATH.
+        return (str(Path(sys.executable).with_name("beacon")) if with_paths else "beacon"), []
+    folder = str(settings.BASE_DIR) if with_paths else "/path/to/beacon"
+    python = sys.executable if with_paths else f"{folder}/.venv/bin/python"
+    return python, [f"{folder}/manage.py"]
+
+
+def _by_compose(token: str) -> Setup:
+    """Return the same where Beacon runs in containers, whose folders are not this machine's."""
+    wanted = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
+    wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
+    return Setup(
+        "compose",
+        _("By standard input and output, where Beacon runs by docker compose"),
+        _("In claude_desktop_config.json, on the machine of the containers:"),
+        _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
+        _("It works while the containers run."),
+    )
+
+
+def rest_example(token: str = "") -> str:  # none: the form has a gap there  # nosec B107
+    """Return a first call of the REST API."""
+    bearer = f"Authorization: Bearer {token or PLACE}"
+    return f"curl -H '{bearer}' '{settings.BEACON_URL}/api/v1/recall?q=batteries'"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,1 +1,0 @@
-"""Memory's models in the admin, which `memory.admin` brings together."""

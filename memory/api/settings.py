@@ -1,0 +1,104 @@
+"""`/settings`: review levels, language and time zone of the token's owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from django.db import transaction
+from django.forms.models import model_to_dict
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from memory.api.auth import ADMIN, READ, ApiRequest
+from memory.api.frame import Body, router
+from memory.api.shown import Textless
+from memory.context import identity
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
+from memory.models import Activity, User
+from memory.pages.accounts.forms import ProfileForm
+from memory.review.levels import levels_of, set_levels
+
+OF_THE_PROFILE = ("language", "time_zone")
+api = router("settings")
+Kind = Literal["default", "file", "rule", "soul", "note", "observation"]
+Level = Literal["accept", "hold risky", "hold all"]
+ChosenLevel = Literal["", "accept", "hold risky", "hold all"]
+
+
+class SettingsPatch(Body):
+    """What changes; what is left out stays as it is."""
+
+    review_levels: dict[Kind, ChosenLevel] | None = Field(
+        None, description="How agents' writes are reviewed, by kind; empty: as by default."
+    )
+    language: str | None = Field(None, max_length=16, description="The code of a language.")
+    time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
+
+
+class SettingsOut(Textless):
+    """The settings as they stand."""
+
+    review_levels: dict[Kind, Level]
+    language: str
+    time_zone: str
+
+
+@api.get("", auth=READ, response=SettingsOut)
+def read_settings(request: ApiRequest) -> SettingsOut:
+    """Read the settings."""
+    return SettingsOut(**settings_of(request.auth.owner))
+
+
+@api.patch("", auth=ADMIN, response=SettingsOut)
+def edit_settings(request: ApiRequest, patch: SettingsPatch) -> SettingsOut:
+    """Change settings, all or none."""
+    sent = {k: v for k, v in patch.model_dump(exclude_unset=True).items() if v is not None}
+    caller = request.auth
+    return SettingsOut(**change_settings(caller.owner, sent, by=caller.by))
+
+
+def settings_of(owner: User) -> dict[str, Any]:
+    """Return the settings as programs are told them."""
+    return {
+        "review_levels": levels_of(owner),
+        "language": owner.language,
+        "time_zone": owner.time_zone,
+    }
+
+
+def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict[str, Any]:
+    """Set what is named, all or nothing, and return the settings as they then are.
+
+    Raises InvalidValue, its errors by field, for what cannot be, or if `by` is no person.
+    """
+    with transaction.atomic():
+        # Held, so that what is answered is what this change left.
+        owner = User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        profile = {name: asked[name] for name in OF_THE_PROFILE if name in asked}
+        if profile:
+            _change_profile(owner, profile, by)
+        if levels := asked.get("review_levels"):
+            try:
+                set_levels(owner, levels, by=by)
+            except InvalidValue as exc:
+                errors = exc.errors or {"review_levels": [str(exc)]}
+                raise InvalidValue(str(exc), errors=errors) from exc
+        return settings_of(User.objects.get(pk=owner.pk))
+
+
+def _change_profile(owner: User, asked: Mapping[str, Any], by: Actor) -> None:
+    """Save the fields by the rules of the profile's page; the user note says the same (R202)."""
+    if not by.is_person:
+        raise InvalidValue(_("Only a person changes the profile."))
+    person = User.objects.select_for_update().get(pk=owner.pk)
+    names = [str(name) for name in ProfileForm.Meta.fields]
+    form = ProfileForm({**model_to_dict(person, names), **asked}, instance=person)
+    if not form.is_valid():
+        errors = {name: [str(one) for one in found] for name, found in form.errors.items()}
+        first = next(iter(errors.values()))[0]
+        raise InvalidValue(first, errors=errors)
+    person = form.save()
+    identity.write_profile(person, by=by)
+    Activity.log(person, by, "profile-changed", subject=person)

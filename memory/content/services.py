@@ -1,0 +1,427 @@
+"""Emptying one scope of the content store into the trash, and taking that back."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
+from beacon_site.text.cleaning import clean, one_line, shorten
+from memory.core.actors import MAINTENANCE, Actor
+from memory.core.errors import InvalidValue
+from memory.models import Activity, ContentItem, Lock, Revision, Sensitivity, Topic, Trust, User
+from memory.models.content import ContentQuerySet
+from memory.notes.checks import NoteChecks, listed
+
+_AT_ONCE = 500
+
+
+def checked_scope(scope: str) -> str:
+    """Return the scope as it is stored.  Raises InvalidValue for what is none."""
+    checks = NoteChecks()
+    scope = checks.scope(scope)
+    checks.raise_refused()
+    return scope
+
+
+def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> int:
+    """Move all that this very scope holds to the trash, and return how much that was (R117).
+
+    `put_back` takes it back, by the moment `at` (default: now).  Raises InvalidValue for what is
+    no scope, and Locked if `by` may not move one of the items; nothing is moved then.
+    """
+    scope, at = checked_scope(scope), at or timezone.now()
+    held = ContentItem.objects.of(owner).live().filter(scope=scope)
+    moved = change_all(held, {"trashed_at": at}, by=by, why=_("the store was cleared"))
+    if moved:
+        Activity.log(owner, by, "content-cleared", label=scope, items=moved, at=at.isoformat())
+    return moved
+
+
+def put_back(owner: User, scope: str, at: datetime, *, by: Actor) -> int:
+    """Bring back what `clear` moved to the trash at that moment, and return how much that was."""
+    gone = ContentItem.objects.of(owner).filter(scope=checked_scope(scope), trashed_at=at)
+    return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from the trash"))
+
+
+def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why: str) -> int:
+    """Change all the rows in one transaction, a few hundred at a time, and return how many."""
+    changed = 0
+    with transaction.atomic():
+        keys = list(rows.order_by("pk").values_list("pk", flat=True))
+        for start in range(0, len(keys), _AT_ONCE):
+            some = ContentItem.objects.filter(pk__in=keys[start : start + _AT_ONCE])
+            held = list(some.defer("content").order_by("pk").select_for_update(of=("self",)))
+            wanted = [(item, dict(fields)) for item in held if _differs(item, fields)]
+            ContentItem.change_many(wanted, by=by, why=why)
+            changed += len(wanted)
+    return changed
+
+
+def _differs(item: ContentItem, fields: dict[str, Any]) -> bool:
+    """Whether the row still is what it was when it was chosen."""
+    return (item.trashed_at is None) != (fields["trashed_at"] is None)
+
+
+# --- How much the content store takes, with the words in which more is refused ---
+
+MOST_BYTES = 8 * 1024 * 1024  # of UTF-8, one item
+MOST_RELATED = 100  # items that one item names
+MOST_QUERIED = 200  # items of one query
+USUAL_QUERIED = 10  # R116
+LONGEST_TITLE, LONGEST_URL, LONGEST_ACTION, LONGEST_SOURCE = 500, 2_048, 80, 200
+# Characters of the texts of one line, by field.
+LONGEST = {
+    "title": LONGEST_TITLE, "url": LONGEST_URL, "action": LONGEST_ACTION, "source": LONGEST_SOURCE,
+    "kept_with": LONGEST_SOURCE,
+}  # fmt: skip
+
+
+def check_size(content: str) -> None:
+    """Raise InvalidValue if the content is larger than one item may be."""
+    # A character has at most four bytes, so most texts need not be encoded to be measured.
+    if len(content) * 4 <= MOST_BYTES:
+        return
+    size = len(content.encode("utf-8", "surrogatepass"))
+    if size > MOST_BYTES:
+        problem = _(
+            "One content item has at most %(most)s bytes (8 MiB); this has %(have)s. Divide it, "
+            "or store only what is needed of it. Nothing was stored."
+        ) % {"most": f"{MOST_BYTES:,}", "have": f"{size:,}"}
+        raise InvalidValue(problem, errors={"content": [problem]})
+
+
+def whole_number(name: str, value: object, most: int) -> int:
+    """Return `value` if it is a whole number from 1 to `most`.  Raises InvalidValue."""
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+        return value
+    problem = _("“%(name)s” is a whole number from 1 to %(most)s; this is “%(value)s”.") % {
+        "name": name,
+        "most": f"{most:,}",
+        "value": str(value)[:40],
+    }
+    raise InvalidValue(problem, errors={name: [problem]})
+
+
+# --- Getting content items back: one by its id, or a list of what is known of them ---
+
+
+def retrieve(owner: Any, item_id: Any, *, scopes: Collection[str] | None) -> ContentItem | None:
+    """Return the item, or None if these scopes hold none of that id (R113).
+
+    `scopes` None takes all of the owner's, for pages.  Whoever shows it to an agent asks
+    `ToolContext.may_read` first.
+    """
+    try:
+        key = uuid.UUID(str(item_id).strip())
+    except ValueError:
+        return None
+    found: ContentItem | None = (
+        ContentItem.objects.of(owner).live().in_scopes(scopes).filter(pk=key).first()
+    )
+    return found
+
+
+def query(
+    owner: Any,
+    *,
+    scopes: Collection[str] | None,
+    type: str = "",
+    source: str = "",
+    tags: Iterable[str] | str = (),
+    after: datetime | None = None,
+    before: datetime | None = None,
+    limit: int = USUAL_QUERIED,
+    for_agent: bool = False,
+) -> list[ContentItem]:
+    """Return the items that meet all criteria, the newest first, without their content (R115).
+
+    `tags` must all be there; `after` and `before` are both inclusive.  `for_agent` leaves out what
+    agents are not shown.  Raises InvalidValue for a type that is not known, or an odd limit.
+    """
+    whole_number("limit", limit, MOST_QUERIED)
+    found = matching(owner, scopes=scopes, type=type, source=source, tags=tags)
+    if after is not None:
+        found = found.filter(created__gte=after)
+    if before is not None:
+        found = found.filter(created__lte=before)
+    if after is not None and before is not None and after > before:
+        problem = _("“after” is later than “before”, so nothing can lie between them.")
+        raise InvalidValue(problem, errors={"after": [problem]})
+    if for_agent:
+        found = found.for_agents()
+    return list(found.order_by("-created", "-id").defer("content")[:limit])
+
+
+def matching(
+    owner: Any,
+    *,
+    scopes: Collection[str] | None,
+    type: str = "",
+    source: str = "",
+    tags: Iterable[str] | str = (),
+) -> ContentQuerySet:
+    """Return the live items of that type and source that carry all of the tags."""
+    found = ContentItem.objects.of(owner).live().in_scopes(scopes)
+    if type:
+        checks = NoteChecks()
+        checks.choice("type", type, ContentItem.Type.values)
+        checks.raise_refused()
+        found = found.filter(type=type)
+    if source:
+        found = found.filter(source=one_line(clean(source)[0]))
+    given = listed(tags) if isinstance(tags, str) else tags
+    wanted = [line for line in (shorten(clean(tag)[0], 200) for tag in given) if line]
+    return found.filter(tags__contains=wanted) if wanted else found
+
+
+# --- Which items name which: only ones that are there, and never in a circle ---
+
+Links = Mapping[Any, Iterable[Any]]
+
+
+def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
+    """Return the items that are named, each once.  Raises InvalidValue for any that is not there."""
+    wanted: dict[uuid.UUID, None] = {}
+    unknown: list[str] = []
+    for given in related_to:
+        try:
+            wanted[uuid.UUID(str(given))] = None
+        except ValueError:
+            unknown.append(str(given))
+    if len(wanted) > MOST_RELATED:
+        _refuse(
+            _("An item names at most %(most)d related ones; this names %(have)d.")
+            % {"most": MOST_RELATED, "have": len(wanted)}
+        )
+    rows = ContentItem.objects.of(owner).live().defer("content")
+    found: dict[uuid.UUID, ContentItem] = {item.pk: item for item in rows.filter(pk__in=wanted)}
+    unknown += [str(key) for key in wanted if key not in found]
+    if unknown:
+        _refuse(
+            _("There is no content item %(ids)s to be related to. Name the ids of stored items.")
+            % {"ids": ", ".join(shorten(clean(one)[0], 40) for one in unknown[:5])}
+        )
+    return [found[key] for key in wanted]
+
+
+def relate(item: ContentItem, related_to: Iterable[Any], *, by: Actor, why: str = "") -> None:
+    """Let the item name these items, and no others.
+
+    Raises InvalidValue for one that is not there, or where one of them leads back to the item (the
+    path is named), and Locked; nothing is changed then.
+    """
+    item.check_may_change(by)
+    with transaction.atomic():
+        # Two relations created at the same time could form a cycle.
+        lock_until_commit(LockId.CONTENT_RELATIONS, item.owner_id)
+        wanted = checked_related(item.owner_id, related_to)
+        links = _links_from(wanted, item.pk) | {item.pk: [one.pk for one in wanted]}
+        check_no_circle(links, {item.pk: str(item)} | {one.pk: str(one) for one in wanted})
+        before = sorted(str(key) for key in item.related_to.values_list("pk", flat=True))
+        after = sorted(str(one.pk) for one in wanted)
+        if before == after:
+            return
+        item.related_to.set(wanted)
+        rows = ContentItem.objects.filter(pk=item.pk)
+        rows.update(version=F("version") + 1, updated=timezone.now())
+        item.refresh_from_db(fields=["version", "updated"])
+        Revision.record(
+            item,
+            before={"related_to": before},
+            after={"related_to": after},
+            by=by,
+            why=why or _("related"),
+            version=item.version,
+        )
+
+
+def _links_from(items: Iterable[ContentItem], until: uuid.UUID) -> dict[uuid.UUID, list[uuid.UUID]]:
+    """Return what these items name, what those name, and so on, without what `until` names."""
+    through = ContentItem.related_to.through.objects
+    links: dict[uuid.UUID, list[uuid.UUID]] = {}
+    ahead = {item.pk for item in items}
+    while ahead := ahead - {until, *links}:
+        links |= {key: [] for key in ahead}
+        rows = through.filter(from_contentitem_id__in=ahead)
+        for here, there in rows.values_list("from_contentitem_id", "to_contentitem_id"):
+            links[here].append(there)
+        ahead = {there for key in ahead for there in links[key]}
+    return links
+
+
+def check_no_circle(links: Links, names: Mapping[Any, str] | None = None) -> None:
+    """Raise InvalidValue with the path if following these links ever leads back."""
+    path = circle_in(links)
+    if path:
+        told = " → ".join(str((names or {}).get(key, key)) for key in path)
+        _refuse(
+            _("Related items must not lead back to where they began: %(path)s. Leave one out.")
+            % {"path": shorten(told, 600)}
+        )
+
+
+def circle_in(links: Links) -> list[Any]:
+    """Return a path that ends where it begins; empty if there is none."""
+    done: set[Any] = set()
+    for start in links:
+        path: dict[Any, Iterator[Any]] = {}  # in order, each with what it still leads to
+        if start not in done:
+            path[start] = iter(links[start])
+        while path:
+            here = next(reversed(path))
+            there = next(path[here], None)
+            if there is None:
+                done.add(here)
+                del path[here]
+            elif there in path:
+                walked = list(path)
+                return [*walked[walked.index(there) :], there]
+            elif there not in done:
+                path[there] = iter(links.get(there, ()))
+    return []
+
+
+def _refuse(problem: str) -> None:
+    raise InvalidValue(problem, errors={"related_to": [problem]})
+
+
+# --- How long the content store keeps results: BEACON_CONTENT_DAYS, then they go to the trash ---
+
+_EXPIRED_AT_ONCE = 200
+
+# Each gives the ids of items that stay, however old they are.
+KEEPERS: list[Callable[[], QuerySet[Any, Any]]] = []
+
+
+def due(at: datetime | None = None) -> ContentQuerySet:
+    """Return the items that have been kept long enough at `at`; none if they are kept for good."""
+    days = settings.BEACON_CONTENT_DAYS
+    if not days:
+        return ContentItem.objects.none()
+    before = (at or timezone.now()) - timedelta(days=days)
+    found = ContentItem.objects.all().live().filter(created__lt=before)
+    found = found.filter(pinned=False, lock=Lock.OPEN).exclude(trust=Trust.OWNER)
+    for keeper in KEEPERS:
+        found = found.exclude(pk__in=keeper())
+    return found
+
+
+def retire(owner: User, *, at: datetime | None = None) -> int:
+    """Move the owner's items that are due to the trash, tell Activity, and return how many.
+
+    Two at once share them, and none waits.
+    """
+    days, moved = settings.BEACON_CONTENT_DAYS, 0
+    why = ngettext("older than %(n)d day", "older than %(n)d days", days) % {"n": days}
+    while True:
+        with transaction.atomic():
+            rows = due(at).of(owner).order_by("created", "pk").defer("content")
+            some = list(rows.select_for_update(of=("self",), skip_locked=True)[:_EXPIRED_AT_ONCE])
+            trashed = timezone.now()
+            wanted = [(item, {"trashed_at": trashed}) for item in some]
+            ContentItem.change_many(wanted, by=MAINTENANCE, why=why)
+        moved += len(some)
+        if len(some) < _EXPIRED_AT_ONCE:
+            break
+    if moved:
+        told = {"n": f"{moved:,}", "days": f"{days:,}"}
+        label = ngettext(
+            "%(n)s content item older than %(days)s days went to the trash",
+            "%(n)s content items older than %(days)s days went to the trash",
+            moved,
+        )
+        Activity.log(owner, MAINTENANCE, "content-retired", label=label % told, items=moved)
+    return moved
+
+
+def owners_in_need(at: datetime | None = None) -> list[int]:
+    """Return the ids of the owners who have items that are due."""
+    return sorted(set(due(at).order_by().values_list("owner_id", flat=True)))
+
+
+# --- storing ---
+
+
+def as_text(value: Any) -> str:
+    """Return what is stored of a value: a text as it is, anything else as JSON (R121).
+
+    Raises InvalidValue for JSON that is nested too deeply to be written.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError) as exc:
+        problem = _("“content” is nested too deeply. Give it as a text, or flatten it.")
+        raise InvalidValue(problem, errors={"content": [problem]}) from exc
+
+
+def store(
+    owner: User,
+    content: str,
+    *,
+    by: Actor,
+    type: str = ContentItem.Type.CUSTOM,
+    source: str = "",
+    scope: str = "owner",
+    tags: Iterable[str] | str = (),
+    related_to: Iterable[Any] = (),
+    action: str = "",
+    title: str = "",
+    url: str = "",
+    topic: Topic | None = None,
+    trust: str | None = None,
+    sensitivity: str = Sensitivity.NORMAL,
+    kept_with: str = "",
+) -> ContentItem:
+    """Store the content in full and return its item, whose id is how to get it back (R112).
+
+    `source` says where it came from (default: who stored it), `trust` how far to believe it
+    (default: the owner's own for a person, else the agent's), `kept_with` which step of a run it
+    belongs to (`run:12/step:345`).  Characters that cannot be stored are taken out.
+    Raises InvalidValue with the reasons by field; nothing is stored then.
+    """
+    check_size(content)
+    content = clean(content)[0]
+    checks = NoteChecks()
+    lines = {"title": title, "url": url, "action": action, "kept_with": kept_with}
+    fields = {
+        "type": checks.choice("type", type, ContentItem.Type.values),
+        "scope": checks.scope(scope),
+        "tags": checks.tags(tags),
+        "sensitivity": checks.choice("sensitivity", sensitivity, Sensitivity.values),
+        "source": _line(checks, "source", source) or str(by)[: LONGEST["source"]],
+        "trust": trust or (Trust.OWNER if by.is_person else Trust.AGENT),
+    } | {name: _line(checks, name, value) for name, value in lines.items()}
+    if topic is not None and topic.owner_id != owner.pk:
+        checks.refuse("topic", _("There is no such topic."))
+    checks.raise_refused()
+    related = checked_related(owner, related_to)
+    item = ContentItem(owner=owner, content=content, size=len(content), topic=topic, **fields)
+    with transaction.atomic():
+        item.save(force_insert=True)
+        item.related_to.add(*related)
+        Revision.record_first([item], by=by, source=item.source)
+    return item
+
+
+def _line(checks: NoteChecks, field: str, value: str) -> str:
+    """Check that a text of one line is no longer than it may be."""
+    line, most = one_line(checks.text(field, value)), LONGEST[field]
+    if len(line) > most:
+        told = {"name": field, "most": f"{most:,}", "have": f"{len(line):,}"}
+        checks.refuse(
+            field, _("“%(name)s” has at most %(most)s characters; this has %(have)s.") % told
+        )
+    return line

@@ -1,0 +1,232 @@
+"""The notes that say who is who: the soul, the agent's persona and the person's profile.
+
+Each owner has one of each that stands.  A new soul supersedes the old, so that its chain can be
+read and an older one brought back; the agent and the user note are rewritten, with a revision
+each.  Every context reads them anew (`active`), so a change holds from the next question on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from uuid import UUID
+
+from django.db import transaction
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.diff import Row, diff, folded
+from memory.core.actors import SYSTEM, Actor
+from memory.core.errors import InvalidValue, StaleWrite
+from memory.models import Note, Revision, User, origins
+from memory.notes.checks import NoteChecks
+from memory.notes.services import supersede, write_note
+
+_PERSONALITY, _STYLE = "## Personality", "## Speaking style"
+LONGEST_NAME = 80
+MOST_SOULS = 20  # shown of the chain; the list of notes has them all
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """Who the agent is: what the form under Settings, Persona asks for."""
+
+    name: str
+    personality: str
+    style: str
+
+    def as_text(self) -> str:
+        """Return the note's text."""
+        parts = [f"# {one_line(self.name)}"]
+        for heading, text in ((_PERSONALITY, self.personality), (_STYLE, self.style)):
+            if text.strip():
+                parts.append(f"{heading}\n\n{text.strip()}")
+        return "\n\n".join(parts)
+
+    @classmethod
+    def of_text(cls, text: str) -> Persona:
+        """Return what a note's text says; of one written otherwise all is the personality."""
+        first, _break, rest = text.strip().partition("\n")
+        if not first.startswith("# "):
+            return cls("", text.strip(), "")
+        personality, _mark, style = f"\n{rest.strip()}".partition(f"\n{_STYLE}\n")
+        personality = personality.strip().removeprefix(_PERSONALITY)
+        return cls(first[2:].strip(), personality.strip(), style.strip())
+
+
+def active(owner: User, kind: str) -> Note | None:
+    """Return the owner's standing soul, agent or user note, read anew at each call (R202)."""
+    return Note.objects.of(owner).standing_identity().filter(kind=kind).first()
+
+
+def all_active(owner: User) -> dict[str, Note]:
+    """Return the owner's standing soul, agent and user note by kind, by one question."""
+    return {note.kind: note for note in Note.objects.of(owner).standing_identity()}
+
+
+def first_soul() -> str:
+    """Return the soul that an account starts with: seven steps and principles (R245)."""
+    return render_to_string("memory/first_soul.md").strip()
+
+
+def first_persona() -> Persona:
+    """Return the persona that an account's agent starts with."""
+    return Persona(
+        name="Beacon",
+        personality=_(
+            "Curious, careful and plain. Interested in what changed and in what is not known yet. "
+            "Honest about doubt, and never sure without a source."
+        ),
+        style=_(
+            "Short sentences, the answer first and the reasons after. Names, numbers and dates "
+            "instead of adjectives. No flattery. Writes in the language it is written to."
+        ),
+    )
+
+
+def profile_text(user: User) -> str:
+    """Return what the user note says: the profile in words, nothing that the person left empty."""
+    text = render_to_string("memory/user_note.md", {"person": user, "name": str(user)})
+    return clean(text)[0].strip()
+
+
+def make_first_notes(user: User) -> None:
+    """Write the soul, agent and user note of an account, each where it has none."""
+    texts = {
+        Note.Kind.SOUL.value: first_soul(),
+        Note.Kind.AGENT.value: first_persona().as_text(),
+        Note.Kind.USER.value: profile_text(user),
+    }
+    standing = set(Note.objects.of(user).standing_identity().values_list("kind", flat=True))
+    first = [
+        Note(owner=user, kind=kind, content=text.strip(), stability=Note.Stability.PERMANENT)
+        for kind, text in texts.items()
+        if kind not in standing
+    ]
+    with transaction.atomic():
+        Note.objects.bulk_create(first)
+        Revision.record_first(first, by=SYSTEM, source="explicit")
+        Note.follow(first)
+
+
+def write_soul(
+    owner: User,
+    content: str,
+    *,
+    by: Actor,
+    why: str = "",
+    expected: UUID | None = None,
+    source: str | None = None,
+    trust: str | None = None,
+) -> Note:
+    """Write a new soul, which supersedes the one that stands (R201); the same text changes nothing.
+
+    `expected` is the id of the soul that its writer saw; `source` and `trust` are as `write_note`
+    takes them.  Raises StaleWrite if another one stands meanwhile, InvalidValue or Locked as
+    `supersede` does.
+    """
+    standing = active(owner, Note.Kind.SOUL)
+    if standing is None:
+        return write_note(owner, Note.Kind.SOUL, content, by=by, source=source, trust=trust)
+    if expected is not None and standing.pk != expected:
+        raise StaleWrite(_("The soul"), current=standing.version)
+    checks = NoteChecks()
+    text = checks.content(content)
+    checks.raise_refused()
+    if text == standing.content:
+        return standing
+    return supersede(standing, text, by=by, why=why or _("a new soul"), source=source, trust=trust)
+
+
+def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
+    """Let an older soul stand again: a new one with its text supersedes the one that stands."""
+    if soul.owner_id != owner.pk or soul.kind != Note.Kind.SOUL:
+        problem = _("There is no such soul.")
+        raise InvalidValue(problem, errors={"content": [problem]})
+    why = _("brought back the soul of %(day)s") % {"day": soul.created.date().isoformat()}
+    return write_soul(owner, soul.content, by=by, why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class OldSoul:
+    """One soul of the chain: what its successor changed (`rows`), who made that, when and why."""
+
+    note: Note
+    rows: list[Row]
+    actor: str
+    why: str
+    until: datetime
+
+
+def old_souls(owner: User) -> list[OldSoul]:
+    """Return the newest of the souls that were superseded, with what each successor changed."""
+    found = Note.objects.of(owner).live().filter(kind=Note.Kind.SOUL).order_by("-created", "-id")
+    notes = list(found[: MOST_SOULS + 1])
+    told = Revision.objects.of(owner).filter(
+        record_id__in=[note.pk for note in notes], after__has_key="superseded_by_id"
+    )
+    ended = {revision.record_id: revision for revision in told.order_by("id")}
+    named = origins.of(owner, {revision.actor for revision in ended.values()})
+    found_souls = []
+    for newer, older in pairwise(notes):
+        end = ended.get(older.pk)
+        found_souls.append(
+            OldSoul(
+                note=older,
+                rows=folded(diff(f"{older.content}\n", f"{newer.content}\n")),
+                actor=named[end.actor].words if end and end.actor in named else "",
+                why=end.reason if end else "",
+                until=newer.created,
+            )
+        )
+    return found_souls
+
+
+def write_persona(
+    owner: User, persona: Persona, *, by: Actor, expected_version: int | None = None
+) -> Note:
+    """Rewrite the agent note (R202).  Raises InvalidValue by field, Locked or StaleWrite."""
+    problems = {}
+    if not one_line(persona.name):
+        problems["name"] = [_("Give the agent a name.")]
+    elif len(one_line(persona.name)) > LONGEST_NAME:
+        told = {"most": LONGEST_NAME, "have": f"{len(one_line(persona.name)):,}"}
+        problems["name"] = [_("A name has at most %(most)d characters; this has %(have)s.") % told]
+    if problems:
+        raise InvalidValue(problems["name"][0], errors=problems)
+    return _rewrite(
+        owner,
+        Note.Kind.AGENT,
+        persona.as_text(),
+        by=by,
+        why=_("persona saved"),
+        expected_version=expected_version,
+    )
+
+
+def write_profile(user: User, *, by: Actor) -> Note:
+    """Rewrite the user note from the profile, in the transaction that saves that (R202)."""
+    return _rewrite(user, Note.Kind.USER, profile_text(user), by=by, why=_("profile saved"))
+
+
+def _rewrite(
+    owner: User,
+    kind: str,
+    content: str,
+    *,
+    by: Actor,
+    why: str,
+    expected_version: int | None = None,
+) -> Note:
+    checks = NoteChecks()
+    text = checks.content(content)
+    checks.raise_refused()
+    with transaction.atomic():
+        note = Note.objects.of(owner).standing_identity().filter(kind=kind)
+        standing: Note | None = note.select_for_update().first()
+        if standing is None:
+            return write_note(owner, kind, text, by=by, source=str(by))
+        standing.change(by=by, expected_version=expected_version, why=why, content=text)
+    return standing

@@ -1,0 +1,36 @@
+"""Who acts: a person, an agent, or one of Beacon's own parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memory.models.accounts import User
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who wrote, in the form in which it is stored: `human:alice`, `agent:claude`, `research`."""
+
+    kind: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person acts; only a person unlocks, and what a person writes is trusted."""
+        return self.kind == "human"
+
+    @classmethod
+    def person(cls, user: User) -> Actor:
+        """Return the actor for a signed-in person."""
+        return cls("human", user.get_username())
+
+
+RESEARCH = Actor("research")
+REFLECTOR = Actor("reflector")
+MAINTENANCE = Actor("maintenance")
+SYSTEM = Actor("system")

@@ -1,1 +1,0 @@
-"""The library: documents added by hand or taken from the watched folder."""

@@ -1,1 +1,0 @@
-"""What the text of a memory file says: its path, headings, sections, entries and summary line."""

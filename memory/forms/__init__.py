@@ -1,1 +1,0 @@
-"""The forms of memory's pages, one module per family of pages."""

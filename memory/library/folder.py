@@ -1,0 +1,341 @@
+"""The watched folder (`BEACON_LIBRARY_DIR`): what lies in it is taken into the library.
+
+It is looked at by a task every ten minutes and before a search, at most once a minute.  Its
+documents belong to one account, the first staff account there is, and everyone reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from stat import S_ISREG
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.text.cleaning import clean
+from memory.core.actors import SYSTEM
+from memory.library.reading import LARGEST, Reading, media_type_of, read_document
+from memory.models import LibraryDocument, LibraryFolder, Trust, User
+
+logger = structlog.get_logger(__name__)
+
+MOST_FILES = 20_000
+BATCH = 50  # documents stored in one transaction
+AHEAD = 25  # files read while others are stored
+LOOK_EVERY = 60.0  # seconds: a search looks at the folder if nobody did for so long
+SEARCH_SECONDS = 20.0  # how long a search waits for a look; the task does the rest
+TASK_SECONDS = 600.0
+UNWATCHED_SECONDS = 86_400.0  # a folder that nobody looked at for a day is watched no longer
+SOURCE = "import:library-folder"
+
+
+@dataclass(slots=True)
+class TakenIn:
+    """What one look at the folder found and did, in files; `left` is what it had no time for."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    gone: int = 0
+    skipped: int = 0
+    left: int = 0
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The files below the folder by path, those of other kinds counted, folders not readable."""
+
+    files: dict[str, os.stat_result] = field(default_factory=dict)
+    skipped: int = 0
+    closed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is stored of a file."""
+
+    pk: UUID
+    size: int
+    modified_at: datetime | None
+    is_live: bool
+
+
+def state() -> LibraryFolder | None:
+    """Return the watched folder's state, or None if none was looked at yet."""
+    return LibraryFolder.objects.order_by("pk").first()
+
+
+def look_if_due(
+    *, every: float = LOOK_EVERY, seconds: float = SEARCH_SECONDS
+) -> LibraryFolder | None:
+    """Take the folder in if nobody did in the last `every` seconds, and return its state.
+
+    Of several at once one looks and the others wait for it.  None without a folder, or without
+    a staff account whose rows its documents could be.
+    """
+    known = state()
+    if not settings.BEACON_LIBRARY_DIR:
+        return None
+    if _is_fresh(known, every):
+        return known
+    with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
+        known = state()
+        if not is_mine or _is_fresh(known, every):
+            return known
+        return _look(known, seconds)
+
+
+def take_in_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> TakenIn:
+    """Bring the owner's rows in line with the files of `folder`; return what was done.
+
+    A file is read again if its size or time changed, and is a new version only if its bytes
+    did.  At most 20,000 files; hidden ones and links out of the folder are not looked at; one
+    that is too large, or no text, is kept with its `problem`; the row of one that is gone goes
+    to the trash, and comes back with it.  After `seconds` the rest is left to the next look.
+    Raises NotADirectoryError if the folder is not there: nothing is trashed for that.
+    """
+    root = Path(folder).resolve()
+    if not root.is_dir():
+        raise NotADirectoryError(str(folder))
+    ends = time.monotonic() + seconds
+    listing = _list(root)
+    known = _known(owner)
+    done = TakenIn(skipped=listing.skipped)
+    fresh: list[LibraryDocument] = []
+    seem_changed = [
+        path for path, stat in listing.files.items() if not _is_same(known.get(path), stat)
+    ]
+    done.unchanged = len(listing.files) - len(seem_changed)
+    for path, reading in _read_ahead(root, seem_changed, ends):
+        if reading is None:
+            done.left += 1
+            continue
+        _take_in(owner, path, listing.files[path], reading, known.get(path), done, fresh)
+        if len(fresh) >= BATCH:
+            LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
+            fresh = []
+    LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
+    done.gone = _trash_gone(known, listing)
+    return done
+
+
+def _take_in(
+    owner: User,
+    path: str,
+    stat: os.stat_result,
+    reading: Reading,
+    before: _Known | None,
+    done: TakenIn,
+    fresh: list[LibraryDocument],
+) -> None:
+    """Store what was read of a file that is new or seems changed; new documents go to `fresh`."""
+    fields = {
+        "title": reading.title,
+        "text": reading.text,
+        "media_type": reading.media_type,
+        "digest": reading.digest,
+        "size": stat.st_size,
+        "modified_at": _modified(stat),
+        "problem": reading.problem,
+    }
+    if before is None:
+        done.added += 1
+        fresh.append(
+            LibraryDocument(owner=owner, path=path, source=SOURCE, trust=Trust.EXTERNAL, **fields)
+        )
+        return
+    document = LibraryDocument.objects.get(pk=before.pk)
+    if before.is_live and document.digest == reading.digest:
+        # Touched, not changed: no new version, so that no topic reads it again.
+        LibraryDocument.objects.filter(pk=document.pk).update(
+            size=stat.st_size, modified_at=_modified(stat)
+        )
+        done.unchanged += 1
+        return
+    document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, trashed_at=None, **fields)
+    done.changed += 1
+
+
+def _trash_gone(known: dict[str, _Known], listing: _Listing) -> int:
+    """Trash the rows whose files are not there any more; a folder that is closed hides nothing."""
+    gone = [
+        one.pk
+        for path, one in known.items()
+        if one.is_live and path not in listing.files and not path.startswith(tuple(listing.closed))
+    ]
+    for pk in gone:
+        LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file is gone"))
+    return len(gone)
+
+
+def _list(root: Path) -> _Listing:
+    """Return the readable files below `root`, in the order of their names."""
+    listing = _Listing()
+    folders = [root]
+    while folders and len(listing.files) < MOST_FILES:
+        folder = folders.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as exc:
+            logger.warning("library folder is closed", folder=str(folder), why=exc.strerror)
+            listing.closed.append(f"{folder.relative_to(root).as_posix()}/")
+            continue
+        inner: list[Path] = []
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                inner.append(Path(entry.path))
+            elif len(listing.files) < MOST_FILES:
+                _list_file(root, entry, listing)
+        folders.extend(reversed(inner))
+    return listing
+
+
+def _list_file(root: Path, entry: os.DirEntry[str], listing: _Listing) -> None:
+    path = Path(entry.path).relative_to(root).as_posix()
+    try:
+        inside = not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root)
+        stat = entry.stat() if inside else None
+    except (OSError, RuntimeError):  # gone meanwhile, or a ring of links
+        stat = None
+    storable = clean(path)[0] == path  # a name that is no UTF-8 cannot be kept
+    if stat and S_ISREG(stat.st_mode) and storable and media_type_of(path):
+        listing.files[path] = stat
+    else:
+        listing.skipped += 1
+
+
+def _read_ahead(
+    root: Path, paths: Sequence[str], ends: float
+) -> Iterator[tuple[str, Reading | None]]:
+    """Yield each file with what was read of it, or None where there was no time (`ends`).
+
+    HTML and PDF are read in a process of their own: the next files are, while these are stored.
+    """
+    waiting: deque[tuple[str, Future[Reading | None]]] = deque()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="library") as pool:
+        for path in paths:
+            waiting.append((path, pool.submit(_read_in_time, root, path, ends)))
+            if len(waiting) >= AHEAD:
+                path, first = waiting.popleft()
+                yield path, first.result()
+        for path, reading in waiting:
+            yield path, reading.result()
+
+
+def _read_in_time(root: Path, path: str, ends: float) -> Reading | None:
+    if time.monotonic() > ends:
+        return None
+    try:
+        return _read(root, path)
+    except ProviderUnavailable:
+        return None
+
+
+def _read(root: Path, path: str) -> Reading:
+    """Read one file, never more than is taken; what the system says of it is its problem."""
+    try:
+        with (root / path).open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as exc:
+        reading = read_document(path, b"")
+        why = _("The file could not be read: %(why)s.") % {"why": exc.strerror}
+        return Reading(reading.title, "", reading.media_type, "", 0, why)
+    return read_document(path, content)
+
+
+def _known(owner: User) -> dict[str, _Known]:
+    """Return what is stored of the folder's files by path; a live row before a trashed one."""
+    rows = (
+        LibraryDocument.objects.of(owner)
+        .from_folder()
+        .order_by("created")
+        .values_list("path", "pk", "size", "modified_at", "trashed_at")
+    )
+    known: dict[str, _Known] = {}
+    for path, pk, size, modified_at, trashed_at in rows:
+        if path not in known or not known[path].is_live:
+            known[path] = _Known(pk, size, modified_at, trashed_at is None)
+    return known
+
+
+def _is_same(before: _Known | None, stat: os.stat_result) -> bool:
+    if before is None or not before.is_live:
+        return False
+    return before.size == stat.st_size and before.modified_at == _modified(stat)
+
+
+def _modified(stat: os.stat_result) -> datetime:
+    """Return the file's time; one that a calendar cannot hold is the oldest."""
+    try:
+        return datetime.fromtimestamp(stat.st_mtime_ns // 1000 / 1_000_000, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
+    """Take the folder in and note what came of it."""
+    owner = known.owner if known else _librarian()
+    if owner is None:
+        return None
+    folder = str(settings.BEACON_LIBRARY_DIR)
+    problem, started = "", time.monotonic()
+    done = TakenIn()
+    try:
+        done = take_in_folder(owner, folder, seconds=seconds)
+    except OSError as exc:
+        problem = _("The folder could not be read: %(why)s.") % {"why": exc.strerror or folder}
+    documents = LibraryDocument.objects.of(owner).from_folder().live()
+    unreadable = documents.exclude(problem="").count()
+    now = known or LibraryFolder(owner=owner)
+    now.folder, now.problem, now.left = folder, problem, done.left
+    now.files, now.unreadable = documents.count() - unreadable, unreadable
+    now.checked_at = timezone.now()
+    now.save()
+    ms = round((time.monotonic() - started) * 1000)
+    counts = {name: getattr(done, name) for name in TakenIn.__slots__}
+    logger.info("library folder taken in", problem=problem, ms=ms, **counts)
+    return now
+
+
+def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
+    """Move the documents of a folder that is watched no longer to the trash; return how many.
+
+    Only where nobody has looked at it for a day: a command that was started without
+    BEACON_LIBRARY_DIR must not take the library from everybody.  They return with the folder.
+    """
+    known = state()
+    if settings.BEACON_LIBRARY_DIR or known is None or known.age < UNWATCHED_SECONDS:
+        return 0
+    ends, gone = time.monotonic() + seconds, 0
+    with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
+        for document in LibraryDocument.objects.from_folder().live() if is_mine else ():
+            if time.monotonic() > ends:
+                return gone  # the next task goes on
+            document.trash(by=SYSTEM, why=_("the folder is not watched any more"))
+            gone += 1
+        if is_mine:
+            known.delete()
+    return gone
+
+
+def _librarian() -> User | None:
+    """Return whose rows the folder's documents are: the first staff account."""
+    return User.objects.filter(is_staff=True, is_active=True).order_by("pk").first()
+
+
+def _is_fresh(known: LibraryFolder | None, every: float) -> bool:
+    return known is not None and known.folder == settings.BEACON_LIBRARY_DIR and known.age < every

@@ -1,0 +1,166 @@
+"""Turning a document's bytes into text for the library.
+
+HTML and PDF go to the killable child that reads pages from the web; Markdown and plain text are
+kept as they are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from django.utils.translation import gettext as _
+
+from beacon_site.net.charsets import decode
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.net.extract import get_extractor
+from beacon_site.text.cleaning import clean, match_key, one_line, plain
+
+LARGEST = 5 * 1024 * 1024  # bytes of one document
+LONGEST_TITLE = 500
+
+MARKDOWN, PLAIN, HTML, PDF = "text/markdown", "text/plain", "text/html", "application/pdf"
+MEDIA_TYPES = {
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".txt": PLAIN,
+    ".text": PLAIN,
+    ".rst": PLAIN,
+    ".html": HTML,
+    ".htm": HTML,
+    ".xhtml": HTML,
+    ".pdf": PDF,
+}
+# A file without an ending is most often a program's own; those with these names are for people.
+FOR_PEOPLE = frozenset(
+    [
+        "authors",
+        "bugs",
+        "changelog",
+        "changes",
+        "contributing",
+        "contributors",
+        "copying",
+        "copyright",
+        "faq",
+        "history",
+        "install",
+        "license",
+        "licence",
+        "maintainers",
+        "manifesto",
+        "news",
+        "notice",
+        "readme",
+        "releases",
+        "security",
+        "thanks",
+        "todo",
+    ]
+)
+# Names that say nothing without the folder they lie in.
+_COMMON = FOR_PEOPLE | {"index", "main", "overview", "introduction", "default"}
+
+_FRONT_MATTER = re.compile(r"\A---\r?\n(.{0,5000}?)\r?\n(?:---|\.\.\.)\r?\n", re.DOTALL)
+_TITLE_LINE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,2}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_UNDERLINED = re.compile(r"^(\S.{0,150})\r?\n(={3,}|-{3,}|\*{3,}|~{3,})[ \t]*$", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\ufffd]")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a document; `problem` says why nothing was."""
+
+    title: str
+    text: str
+    media_type: str
+    digest: str
+    size: int
+    problem: str = ""
+
+
+def media_type_of(name: str) -> str:
+    """Return the media type by the name's ending, or "" if documents of that kind are not read."""
+    path = PurePath(name)
+    if path.suffix:
+        return MEDIA_TYPES.get(path.suffix.lower(), "")
+    first_word = re.split(r"[-_ ]", path.name.lower(), maxsplit=1)[0]
+    return PLAIN if first_word in FOR_PEOPLE else ""
+
+
+def read_document(name: str, content: bytes) -> Reading:
+    """Read one document; `name` gives its kind, and its title if it has none of its own.
+
+    Raises ProviderUnavailable if the reader of HTML and PDF is too busy; whatever is wrong with
+    the document itself is its `problem`.
+    """
+    kind = media_type_of(name)
+    stem = _named(PurePath(name))
+    digest = hashlib.sha256(content).hexdigest()
+    title = text = problem = ""
+    if not kind:
+        problem = _("Documents of this kind are not read: Markdown, text, HTML and PDF are.")
+    elif len(content) > LARGEST:
+        problem = _("The document is larger than 5 MiB.")
+    elif kind in (HTML, PDF):
+        title, text, problem = _extracted(content, kind)
+    else:
+        title, text, problem = _as_written(content, kind)
+    title = one_line(_placed(title, PurePath(name)) or stem)[:LONGEST_TITLE] or _("untitled")
+    return Reading(title, text, kind, digest, len(content), problem)
+
+
+def _named(path: PurePath) -> str:
+    """Return a document's name by its file, after its folder's name where the file's is common."""
+    stem = clean(path.stem)[0]
+    folder = clean(path.parent.name)[0]
+    return f"{folder}: {stem}" if folder and stem.lower() in _COMMON else stem
+
+
+def _placed(title: str, path: PurePath) -> str:
+    """Return the title, after the folder's name where the file's name says nothing (README)."""
+    folder = clean(path.parent.name)[0]
+    if not title or not folder or path.stem.lower() not in _COMMON:
+        return title
+    return title if match_key(folder) in match_key(title) else f"{folder}: {title}"
+
+
+def title_of(text: str) -> str:
+    """Return the title that a Markdown or plain text gives itself, "" if it gives none."""
+    front = _FRONT_MATTER.match(text)
+    if front and (named := _TITLE_LINE.search(front.group(1))):
+        return named.group(1)
+    body = text[front.end() if front else 0 :][:20_000]
+    headings = [found for found in (_HEADING.search(body), _UNDERLINED.search(body)) if found]
+    first = min(headings, key=lambda found: found.start(), default=None)
+    return plain(first.group(1)) if first else ""
+
+
+def without_front_matter(text: str) -> str:
+    """Return a Markdown text without the block of settings at its head."""
+    front = _FRONT_MATTER.match(text)
+    return text[front.end() :] if front else text
+
+
+def _extracted(content: bytes, kind: str) -> tuple[str, str, str]:
+    try:
+        found = get_extractor().extract(content, content_type=kind)
+    except ProviderRejected as exc:
+        return "", "", str(exc)
+    return found.title, found.text, ""
+
+
+def _as_written(content: bytes, kind: str) -> tuple[str, str, str]:
+    if b"\x00" in content[:8192] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "", "", _("The file is not text, whatever its name says.")
+    text = decode(content, "")
+    beginning = text[:4000]
+    text = clean(text)[0].replace("\r\n", "\n").replace("\r", "\n")
+    if len(_CONTROL.findall(beginning)) > 0.02 * len(beginning):
+        return "", "", _("The file is not text, whatever its name says.")
+    if not text.strip():
+        return "", "", _("The document is empty.")
+    return title_of(text), text, ""

@@ -1,0 +1,272 @@
+"""The library: documents that a person added or that lie in the watched folder, searched here."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.db.models.functions import Left
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.fetch import WebPage
+from beacon_site.net.reflow import join_hard_wraps
+from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProvider
+from beacon_site.text.cleaning import clean, one_line
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
+from memory.library import folder as library_folder
+from memory.library.reading import (
+    HTML,
+    LARGEST,
+    LONGEST_TITLE,
+    PDF,
+    Reading,
+    read_document,
+    without_front_matter,
+)
+from memory.models import LibraryDocument, Sensitivity, User
+from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet
+from memory.search import bm25
+from memory.search.snippets import LONGEST_LOOKED_AT, nearness, passage
+
+logger = structlog.get_logger(__name__)
+
+SERVICE = "library"
+# A document in which no passage holds more than half of what it is asked about is about other things.
+LEAST_NEARNESS = 0.5
+MOST_LOOKED_AT = 2_000  # documents, when many of the best are left out by their date
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A document that answers a query: the passage that does so best, its score (BM25, raw)."""
+
+    document: LibraryDocument
+    passage: str
+    score: float
+
+
+def add_document(
+    owner: User,
+    *,
+    title: str = "",
+    text: str = "",
+    file: UploadedFile[bytes] | None = None,
+    by: Actor,
+) -> LibraryDocument:
+    """Store a document from pasted text, taken as Markdown, or from a file; return it.
+
+    Without a `title` it has its own, else the file's name.  Raises InvalidValue, which names the
+    field and the reason, if there is nothing to read in it, it is larger than 5 MiB, or the very
+    same document is in the owner's library already.
+    """
+    field = "file" if file is not None else "text"
+    reading = _read_file(file) if file is not None else _read_text(text)
+    if reading.problem:
+        raise _invalid(field, reading.problem)
+    named = one_line(clean(title)[0])[:LONGEST_TITLE]
+    document = LibraryDocument(
+        owner=owner,
+        title=named or reading.title,
+        text=reading.text,
+        media_type=reading.media_type,
+        digest=reading.digest,
+        size=reading.size,
+        source=str(by),
+    )
+    with transaction.atomic():
+        # One after the other for a person: the second of two at once is to see the first.
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        own = LibraryDocument.objects.of(owner).live().filter(path="")
+        twin = own.filter(digest=reading.digest).first()
+        if twin is not None:
+            problem = _("This very document is in the library already: “%(title)s”.")
+            raise _invalid(field, problem % {"title": twin})
+        LibraryDocument.objects.add([document], by=by)
+    return document
+
+
+def find(user: User, query: str, *, limit: int = 20) -> list[Found]:
+    """Return the documents that answer `query` best, of those that `user` may read."""
+    return _found(user, query, limit, LibraryDocument.objects.live())
+
+
+def text_of(owner: User, address: str) -> WebPage:
+    """Return the text behind a hit's address, in the very version that it names.
+
+    Raises ProviderRejected if the document is in the trash or deleted, cannot be read, or is
+    none that `owner` may read.
+    """
+    named = ADDRESS.fullmatch(address)
+    if named is None:
+        raise ProviderRejected(_("“%(address)s” is no document.") % {"address": address[:100]})
+    document = (
+        LibraryDocument.objects.readable_by(owner).live().filter(pk=_uuid(named.group(1))).first()
+    )
+    text = document.text_at(int(named.group(2))) if document is not None else None
+    if document is None or text is None:
+        raise ProviderRejected(_("The document is not in the library any more."))
+    if document.problem:
+        raise ProviderRejected(document.problem)
+    if document.media_type not in (HTML, PDF):
+        text = join_hard_wraps(without_front_matter(text))
+    return WebPage(
+        url=address,
+        final_url=address,
+        title=document.title,
+        text=text,
+        published_at=document.day,
+        content_type=document.media_type,
+        bytes_read=document.size,
+    )
+
+
+def link_of(address: str) -> str:
+    """Return where a person reads the document of an address; "" if it is none."""
+    named = ADDRESS.fullmatch(address)
+    pk = _uuid(named.group(1)) if named else None
+    return reverse("memory:library-document", args=[pk]) if pk else ""
+
+
+@dataclass(slots=True)
+class LibrarySearch:
+    """The library as a search service, for one person."""
+
+    owner: User
+    service: str = SERVICE
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return the documents that answer best, the folder looked at before.
+
+        Those last changed before `options.since` are left out, and those marked sensitive.  At
+        most `options.limit`, and as many again of those that came or changed after
+        `options.last_asked`: what is new in the library is not to be crowded out by what is known.
+        Queries about one thing find nearly the same documents, so each may give twice as many.
+        """
+        started = time.monotonic()
+        library_folder.look_if_due()
+        normal = LibraryDocument.objects.live().exclude(sensitivity=Sensitivity.SENSITIVE)
+        found = _found(self.owner, query, max(0, options.limit), normal, options)
+        ms = round((time.monotonic() - started) * 1000)
+        logger.info("search answered", service=self.service, hits=len(found), ms=ms)
+        return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
+
+    def _hit(self, found: Found, rank: int) -> SearchHit:
+        document = found.document
+        return SearchHit(
+            url=document.address,
+            title=document.title,
+            snippet=found.passage,
+            service=self.service,
+            rank=rank,
+            published_at=document.day,
+            raw={"path": document.path, "score": round(found.score, 6)},
+        )
+
+
+def is_empty(owner: User) -> bool:
+    """Whether there is nothing that `owner` could find: no document, and no folder is watched."""
+    if settings.BEACON_LIBRARY_DIR:
+        return False
+    return not LibraryDocument.objects.readable_by(owner).live().exists()
+
+
+def library_search(owner: User) -> SearchProvider:
+    """Return the search provider over what `owner` may read."""
+    return LibrarySearch(owner)
+
+
+def _found(
+    user: User,
+    query: str,
+    limit: int,
+    among: LibraryQuerySet,
+    options: SearchOptions | None = None,
+) -> list[Found]:
+    """Return the best of `among` that `user` may read, with their passages."""
+    asked = options or SearchOptions()
+    kept: list[tuple[UUID, float]] = []
+    # A query says more often what it is about than how it is asked.
+    words = f"{query} {asked.about} {asked.about}".strip()
+    limit = 2 * limit if asked.about else limit
+    wanted = 2 * limit if asked.about else limit
+    # A date or a mark leaves out documents of which the ranking does not know: then it goes deeper.
+    for depth in (wanted + 20, MOST_LOOKED_AT):
+        ranked = _ranked(user, words, depth)
+        readable = among.readable_by(user).filter(pk__in=[pk for pk, _score in ranked])
+        rows = {row.pk: row for row in readable.only("modified_at", "updated")}
+        since = asked.since
+        kept = [
+            one for one in ranked if one[0] in rows and (not since or rows[one[0]].day >= since)
+        ]
+        if len(ranked) < depth or (len(kept) >= wanted and not asked.last_asked):
+            break
+    best = _looked_at(kept[:wanted], query, asked.about, limit)
+    if asked.last_asked:
+        came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:wanted]
+        known = {one.document.pk for one in best}
+        new = _looked_at(came, query, asked.about, limit)
+        best += [one for one in new if one.document.pk not in known]
+    return best
+
+
+def _looked_at(ranked: list[tuple[UUID, float]], query: str, about: str, limit: int) -> list[Found]:
+    """Return the best with their passages: documents that hold more of `about` together rise."""
+    beginnings = LibraryDocument.objects.defer("text").annotate(
+        beginning=Left("text", LONGEST_LOOKED_AT)
+    )
+    documents = beginnings.in_bulk([pk for pk, _score in ranked])
+    near: list[tuple[float, LibraryDocument, str]] = []
+    for pk, score in ranked:
+        if (document := documents.get(pk)) is None:
+            continue
+        share = nearness(document.title, document.beginning, about) if about else 1.0
+        if share > LEAST_NEARNESS:
+            near.append((score * share, document, document.beginning))
+    if not near and about:  # a name that no document knows: then the query's words decide
+        return _looked_at(ranked, query, "", limit)
+    near.sort(key=lambda pair: (-pair[0], pair[1].pk))
+    return [
+        Found(document, passage(beginning, query), score)
+        for score, document, beginning in near[:limit]
+    ]
+
+
+def _ranked(user: User, query: str, limit: int) -> list[tuple[UUID, float]]:
+    """Return the best of the person's own documents and the folder's, merged by score."""
+    ranked = bm25.search(user, OWN, query, limit)
+    folder = library_folder.state()
+    if folder is not None:
+        ranked += bm25.search(folder.owner, FOLDER, query, limit)
+    return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
+def _read_text(text: str) -> Reading:
+    return read_document("pasted.md", text.encode("utf-8", "surrogatepass"))
+
+
+def _read_file(file: UploadedFile[bytes]) -> Reading:
+    if (file.size or 0) > LARGEST:
+        raise _invalid("file", _("The document is larger than 5 MiB."))
+    try:
+        return read_document(file.name or "", file.read())
+    except ProviderError as exc:
+        raise _invalid("file", str(exc)) from exc
+
+
+def _invalid(field: str, why: str) -> InvalidValue:
+    return InvalidValue(why, errors={field: [why]})
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,384 @@
+"""Agents and the tokens by which they and people's programs come in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Self
+
+import pgtrigger
+from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import UserManager as DjangoUserManager
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memory.core.actors import Actor
+from memory.models.history import APPEND_ONLY, Activity, OwnedQuerySet
+
+LONGEST_NAME = 80  # characters of an agent's
+
+
+class Agent(models.Model):
+    """A program that acts for its owner, one per API token; `research` is the built-in one.
+
+    The four settings are seed 002's: memory off, sharing with sub-agents on, compaction by a
+    model off, and the prompt of that compaction.  `read_trust` is the lowest trust of what it read
+    lately, `read_at` when it last called (`memory.review.trust`).
+    """
+
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    name = models.CharField(max_length=LONGEST_NAME)
+    enable_memory = models.BooleanField(default=False)
+    share_with_subagents = models.BooleanField(default=True)
+    use_model_compaction = models.BooleanField(default=False)
+    compaction_prompt = models.TextField(blank=True)
+    read_trust = models.CharField(max_length=12, blank=True, editable=False)
+    read_at = models.DateTimeField(null=True, editable=False)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Agent]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "name"], name="agent_name_once_an_owner")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def actor(self) -> Actor:
+        """Return this agent as the one who acts."""
+        return Actor("agent", self.name)
+
+
+class AgentScopeQuerySet(OwnedQuerySet):
+    """The questions asked of the scopes that agents named."""
+
+    def holder(self, owner: Any, scope: str) -> str:
+        """Return the name of the agent that holds the scope, or that it is part of; "" for none."""
+        names = self.of(owner).filter(scope=_whole(scope)).values_list("agent", flat=True)
+        return names.first() or ""
+
+    def claim(self, owner: Any, scope: str, agent: str) -> bool:
+        """Let the agent hold the scope if no other agent does; return whether it holds it now."""
+        row, _made = self.get_or_create(owner=owner, scope=_whole(scope), defaults={"agent": agent})
+        return bool(row.agent == agent)
+
+
+def _whole(scope: str) -> str:
+    return scope.partition("/")[0]  # a sub-agent's scope is part of that of its run or session
+
+
+class AgentScope(models.Model):
+    """Which agent holds a scope that it named itself (`session:<name>`, `run:<name>`).
+
+    The first agent that writes there holds it, and no other agent reads or writes there.
+    """
+
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    scope = models.CharField(max_length=200)
+    agent = models.CharField(max_length=LONGEST_NAME)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Any]] = AgentScopeQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "scope"], name="agent_scope_once_an_owner")
+        ]
+
+    def __str__(self) -> str:
+        return self.scope
+
+
+class TokenQuerySet(models.QuerySet["ApiToken"]):
+    """Tokens, whose owner is their agent's."""
+
+    def of(self, user: Any) -> TokenQuerySet:
+        """Keep the tokens of what acts for `user`: the one owner filter."""
+        return self.filter(agent__owner=user)
+
+    def usable(self, at: datetime | None = None) -> TokenQuerySet:
+        """Keep tokens neither revoked nor expired at `at` (default: now), of open accounts."""
+        unexpired = Q(expires_at=None) | Q(expires_at__gt=at or timezone.now())
+        return self.filter(unexpired, revoked_at=None, agent__owner__is_active=True)
+
+
+class ApiToken(models.Model):
+    """A bearer token (`bcn_…`), of which only the hash is stored."""
+
+    agent = models.ForeignKey(Agent, models.CASCADE, related_name="tokens")
+    hash = models.CharField(max_length=64, unique=True)
+    scopes = ArrayField(models.CharField(max_length=10), default=list)
+    created = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[TokenQuerySet] = TokenQuerySet.as_manager()  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return f"{self.agent} ({', '.join(self.scopes)})"
+
+
+# --- Answers of the API that are kept, so that a request sent twice is carried out once ---
+
+KEPT = timedelta(hours=24)
+LONGEST_KEY = 255
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class ApiAnswerQuerySet(models.QuerySet["ApiAnswer"]):
+    """The questions asked of kept answers."""
+
+    def kept(self, at: datetime | None = None) -> Self:
+        """Keep those that are still given again at `at` (default: now)."""
+        return self.filter(created__gt=(at or timezone.now()) - KEPT)
+
+    def old(self, at: datetime | None = None) -> Self:
+        """Keep those whose day is over."""
+        return self.filter(created__lte=(at or timezone.now()) - KEPT)
+
+
+class ApiAnswer(models.Model):
+    """What a POST with an Idempotency-Key was answered, for 24 hours.
+
+    `fingerprint` is what the same request has in common (method, address, body).  `record_ids` are
+    the records that the answer names or shows: it goes with them when one is deleted for good, and
+    becomes `bare` (no stored text) when somebody else may see one, or it is believed otherwise.
+    `trust` is the lowest of what the answer shows.
+    """
+
+    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
+    key = models.CharField(max_length=LONGEST_KEY)
+    fingerprint = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField()
+    headers = models.JSONField(default=dict)
+    body = models.TextField(blank=True)
+    bare = models.TextField(blank=True)
+    trust = models.CharField(max_length=12, blank=True)
+    record_ids = ArrayField(models.UUIDField(), default=list)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[ApiAnswerQuerySet] = ApiAnswerQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["token", "key"], name="apianswer_key_once_a_token")
+        ]
+        indexes = [
+            GinIndex(fields=["record_ids"], name="apianswer_by_record"),
+            models.Index(fields=["created"], name="apianswer_by_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.token}: {self.key[:40]}"
+
+    def save_answer(
+        self,
+        status: int,
+        headers: dict[str, str],
+        body: str,
+        *,
+        bare: str = "",
+        ids: Iterable[uuid.UUID] = (),
+    ) -> None:
+        """Store the answer, with the records that it names and those of `ids`."""
+        self.status, self.headers, self.body, self.bare = status, headers, body, bare
+        named = [uuid.UUID(key) for key in _ID.findall(body)]
+        self.record_ids = list(dict.fromkeys([*named, *ids]))
+        self.save(force_insert=True)
+
+    @classmethod
+    def forget(cls, ids: Iterable[uuid.UUID]) -> None:
+        """Delete the answers that name records deleted for good: their text is to be gone."""
+        cls.objects.filter(record_ids__overlap=list(ids)).delete()
+
+    @classmethod
+    def withhold(cls, ids: Iterable[uuid.UUID]) -> None:
+        """Take the text out of the answers that name these records: who may see it has changed.
+
+        The request itself stays known, so that sending it again does not carry it out again.
+        """
+        cls.objects.filter(record_ids__overlap=list(ids)).update(body=models.F("bare"))
+
+
+# --- Accounts, their sign-ins, and the one-time links by which they are made ---
+
+INVITATION_LIFETIME = timedelta(days=7)
+
+# What an account starts with, each made in the transaction that makes the account.
+FIRST_ROWS: list[Callable[[User], object]] = []
+# Called with an account that is deleted, in that transaction: what of it lies outside the database.
+LAST_ACTS: list[Callable[[User], object]] = []
+
+
+class UserManager(DjangoUserManager["User"]):
+    """Makes accounts together with what each starts with."""
+
+    def _create_user(self, *args: Any, **kwargs: Any) -> User:
+        with transaction.atomic():
+            user: User = super()._create_user(*args, **kwargs)  # type: ignore[misc]
+            for make in FIRST_ROWS:
+                make(user)
+        return user
+
+
+class User(AbstractUser):
+    """A person with an account; everything stored belongs to one."""
+
+    display_name = models.CharField(_("name"), max_length=150, blank=True)
+    time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
+    language = models.CharField(_("language"), max_length=16, default="en")
+    interests = models.TextField(_("interests"), blank=True)
+    monthly_tokens = models.PositiveIntegerField(_("tokens a month"), null=True, blank=True)
+    monthly_money = models.DecimalField(
+        _("money a month"), max_digits=10, decimal_places=2, null=True, blank=True
+    )
+    shortcuts = models.BooleanField(_("keyboard shortcuts"), default=True)
+
+    objects: ClassVar[UserManager] = UserManager()
+
+    class Meta(AbstractUser.Meta):
+        swappable = "AUTH_USER_MODEL"
+
+    def __str__(self) -> str:
+        return self.display_name or self.get_username()
+
+    @property
+    def actor(self) -> Actor:
+        """Return this person as the one who acts."""
+        return Actor.person(self)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Delete the account with all it owns, history included."""
+        with transaction.atomic(), pgtrigger.ignore(APPEND_ONLY):
+            for act in LAST_ACTS:
+                act(self)
+            return super().delete(*args, **kwargs)
+
+
+def _research_agent(user: User) -> Agent:
+    """Make the built-in research agent, whose memory is on."""
+    return Agent.objects.create(owner=user, name="research", enable_memory=True)
+
+
+FIRST_ROWS.append(_research_agent)
+
+
+class Invitation(models.Model):
+    """A one-time link that makes an account: the first one's, or one that staff gave out.
+
+    Only the token's hash is stored; the link is shown once.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    token_hash = models.CharField(max_length=64, unique=True)
+    note = models.CharField(_("for whom"), max_length=150, blank=True)
+    makes_staff = models.BooleanField(_("may manage people and connections"), default=False)
+    is_first = models.BooleanField(default=False)
+    invited_by = models.ForeignKey(User, models.CASCADE, null=True, related_name="+")
+    created = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    used_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return self.note or str(_("invitation"))
+
+    @classmethod
+    def give_out(
+        cls, *, by: User | None, note: str = "", makes_staff: bool = False, is_first: bool = False
+    ) -> tuple[Invitation, str]:
+        """Make an invitation and return it with its token, which is not stored.
+
+        A link for the first account replaces the one given out before.
+        """
+        token = secrets.token_urlsafe(32)
+        if is_first:
+            cls.objects.filter(is_first=True, used_at=None).delete()
+        invitation = cls.objects.create(
+            token_hash=cls.hash_of(token),
+            note=note,
+            makes_staff=makes_staff,
+            is_first=is_first,
+            invited_by=by,
+            expires_at=timezone.now() + INVITATION_LIFETIME,
+        )
+        return invitation, token
+
+    @classmethod
+    def open_for(cls, token: str) -> Invitation | None:
+        """Return the invitation of `token` if it can still be used.
+
+        The first account's link is dead as soon as any account exists, any other while the
+        account that gave it out is disabled.
+        """
+        invitation = (
+            cls.objects.filter(cls._given_by_open_account(), used_at=None)
+            .filter(token_hash=cls.hash_of(token), expires_at__gt=timezone.now())
+            .first()
+        )
+        if invitation is not None and invitation.is_first and User.objects.exists():
+            return None
+        return invitation
+
+    @staticmethod
+    def _given_by_open_account() -> models.Q:
+        return models.Q(invited_by=None) | models.Q(invited_by__is_active=True)
+
+    @staticmethod
+    def hash_of(token: str) -> str:
+        """Return what is stored of a token."""
+        return hashlib.sha256(token.encode()).hexdigest()
+
+    def accept(self, *, username: str, password: str, **fields: Any) -> User | None:
+        """Make the account and use the link up, or return None if it was used meanwhile."""
+        with transaction.atomic():
+            mine = type(self).objects.filter(self._given_by_open_account(), pk=self.pk)
+            open_still = mine.filter(used_at=None).select_for_update(of=("self",))
+            if open_still.first() is None or (self.is_first and User.objects.exists()):
+                return None
+            user = User.objects.create_user(
+                username,
+                password=password,
+                is_staff=self.makes_staff,
+                is_superuser=self.makes_staff,
+                **fields,
+            )
+            self.used_at, self.used_by = timezone.now(), user
+            self.save(update_fields=["used_at", "used_by"])
+            Activity.log(user, user.actor, "account-made", subject=user)
+        return user
+
+
+class SignIn(models.Model):
+    """One browser in which a person is signed in, so that they can see it and end it."""
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey(User, models.CASCADE, related_name="+")
+    session_key = models.CharField(max_length=40, unique=True)
+    user_agent = models.CharField(max_length=300, blank=True)
+    address = models.GenericIPAddressField(null=True)
+    created = models.DateTimeField(default=timezone.now)
+    last_seen_at = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[SignIn]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-last_seen_at",)
+
+    def __str__(self) -> str:
+        return f"{self.owner} {self.created:%Y-%m-%d}"

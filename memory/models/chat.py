@@ -1,0 +1,72 @@
+"""Conversations with the agent."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memory.models.remembered import Remembered, RememberedQuerySet
+
+
+class Session(Remembered):
+    """A conversation with the agent, until it is ended."""
+
+    REVISED = ("title",)
+
+    title = models.CharField(max_length=200, blank=True)
+    agent = models.ForeignKey("memory.Agent", models.SET_NULL, null=True, related_name="+")
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[models.Manager[Any]] = RememberedQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.title or f"session {self.pk}"
+
+    def get_absolute_url(self) -> str:
+        """Return the page of the session."""
+        return reverse("memory:session", args=[self.pk])
+
+
+class Message(models.Model):
+    """One turn of a session, in order; `role` is user or assistant.
+
+    An answer is `waiting` until it is worked out, `answering` while it is: `lease_until` lets
+    another worker take it up after one that was killed.  `tool_calls` lists what the model called,
+    in order (`name`, `arguments`, `result`, `is_error`); `cites` the records that the answer names
+    (`type`, `id`, `title`, `url`, `quote`).  `is_index` marks the list of memory files that stands
+    before the first turn (R157).
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        ANSWERING = "answering", _("answering")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(Session, models.CASCADE, related_name="messages")
+    position = models.PositiveIntegerField()
+    role = models.CharField(max_length=12)
+    content = models.TextField()
+    tool_calls = models.JSONField(default=list, blank=True)
+    cites = models.JSONField(default=list, blank=True)
+    is_index = models.BooleanField(default=False)
+    state = models.CharField(max_length=10, choices=State, default=State.DONE)
+    by = models.CharField(max_length=10, blank=True)  # of an answer: model or recall
+    notice = models.TextField(blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    created = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("session", "position")
+        constraints = [
+            models.UniqueConstraint(fields=["session", "position"], name="message_position_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role}: {self.content[:60]}"

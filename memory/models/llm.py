@@ -1,0 +1,78 @@
+"""Outside services as set up in Settings, site-wide, by staff."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from cryptography.fernet import Fernet, InvalidToken
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from beacon_site import logs
+
+
+def _cipher() -> Fernet:
+    """Return the cipher for stored secrets, its key derived from SECRET_KEY."""
+    digest = hashlib.sha256(b"beacon connection secrets\0" + settings.SECRET_KEY.encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(digest))
+
+
+def seal(text: str) -> str:
+    """Return `text` as it may be stored: encrypted, "" for nothing."""
+    return _cipher().encrypt(text.encode()).decode() if text else ""
+
+
+def unseal(stored: str) -> str:
+    """Return what `seal` stored; "" for nothing, or if SECRET_KEY has changed since."""
+    if not stored:
+        return ""
+    try:
+        return _cipher().decrypt(stored.encode()).decode()
+    except InvalidToken:
+        return ""
+
+
+class Connection(models.Model):
+    """One outside service: where it is, and the secret for it (stored encrypted, never shown).
+
+    `profile` holds what was probed or set about it; `prices` money per million tokens.
+    """
+
+    class Kind(models.TextChoices):
+        MODEL = "model", _("model")
+        EMBEDDINGS = "embeddings", _("embeddings")
+        SEARCH = "search", _("search")
+
+    kind = models.CharField(max_length=12, choices=Kind)
+    name = models.CharField(max_length=40)
+    base_url = models.CharField(_("address"), max_length=500, blank=True)
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    secret = models.TextField(blank=True, editable=False)
+    profile = models.JSONField(default=dict, blank=True)
+    prices = models.JSONField(default=dict, blank=True)
+    updated = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "name"], name="connection_once_a_service")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.name}"
+
+    def set_secret(self, secret: str) -> None:
+        """Keep `secret` encrypted; the caller saves the row."""
+        self.secret = seal(secret)
+
+    def reveal_secret(self) -> str:
+        """Return the secret for use in a request; empty if none, or if SECRET_KEY has changed."""
+        secret = unseal(self.secret)
+        logs.remember(secret)
+        return secret
+
+    @property
+    def secret_is_lost(self) -> bool:
+        """Whether a secret is stored that the present SECRET_KEY does not open."""
+        return bool(self.secret) and not self.reveal_secret()

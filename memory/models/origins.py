@@ -1,0 +1,100 @@
+"""What a source, scope or place means in words, and where it can be looked at (`run:12`, `human:alice`).
+
+Memory knows runs and topics as text only; research adds the words and addresses of its own in
+`AppConfig.ready()`, through `FINDERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import shorten
+from memory.models import Session, User
+
+HEURISTIC = ":heuristic"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something came from or went to: `kind` is the text's first word, `url` may be empty."""
+
+    text: str
+    words: str
+    url: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return what kind of origin it is: run, session, human, agent, import, or the text."""
+        return self.text.partition(":")[0]
+
+
+# Each takes an owner and what stands after the colon, and tells of those that it knows.
+Finder = Callable[[User, list[str]], Mapping[str, tuple[str, str]]]
+FINDERS: dict[str, Finder] = {}
+
+
+def of(owner: User, texts: Iterable[str]) -> dict[str, Origin]:
+    """Return what each text means; one query for each kind of which there is any."""
+    wanted = {text for text in texts if text}
+    behind: dict[str, set[str]] = {}
+    for text in wanted:
+        kind, _colon, key = text.removesuffix(HEURISTIC).partition(":")
+        behind.setdefault(kind, set()).add(key)
+    finders = {"session": _sessions, **FINDERS}
+    found = {
+        kind: finders[kind](owner, sorted(keys)) for kind, keys in behind.items() if kind in finders
+    }
+    return {text: _origin(owner, text, found) for text in wanted}
+
+
+def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, str]]]) -> Origin:
+    plain = text.removesuffix(HEURISTIC)
+    kind, _colon, key = plain.partition(":")
+    words, url = found.get(kind, {}).get(key) or (_plain(owner, kind, key) or plain, "")
+    if plain != text:
+        words = _("%(where)s, by rules without a model") % {"where": words}
+    return Origin(text, words, url)
+
+
+def _plain(owner: User, kind: str, key: str) -> str:
+    if kind == "human":
+        return _("you") if key == owner.get_username() else key
+    told = {
+        "run": _("run %(key)s, which is gone"),
+        "session": _("session %(key)s"),
+        "agent": _("the agent “%(key)s”"),
+        "import": _("the import “%(key)s”"),
+        "bulk": _("an act on many records"),
+        "forget": _("forgetting a source"),
+        "explicit": _("written directly"),
+        "research": _("Beacon's research"),
+        "reflector": _("Beacon's reflection"),
+        "maintenance": _("Beacon's upkeep"),
+        "disk": _("an edit on disk"),
+        "system": _("Beacon"),
+        "owner": _("everything of yours"),
+    }
+    return told.get(kind, "") % {"key": shorten(key, 60)} if kind in told else ""
+
+
+def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
+    rows = Session.objects.of(owner).live().filter(pk__in=[key for key in keys if _is_uuid(key)])
+    return {
+        str(row.pk): (
+            _("the session “%(title)s”") % {"title": shorten(row.title, 60)},
+            row.get_absolute_url(),
+        )
+        for row in rows
+        if row.title
+    }
+
+
+def _is_uuid(key: str) -> bool:
+    try:
+        return str(UUID(key)) == key
+    except ValueError:
+        return False

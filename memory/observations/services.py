@@ -1,0 +1,321 @@
+"""Which older observation says almost the same as a new one.
+
+It is found by words, so it works without any embedder; both are kept, and shown as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+from rapidfuzz import fuzz
+
+from beacon_site.text.cleaning import match_key
+from beacon_site.text.terms import query_terms
+from memory.core.actors import Actor
+from memory.core.errors import StaleWrite
+from memory.models import Observation, Revision, Sensitivity, Topic, Trust
+from memory.notes.checks import NoteChecks
+from memory.observations.lines import Line, checked, checked_source, single
+from memory.search import bm25
+from memory.search.bm25_sql import language_of
+
+NEAR = 85.0  # rapidfuzz ratio of the two texts' words, of 100
+CANDIDATES = 10  # texts that one is compared with
+TERMS = 8  # of a text, the rarest, by which its candidates are found
+LONGEST = 2_000  # characters that are compared: what begins alike for so long is alike
+MOST_HOLDING = 100  # observations that are counted for one term of a batch
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What is compared of a text: its words in alphabetical order, and its numbers."""
+
+    words: str
+    numbers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Compared:
+        words = sorted(match_key(text[:LONGEST]).split())
+        return cls(" ".join(words), tuple(sorted(_NUMBER.findall(" ".join(words)))))
+
+    def nearness(self, other: _Compared) -> float:
+        """Return 0 to 100; 0 for less than NEAR."""
+        if self.numbers != other.numbers:
+            return 0.0
+        return fuzz.ratio(self.words, other.words, score_cutoff=NEAR)
+
+
+def is_near(one: str, other: str) -> bool:
+    """Whether two texts say almost the same: alike in their words, and of the same numbers.
+
+    Texts that differ in a number alone (100 a minute, 200 a minute) are two facts, not one twice.
+    """
+    return _Compared.of(one).nearness(_Compared.of(other)) >= NEAR
+
+
+def nearest(owner: Any, contents: Sequence[str], *, but: Any = None) -> list[Observation | None]:
+    """Return for each text which of the owner's observations says almost the same, or None.
+
+    A few queries for all of them.
+    """
+    found = bm25.search_each(
+        owner,
+        Observation.record_type(),
+        [content[:LONGEST] for content in contents],
+        CANDIDATES + 1,
+        most_terms=TERMS,
+    )
+    ids = [[pk for pk, _score in hits if pk != but][:CANDIDATES] for hits in found]
+    wanted = {pk for some in ids for pk in some}
+    stored = Observation.objects.of(owner).active().in_bulk(wanted)
+    compared = {pk: _Compared.of(one.content) for pk, one in stored.items()}
+    return [
+        _best(_Compared.of(content), [stored[pk] for pk in some if pk in stored], compared)
+        for content, some in zip(contents, ids, strict=True)
+    ]
+
+
+def nearest_of_batch(owner: Any, observations: Sequence[Observation]) -> list[Observation | None]:
+    """Return for each new observation which one before it in the batch says almost the same.
+
+    Where none does, which of those that recall finds already; None without one.
+    """
+    found = _nearest_before(observations, language_of(owner))
+    others = [place for place, alike in enumerate(found) if alike is None]
+    if others:
+        older = nearest(owner, [observations[place].content for place in others])
+        for place, alike in zip(others, older, strict=True):
+            found[place] = alike
+    return found
+
+
+def _nearest_before(observations: Sequence[Observation], language: str) -> list[Observation | None]:
+    """Return for each observation which one before it says almost the same, or None.
+
+    Each is compared with the few that share its rarest terms, so the time grows with the number of
+    observations and not with its square.
+    """
+    terms = [set(query_terms(one.content[:LONGEST], language)) for one in observations]
+    compared = {one.pk: _Compared.of(one.content) for one in observations}
+    times = Counter(term for some in terms for term in some)
+    before: dict[str, list[int]] = defaultdict(list)  # a term, and the newest places that hold it
+    found = []
+    for place, (one, some) in enumerate(zip(observations, terms, strict=True)):
+        shared = [term for term in some if times[term] > 1]
+        rarest = sorted(shared, key=lambda term: (times[term], term))[:TERMS]
+        places = Counter(other for term in rarest for other in before[term][-MOST_HOLDING:])
+        candidates = [observations[other] for other, _count in places.most_common(CANDIDATES)]
+        found.append(_best(compared[one.pk], candidates, compared))
+        for term in shared:
+            before[term].append(place)
+    return found
+
+
+def _best(
+    wanted: _Compared, candidates: Iterable[Observation], compared: Mapping[Any, _Compared]
+) -> Observation | None:
+    rated = [(wanted.nearness(compared[one.pk]), one) for one in candidates]
+    # Of equally near ones the oldest: it is the one that was said first.
+    rated.sort(key=lambda pair: (-pair[0], pair[1].created))
+    return rated[0][1] if rated and rated[0][0] >= NEAR else None
+
+
+# --- The one way in for observations: what is remembered once, and what a person corrects ---
+
+# Sources that give the same again when they are worked through again: what a person threw away
+# of them must not come back by that.
+_REPEATED = ("run:", "session:")
+
+
+@dataclass(slots=True)
+class Remembered:
+    """What became of a batch: one observation a line, in the lines' order, and which are new."""
+
+    observations: list[Observation] = field(default_factory=list)
+    new: list[Observation] = field(default_factory=list)
+
+
+def remember_lines(
+    owner: Any,
+    lines: Sequence[Line],
+    *,
+    by: Actor,
+    source: str = "",
+    change_source: str = "",
+    topic: Topic | None = None,
+    trust: Trust | None = None,
+    sensitivity: str = Sensitivity.NORMAL,
+    scope: str = "owner",
+) -> Remembered:
+    """Store all of the lines, or none; the same words again from the same source add nothing.
+
+    What a person has moved to the trash is not stored again by the run or session it came from:
+    its line gives the observation that lies there.  `trust` is by default the owner's for what a
+    person writes, an agent's else; `change_source` names the run or session that writes, where
+    that is not the records' source.  Raises InvalidValue with the reason in words.
+    """
+    lines = checked(lines)
+    source = checked_source(source or str(by))
+    checks = NoteChecks()
+    told = {
+        "owner": owner,
+        "source": source,
+        "topic": topic,
+        "trust": trust or (Trust.OWNER if by.is_person else Trust.AGENT),
+        "sensitivity": checks.one("sensitivity", sensitivity),
+        "scope": checks.scope(scope),
+    }
+    checks.raise_refused()
+    with transaction.atomic():
+        keys = [(line.category, line.digest) for line in lines]
+        there = _there(owner, source, keys)
+        missing: dict[tuple[str, str], Line] = {}
+        for key, line in zip(keys, lines, strict=True):
+            if key not in there:
+                missing.setdefault(key, line)
+        new = []
+        if missing:
+            made = _insert(missing, told)
+            # Another writer may have been quicker: what is stored is looked up, not assumed.
+            there |= _there(owner, source, missing)
+            new = [one for one in made if there[one.category, one.digest].pk == one.pk]
+            there |= {(one.category, one.digest): one for one in new}
+            _name_near(owner, new)
+        Observation.follow(new)
+        Revision.record_first(new, by=by, source=change_source or source)
+    return Remembered([there[key] for key in keys], new)
+
+
+def write_observation(
+    owner: Any,
+    category: str,
+    content: str,
+    *,
+    by: Actor,
+    source: str = "",
+    tags: Iterable[str] = (),
+    sensitivity: str = Sensitivity.NORMAL,
+    topic: Topic | None = None,
+    step_name: str = "",
+    step_type: str = "",
+    scope: str = "owner",
+    trust: Trust | None = None,
+) -> Observation:
+    """Store one observation and return it, or the one that says the same already.
+
+    Raises InvalidValue, with messages by field for a form.
+    """
+    line = single(category, content, tags=tuple(tags), step_name=step_name, step_type=step_type)
+    stored = remember_lines(
+        owner,
+        [line],
+        by=by,
+        source=source,
+        topic=topic,
+        trust=trust,
+        sensitivity=sensitivity,
+        scope=scope,
+    )
+    return stored.observations[0]
+
+
+def edit_observation(
+    observation: Observation,
+    *,
+    by: Actor,
+    expected_version: int | None = None,
+    why: str = "",
+    **fields: Any,
+) -> Observation:
+    """Correct an observation: any of `content`, `category`, `tags`, `sensitivity`, `topic`.
+
+    Only people correct (R83): an agent gets Locked.  Recall finds the new words at once.  Raises
+    InvalidValue, with messages by field, or StaleWrite if somebody else wrote meanwhile; nothing
+    is stored in either case.
+    """
+    observation.check_may_change(by)
+    checks, wanted = NoteChecks(), dict(fields)
+    if "content" in fields:
+        wanted["content"] = checks.content(fields["content"])
+    if "category" in fields:
+        choices = Observation.Category.values
+        wanted["category"] = checks.choice("category", fields["category"], choices)
+    if "tags" in fields:
+        wanted["tags"] = checks.tags(fields["tags"])
+    if "sensitivity" in fields:
+        wanted["sensitivity"] = checks.one("sensitivity", fields["sensitivity"])
+    checks.raise_refused()
+    changed = {name: value for name, value in wanted.items() if getattr(observation, name) != value}
+    if not changed:
+        _check_version(observation, expected_version)
+        return observation
+    with transaction.atomic():
+        observation.change(
+            by=by, expected_version=expected_version, why=why or _("corrected"), **changed
+        )
+        if "content" in changed:
+            _find_near(observation)
+    return observation
+
+
+def _check_version(observation: Observation, expected: int | None) -> None:
+    if expected is not None and expected != observation.version:
+        raise StaleWrite(str(observation), current=observation.version)
+
+
+def _find_near(observation: Observation) -> None:
+    """Name anew what the observation says almost the same as; that is found out, not written."""
+    [alike] = nearest(observation.owner, [observation.content], but=observation.pk)
+    if alike is not None and alike.near_duplicate_of_id == observation.pk:
+        alike = None  # two must not each name the other
+    Observation.objects.filter(pk=observation.pk).update(near_duplicate_of=alike)
+    observation.near_duplicate_of = alike
+
+
+def _there(
+    owner: Any, source: str, keys: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Observation]:
+    """Return what is stored from this source under these categories and digests."""
+    found = Observation.objects.of(owner).filter(
+        source=source, digest__in=[digest for _category, digest in keys]
+    )
+    if not source.startswith(_REPEATED):
+        found = found.live()
+    # Where one lies in the trash and another stands in its place, the latter is meant.
+    ordered = sorted(found, key=lambda one: one.trashed_at is None)
+    return {(one.category, one.digest): one for one in ordered}
+
+
+def _insert(missing: Mapping[tuple[str, str], Line], told: dict[str, Any]) -> list[Observation]:
+    """Insert the lines where the database allows it; of two writers it takes the first."""
+    made = [
+        Observation(
+            **{**told, "trust": line.trust or told["trust"]},
+            category=line.category,
+            content=line.content,
+            tags=list(line.tags),
+            step_name=line.step_name,
+            step_type=line.step_type,
+            digest=digest,
+        )
+        for (_category, digest), line in missing.items()
+    ]
+    Observation.objects.bulk_create(made, ignore_conflicts=True)
+    return made
+
+
+def _name_near(owner: Any, new: Sequence[Observation]) -> None:
+    """Let each new observation name an older one that says almost the same."""
+    named = []
+    for one, alike in zip(new, nearest_of_batch(owner, new), strict=True):
+        if alike is not None:
+            one.near_duplicate_of = alike
+            named.append(one)
+    Observation.objects.bulk_update(named, ["near_duplicate_of"])

@@ -1,0 +1,599 @@
+"""Deleting an account: one's own under Settings, another's by staff; what goes is said before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from axes.helpers import get_cool_off
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import authenticate, logout, update_session_auth_hash
+from django.contrib.auth.decorators import login_required
+from django.db import IntegrityError, transaction
+from django.db.models import Max, OuterRef, Subquery
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render, resolve_url
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django_htmx.http import HttpResponseClientRedirect
+
+from beacon_site.broker import send
+from beacon_site.http import BeaconRequest, current_page, page_of_ours, zone_of
+from memory.accounts import agents as accounts_agents
+from memory.accounts import deletion as account_deletion
+from memory.accounts import people, settings_undo, sign_ins, tokens
+from memory.accounts.people import works_here_alone
+from memory.archive import exporter, jobs
+from memory.archive.zips import ImportRejected
+from memory.context import identity
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
+from memory.pages.accounts.forms import (
+    AccountDeletionForm,
+    AgentForm,
+    InvitationForm,
+    NewAccountForm,
+    NewPasswordForm,
+    ProfileForm,
+    SignInForm,
+    TokenForm,
+)
+from memory.review import trust
+from memory.web.double_submit import submission
+from memory.web.permissions import staff_only
+from memory.web.responses import go_back, go_to, kept_changes, undo_settings_tag
+
+
+@never_cache
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+@login_required
+def account_delete(request: BeaconRequest) -> HttpResponse:
+    """Delete one's own account, once its name and password are typed."""
+    form = AccountDeletionForm(_posted(request))
+    if request.method == "POST" and _is_deleted(request, request.user, form):
+        logout(request)
+        messages.success(request, _("Your account is deleted with all that was yours."))
+        return go_to(request, reverse("memory:sign-in"))
+    return _page(request, request.user, form)
+
+
+@require_POST
+@login_required
+def account_export(request: BeaconRequest) -> HttpResponse:
+    """Make an export before the account goes, and come back to the page that deletes it."""
+    try:
+        row = jobs.ask_export(request.user)
+    except ImportRejected as exc:
+        messages.error(request, str(exc))
+    else:
+        if jobs.is_small(row):
+            jobs.carry_out(row.pk)
+        else:
+            send("memory.tasks.carry_out_archive", str(row.pk), queue="research")
+    return redirect("memory:account-delete")
+
+
+@never_cache
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+@staff_only
+def person_delete(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Delete another's account, as staff: by its name and the staff member's own password."""
+    person = get_object_or_404(User, pk=pk)
+    if person.pk == request.user.pk:
+        return redirect("memory:account-delete")
+    form = AccountDeletionForm(_posted(request), person=person)
+    if request.method == "POST" and _is_deleted(request, person, form):
+        text = _("The account of %(name)s is deleted with all that was theirs.")
+        messages.success(request, text % {"name": person})
+        return go_to(request, reverse("memory:people"))
+    return _page(request, person, form)
+
+
+def _posted(request: BeaconRequest) -> QueryDict | None:
+    return request.POST if request.method == "POST" else None
+
+
+def _is_deleted(request: BeaconRequest, person: User, form: AccountDeletionForm) -> bool:
+    """Delete the account if all that was typed is right; else the form says what is not."""
+    if not form.is_valid():
+        return False
+    try:
+        account_deletion.check_typed(person, form.cleaned_data["name"])
+        account_deletion.check_may_go(person)
+    except InvalidValue as exc:
+        form.add_error("name" if exc.errors else None, str(exc))
+        return False
+    by, password = request.user, form.cleaned_data["password"]
+    # By the same door as a sign-in: who tries many passwords is locked out here too.
+    if authenticate(request, username=by.get_username(), password=password) is None:
+        sign_ins.note_failure(request, by.get_username())
+        form.add_error("password", _("That is not your password. Nothing was deleted."))
+        return False
+    try:
+        account_deletion.delete_account(person, typed=form.cleaned_data["name"], by=by)
+    except InvalidValue as exc:
+        form.add_error(None, str(exc))
+        return False
+    return True
+
+
+def _page(request: BeaconRequest, person: User, form: AccountDeletionForm) -> HttpResponse:
+    is_own = person.pk == request.user.pk
+    context: dict[str, Any] = {
+        "person": person,
+        "is_own": is_own,
+        "form": form,
+        "goes": account_deletion.what_goes(person),
+        "stays": _why_it_stays(person),
+        "tab": "sign-ins" if is_own else "people",
+    }
+    if is_own:
+        row = exporter.last_export(person)
+        context |= {"export": row, "is_old": row and exporter.is_older_than_something(row)}
+    return render(request, "memory/account_delete.html", context)
+
+
+def _why_it_stays(person: User) -> str:
+    try:
+        account_deletion.check_may_go(person)
+    except InvalidValue as exc:
+        return str(exc)
+    return ""
+
+
+# --- Coming in and going out: sign-in, the first account, accounts by invitation ---
+
+logger = structlog.get_logger(__name__)
+
+HOME = "/"
+
+
+@never_cache
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+def sign_in(request: BeaconRequest) -> HttpResponse:
+    """Ask for username and password; without any account, tell how to make the first."""
+    goal = page_of_ours(request.POST.get("next") or request.GET.get("next", ""), HOME)
+    if request.htmx and request.method == "GET":
+        # A fragment was asked for when the session was over: the whole page must go.
+        return HttpResponseClientRedirect(
+            _sign_in_address(page_of_ours(current_page(request), HOME))
+        )
+    if request.user.is_authenticated:
+        return redirect(goal)
+    if not User.objects.exists():
+        return redirect("memory:welcome")
+    address = sign_ins.counted_address_of(request)
+    if request.method == "POST" and (wait := sign_ins.closed_for(address)):
+        return _too_many_from_here(request, wait)
+    # Bound to a POST even where nothing of it could be read: an unbound form explains nothing.
+    form = SignInForm(request, data=request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        sign_ins.begin(request, form.get_user())
+        return redirect(goal)
+    if request.method == "POST" and form.cleaned_data.get("password"):
+        sign_ins.note_failure(request, form.cleaned_data.get("username", ""))
+    return render(request, "memory/sign_in.html", {"form": form, "next": goal})
+
+
+def _sign_in_address(goal: str) -> str:
+    return f"{resolve_url('memory:sign-in')}?{urlencode({'next': goal})}"
+
+
+@require_POST
+def sign_out(request: BeaconRequest) -> HttpResponse:
+    """Sign out of this browser."""
+    if request.user.is_authenticated:
+        sign_ins.end(request)
+        messages.success(request, _("You are signed out."))
+    return redirect("memory:sign-in")
+
+
+@require_safe
+def welcome(request: HttpRequest) -> HttpResponse:
+    """Say how the first account is made, while there is none."""
+    if User.objects.exists():
+        return redirect("memory:sign-in")
+    return render(request, "memory/first_visit.html", {"data_folder": settings.DATA_DIR})
+
+
+@never_cache
+@sensitive_post_parameters("password1", "password2")
+@require_http_methods(["GET", "POST"])
+def first_account(request: BeaconRequest, token: str) -> HttpResponse:
+    """Make the first account, by the link that the start printed."""
+    return _account_by_link(request, token, "memory/first_account.html")
+
+
+@never_cache
+@sensitive_post_parameters("password1", "password2")
+@require_http_methods(["GET", "POST"])
+def invitation(request: BeaconRequest, token: str) -> HttpResponse:
+    """Make an account, by a link that staff gave out."""
+    return _account_by_link(request, token, "memory/invitation.html")
+
+
+def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpResponse:
+    """Show the form of a link that is still open, or make its account and sign in."""
+    invitation = Invitation.open_for(token)
+    if invitation is None:
+        return _dead_link(request)
+    form = NewAccountForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            with transaction.atomic():
+                user = invitation.accept(**form.wanted())
+        except IntegrityError:  # two links, one name, the same moment
+            form.add_error("username", _("Somebody has just taken this username."))
+        else:
+            if user is None:
+                return _dead_link(request)
+            sign_ins.begin(request, user)
+            messages.success(request, _("Welcome, %(name)s.") % {"name": user})
+            return redirect(HOME)
+    return render(request, template, {"form": form, "invitation": invitation})
+
+
+def _dead_link(request: HttpRequest) -> HttpResponse:
+    first = not User.objects.exists()
+    return render(request, "memory/dead_link.html", {"no_account_yet": first}, status=404)
+
+
+def _too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
+    """Answer a sign-in where its address has used up the tries of this minute."""
+    logger.warning("sign-in closed for an address", ip=sign_ins.address_of(request))
+    most = settings.BEACON_SIGN_INS_PER_MINUTE
+    answer = render(request, "memory/locked_out.html", {"most": most, "seconds": wait}, status=429)
+    answer["Retry-After"] = str(wait)
+    return answer
+
+
+def locked_out(
+    request: HttpRequest,
+    response: HttpResponse | None = None,
+    credentials: dict[str, Any] | None = None,
+) -> HttpResponse:
+    """Answer a sign-in after too many failures (AXES_LOCKOUT_CALLABLE): when to try again.
+
+    Each try before then begins the wait anew, so it is always the whole one.
+    """
+    wait: timedelta = get_cool_off(request) or timedelta(minutes=15)
+    logger.warning("sign-in closed after too many failures", ip=sign_ins.address_of(request))
+    context = {"again_at": timezone.now() + wait, "minutes": round(wait.total_seconds() / 60)}
+    answer = render(request, "memory/locked_out.html", context, status=429)
+    answer["Retry-After"] = str(round(wait.total_seconds()))
+    return answer
+
+
+# --- The people of this Beacon: accounts and invitations, for staff ---
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@staff_only
+def people_list(request: BeaconRequest) -> HttpResponse:
+    """List accounts and open invitations; POST makes an invitation, whose link is shown once."""
+    form = InvitationForm(request.POST or None)
+    link = ""
+    if request.method == "POST" and form.is_valid():
+        with submission(request) as submitted:
+            wanted = form.cleaned_data | {"instead_of": submitted.previous}
+            invitation, token = people.invite(by=request.user, **wanted)
+            submitted.remember(str(invitation.pk))
+        link = settings.BEACON_URL + reverse("memory:invitation", args=[token])
+        form = InvitationForm()
+        more = {"form": form, "link": link, "invitation": invitation}
+        return _people_page(request, more | {"here_alone": works_here_alone()})
+    return _people_page(request, {"form": form})
+
+
+def _people_page(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
+    template = "memory/_people.html" if request.htmx else "memory/people.html"
+    return render(request, template, _people() | {"tab": "people"} | more)
+
+
+def _people() -> dict[str, Any]:
+    seen = SignIn.objects.filter(owner=OuterRef("pk")).values("owner")
+    accounts = User.objects.annotate(
+        seen_at=Subquery(seen.annotate(last=Max("last_seen_at")).values("last"))
+    )
+    waiting = Invitation.objects.filter(used_at=None, expires_at__gt=timezone.now(), is_first=False)
+    return {
+        "people": accounts.order_by("-is_active", "username"),
+        "invitations": waiting.select_related("invited_by"),
+    }
+
+
+@require_POST
+@staff_only
+def disable(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Close an account."""
+    person = get_object_or_404(User, pk=pk)
+    try:
+        people.disable(person, by=request.user)
+    except InvalidValue as exc:
+        messages.error(request, str(exc))
+    else:
+        text = _("%(name)s is signed out and cannot sign in any more. Nothing was deleted.")
+        undo = "undo:" + reverse("memory:person-enable", args=[pk])
+        messages.success(request, text % {"name": person}, extra_tags=undo)
+    return _done(request)
+
+
+@require_POST
+@staff_only
+def enable(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Open a disabled account again."""
+    person = get_object_or_404(User, pk=pk)
+    people.enable(person, by=request.user)
+    if person.pk != request.user.pk:
+        undo = "undo:" + reverse("memory:person-disable", args=[pk])
+        words = _("%(name)s can sign in again.") % {"name": person}
+        messages.success(request, words, extra_tags=undo)
+    return _done(request)
+
+
+@require_POST
+@staff_only
+def revoke_invitation(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Take back a link that nobody has used."""
+    invitation = get_object_or_404(Invitation, pk=pk, used_at=None)
+    people.revoke(invitation, by=request.user)
+    text = _("The link for %(note)s does not work any more.")
+    messages.success(request, text % {"note": invitation})
+    return _done(request)
+
+
+def _done(request: BeaconRequest) -> HttpResponse:
+    return (
+        _people_page(request, {"form": InvitationForm()})
+        if request.htmx
+        else redirect("memory:people")
+    )
+
+
+# --- Settings of the person: profile, password, and where they are signed in ---
+
+
+@require_safe
+@login_required
+def profile_settings(request: BeaconRequest) -> HttpResponse:
+    """Lead to the first tab."""
+    return redirect("memory:profile")
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def profile(request: BeaconRequest) -> HttpResponse:
+    """Show and change what the person says about themselves."""
+    # A copy: what a refused form held must not show in the frame as saved.
+    person = User.objects.get(pk=request.user.pk) if request.method == "POST" else request.user
+    form = ProfileForm(request.POST or None, instance=person)
+    before = settings_undo.now(request.user, "profile") if request.method == "POST" else {}
+    if request.method == "POST" and form.is_valid():
+        # The user note says what the profile says, from the same moment on (R202).
+        with transaction.atomic():
+            request.user = form.save()
+            identity.write_profile(request.user, by=request.actor)
+            Activity.log(request.user, request.actor, "profile-changed", subject=request.user)
+        timezone.activate(zone_of(request.user.time_zone))
+        undo = undo_settings_tag(request, "profile", before)
+        messages.success(request, _("Your profile is saved."), extra_tags=undo)
+        if not request.htmx:
+            return redirect("memory:profile")
+        form = ProfileForm(instance=request.user)
+    template = "memory/_profile_form.html" if request.htmx else "memory/settings_profile.html"
+    note = identity.active(request.user, Note.Kind.USER)
+    return render(request, template, {"form": form, "note": note, "tab": "profile"})
+
+
+@require_safe
+@login_required
+def sign_in_list(request: BeaconRequest) -> HttpResponse:
+    """Show where the person is signed in, and the form for a new password."""
+    return _sign_ins_page(request, NewPasswordForm(request.user))
+
+
+def _sign_ins_page(request: BeaconRequest, form: NewPasswordForm) -> HttpResponse:
+    return render(request, "memory/settings_sign_ins.html", {"form": form, **_sign_ins(request)})
+
+
+def _sign_ins(request: BeaconRequest) -> dict[str, object]:
+    here = request.session.get(sign_ins.SESSION_FIELD)
+    rows = list(sign_ins.open_ones(request.user))
+    for row in rows:
+        row.browser = sign_ins.browser_of(row.user_agent)  # type: ignore[attr-defined]
+        row.is_here = row.pk == here  # type: ignore[attr-defined]
+    rows.sort(key=lambda row: row.pk != here)
+    return {"rows": rows, "others": sum(row.pk != here for row in rows), "tab": "sign-ins"}
+
+
+@sensitive_post_parameters()
+@require_POST
+@login_required
+def password(request: BeaconRequest) -> HttpResponse:
+    """Set a new password; every other browser is signed out by it."""
+    form = NewPasswordForm(request.user, request.POST)
+    if form.is_valid():
+        form.save()
+        update_session_auth_hash(request, request.user)
+        sign_ins.end_everywhere_else(request)
+        Activity.log(request.user, request.actor, "password-changed", subject=request.user)
+        text = _("Your password is changed. Every other browser has been signed out.")
+        messages.success(request, text)
+        return redirect("memory:sign-ins")
+    return _sign_ins_page(request, form)
+
+
+@require_POST
+@login_required
+def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Sign out one other browser."""
+    row = get_object_or_404(SignIn.objects.of(request.user), pk=pk)
+    if row.pk == request.session.get(sign_ins.SESSION_FIELD):
+        messages.error(request, _("That is this browser: sign out by the menu at your name."))
+    else:
+        sign_ins.end_elsewhere(SignIn.objects.of(request.user).filter(pk=row.pk))
+        Activity.log(request.user, request.actor, "sign-in-ended", subject=row)
+        messages.success(request, _("That browser is signed out."))
+    return _after_ending(request)
+
+
+@require_POST
+@login_required
+def end_other_sign_ins(request: BeaconRequest) -> HttpResponse:
+    """Sign out every browser but this one."""
+    ended = sign_ins.end_everywhere_else(request)
+    Activity.log(request.user, request.actor, "sign-ins-ended", subject=request.user, ended=ended)
+    text = ngettext("One browser is signed out.", "%(count)d browsers are signed out.", ended)
+    messages.success(request, text % {"count": ended})
+    return _after_ending(request)
+
+
+def _after_ending(request: BeaconRequest) -> HttpResponse:
+    if request.htmx:
+        return render(request, "memory/_sign_ins.html", _sign_ins(request))
+    return redirect("memory:sign-ins")
+
+
+# --- The Undo of a toast that says that settings are saved ---
+
+
+@require_POST
+@login_required
+def undo(request: BeaconRequest, key: str) -> HttpResponse:
+    """Put settings back as they were before a change of this session."""
+    done = kept_changes(request).get(key)
+    if done is None:
+        messages.info(request, _("There is nothing left to take back."))
+        return go_back(request, reverse("memory:settings"))
+    name, target = done["name"], done["target"]
+    try:
+        other = settings_undo.take_back(request.user, name, target, done=done, by=request.actor)
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    else:
+        tag = undo_settings_tag(request, name, other["before"], other["after"], target)
+        messages.success(request, _("Taken back: it is as it was before."), extra_tags=tag)
+        request.user.refresh_from_db()
+        timezone.activate(zone_of(request.user.time_zone))
+    return go_back(request, reverse("memory:settings"))
+
+
+# --- Settings of programs: API tokens, and the agents that they open ---
+
+MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest first
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def token_list(request: BeaconRequest) -> HttpResponse:
+    """List the person's tokens; POST makes one, whose text is shown this once."""
+    form = _form(request, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            with submission(request) as submitted:
+                token, text = tokens.issue_instead(
+                    request.user,
+                    instead_of=submitted.previous,
+                    name=form.cleaned_data["name"],
+                    scopes=form.wanted_scopes,
+                    expires_at=form.expires_at,
+                    by=request.actor,
+                )
+                submitted.remember(str(token.pk))
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            return _tokens_page(request, _form(request), made=token, text=text)
+    return _tokens_page(request, form)
+
+
+def _form(request: BeaconRequest, data: QueryDict | None = None) -> TokenForm:
+    return TokenForm(data, is_staff=request.user.is_staff)
+
+
+def _tokens_page(
+    request: BeaconRequest, form: TokenForm, *, made: ApiToken | None = None, text: str = ""
+) -> HttpResponse:
+    mine = ApiToken.objects.of(request.user).select_related("agent").order_by("-created", "-pk")
+    now = timezone.now()
+    rows = list(mine.usable(now))
+    ended = mine.exclude(pk__in=[row.pk for row in rows])[:MOST_ENDED]
+    context: dict[str, Any] = {
+        "form": form,
+        "rows": rows,
+        "ended": ended,
+        "made": made,
+        "text": text,
+        "setups": accounts_agents.setups(text, with_paths=request.user.is_staff),
+        "rest": accounts_agents.rest_example(text),
+        "tab": "tokens",
+    }
+    template = "memory/_tokens.html" if request.htmx else "memory/settings_tokens.html"
+    return render(request, template, context)
+
+
+@require_POST
+@login_required
+def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
+    """End a token at once."""
+    token = get_object_or_404(
+        ApiToken.objects.of(request.user).select_related("agent__owner"), pk=pk
+    )
+    if tokens.revoke(token, by=request.actor):
+        text = _(
+            "The token of %(name)s opens nothing any more. It cannot be brought back: make a new "
+            "one if the program shall come in again."
+        )
+        messages.success(request, text % {"name": token.agent})
+    else:
+        messages.info(request, _("That token was revoked before."))
+    if request.htmx:
+        return _tokens_page(request, _form(request))
+    return redirect("memory:tokens")
+
+
+@require_safe
+@login_required
+def agent_list(request: BeaconRequest) -> HttpResponse:
+    """List the agents that act for the person, with their settings."""
+    agents = accounts_agents.agents_of(request.user)
+    context = {"rows": [(one, trust.held_until(one)) for one in agents], "tab": "agents"}
+    return render(request, "memory/settings_agents.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Show and change the settings of one agent."""
+    agent = get_object_or_404(Agent.objects.filter(owner=request.user), pk=pk)
+    # A copy: what a refused form held must not stand in the heading as saved.
+    form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))
+    if request.method == "POST" and form.is_valid():
+        before = settings_undo.now(request.user, "agent", str(pk))
+        try:
+            changed = accounts_agents.change(agent, form.cleaned_data, by=request.actor)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            said = _("The settings of %(name)s are saved.") if changed else _("Nothing changed.")
+            undo = undo_settings_tag(request, "agent", before, target=str(pk))
+            words = said % {"name": agent} if changed else said
+            messages.success(request, words, extra_tags=undo)
+            if not request.htmx:
+                return redirect("memory:agents")
+            form = AgentForm(instance=agent)
+    template = "memory/_agent.html" if request.htmx else "memory/settings_agent.html"
+    return render(request, template, {"agent": agent, "form": form, "tab": "agents"})

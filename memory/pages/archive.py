@@ -1,0 +1,259 @@
+"""Forms of export and import: the upload, and how a file is to be read."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRedirect
+
+from beacon_site.broker import send
+from beacon_site.http import BeaconRequest
+from memory.archive import jobs
+from memory.archive.foreign_formats import Shape
+from memory.archive.zips import ImportRejected
+from memory.models import Archive, Note, Observation
+from memory.models.archive import KEPT
+
+ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt"
+_FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)
+
+
+class UploadForm(forms.Form):
+    """The file that is to be looked through."""
+
+    file = forms.FileField(
+        label=gettext_lazy("File"),
+        widget=forms.FileInput(attrs={"accept": ENDINGS}),
+        allow_empty_file=True,  # that it is empty is said by whoever reads it
+        error_messages={"required": gettext_lazy("Choose a file first.")},
+        help_text=gettext_lazy(
+            "An archive of Beacon, a zip of Markdown files, or JSON lines; at most 512 MiB."
+        ),
+    )
+
+
+class ReadingForm(forms.Form):
+    """How a file is read; which fields there are depends on what it is."""
+
+    own = forms.BooleanField(
+        label=gettext_lazy("I made this archive myself"),
+        required=False,
+        help_text=gettext_lazy(
+            "Then who wrote what, and how far it is believed, stays as it is. Else everything is "
+            "marked as from outside, and schedules come in paused."
+        ),
+    )
+    bullets = forms.ChoiceField(
+        label=gettext_lazy("A file becomes"),
+        choices=[
+            ("no", gettext_lazy("a note: the whole file")),
+            ("yes", gettext_lazy("observations: one for each bullet")),
+        ],
+        widget=forms.RadioSelect,
+    )
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Notes that name no kind are"),
+        choices=[(kind.value, kind.label) for kind in _FROM_ELSEWHERE],
+    )
+    category = forms.ChoiceField(
+        label=gettext_lazy("Observations that name no category are"),
+        choices=Observation.Category.choices,
+    )
+
+    def __init__(self, data: Any = None, *, options: dict[str, Any]) -> None:
+        shape = options.get("shape")
+        initial = options | {"bullets": "yes" if options.get("bullets") else "no"}
+        super().__init__(data, initial=initial)
+        wanted = {
+            Shape.BEACON: ("own",),
+            Shape.MARKDOWN: ("bullets", "kind", "category"),
+            Shape.LINES: ("category",),
+        }[Shape(str(shape))]
+        for name in set(self.fields) - set(wanted):
+            del self.fields[name]
+
+    def options(self) -> dict[str, Any]:
+        """Return what was chosen, as the row keeps it."""
+        chosen = dict(self.cleaned_data)
+        if "bullets" in self.fields:
+            chosen["bullets"] = self.cleaned_data["bullets"] == "yes"
+        return chosen
+
+
+# --- Export and import: asking, looking at what would come in, confirming, downloading ---
+
+_SHOWN = 20  # of those of the last week
+
+
+def _row(request: BeaconRequest, pk: uuid.UUID) -> Archive:
+    mine = Archive.objects.filter(owner=request.user).select_related("owner")
+    row: Archive = get_object_or_404(mine, pk=pk)
+    return row
+
+
+def _go(request: BeaconRequest, url: str) -> HttpResponse:
+    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+
+
+def _carry_out(row: Archive) -> None:
+    """Do what is small at once; let a worker do the rest, which the page then waits for."""
+    if jobs.is_small(row):
+        jobs.carry_out(row.pk)
+        row.refresh_from_db()
+    else:
+        send("memory.tasks.carry_out_archive", str(row.pk), queue="research")
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def archive_page(request: BeaconRequest) -> HttpResponse:
+    """Show the two ways, and what was exported and imported lately."""
+    return _page(request, UploadForm())
+
+
+def _page(request: BeaconRequest, form: UploadForm) -> HttpResponse:
+    rows = list(Archive.objects.filter(owner=request.user)[:_SHOWN])
+    context = {"form": form, "rows": rows, "tab": "archive", "kept": KEPT.days}
+    name = "_archive" if request.htmx else "settings_archive"
+    return render(request, f"memory/{name}.html", context)
+
+
+@require_POST
+@login_required
+def archive_export(request: BeaconRequest) -> HttpResponse:
+    """Make an archive of everything; a large one is made by a worker."""
+    try:
+        row = jobs.ask_export(request.user)
+    except ImportRejected as exc:
+        messages.error(request, str(exc))
+        return _go(request, reverse("memory:archive"))
+    _carry_out(row)
+    return _go(request, reverse("memory:archive-row", args=[row.pk]))
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def archive_import(request: BeaconRequest) -> HttpResponse:
+    """Take a file and look it through; nothing is stored before what it holds was confirmed."""
+    if request.method != "POST":
+        return redirect("memory:archive")
+    form = UploadForm(request.POST, request.FILES)
+    if form.is_valid():
+        try:
+            row = jobs.upload(request.user, form.cleaned_data["file"])
+        except ImportRejected as exc:
+            form.add_error("file", str(exc))
+        else:
+            _carry_out(row)
+            return _go(request, reverse("memory:archive-row", args=[row.pk]))
+    return _page(request, form)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def archive_row(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show how far an export or import is, what it would bring, or what it brought."""
+    return _show(request, _row(request, pk))
+
+
+def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = None) -> HttpResponse:
+    labels = jobs.labels()  # in the order of the list, which JSON does not keep
+    found, counts = row.result.get("kinds", {}), row.result.get("counts", {})
+    kinds = [(label, found[n]) for n, label in labels.items() if _says_something(found.get(n))]
+    context: dict[str, Any] = {
+        "row": row,
+        "tab": "archive",
+        "kinds": kinds,
+        "written": [(label, counts[n]) for n, label in labels.items() if counts.get(n)],
+        "so_far": jobs.done_so_far(row) if row.is_at_work else None,
+        "has_file": row.has_file,
+    }
+    if row.way == Archive.Way.IMPORT:
+        context["reading"] = reading or ReadingForm(options=row.options)
+    name = "_archive_row" if request.htmx else "archive_row"
+    return render(request, f"memory/{name}.html", context)
+
+
+def _says_something(counted: dict[str, Any] | None) -> bool:
+    """Whether there was any row of a kind."""
+    names = ("new", "identical", "differing", "refused")
+    return counted is not None and any(counted[name] for name in names)
+
+
+@require_POST
+@login_required
+def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Read the file in another way, and look it through again."""
+    row = _row(request, pk)
+    if row.way != Archive.Way.IMPORT:
+        raise Http404
+    form = ReadingForm(request.POST, options=row.options)
+    if not form.is_valid():
+        return _show(request, row, form)
+    if jobs.choose(row, **form.options()):
+        _carry_out(row)
+    else:
+        messages.info(request, _("It is done already, or being done just now."))
+    return _after(request, row)
+
+
+@require_POST
+@login_required
+def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Store what was looked through; what was chosen anew since then is looked through first."""
+    row = _row(request, pk)
+    if "reading" in request.POST and row.way == Archive.Way.IMPORT:
+        form = ReadingForm(request.POST, options=row.options)
+        if not form.is_valid():
+            return _show(request, row, form)
+        if row.options != row.options | form.options():
+            messages.info(request, _("Looked through again as you chose now: see, then import."))
+            return archive_choose(request, pk)
+    if jobs.confirm(row):
+        _carry_out(row)
+        if row.state == Archive.State.DONE:
+            messages.success(request, _("“%(name)s” is imported.") % {"name": row.name})
+    else:
+        messages.info(request, _("It is imported already, or was not looked through yet."))
+    return _after(request, row)
+
+
+def _after(request: BeaconRequest, row: Archive) -> HttpResponse:
+    return _show(request, row) if request.htmx else redirect("memory:archive-row", row.pk)
+
+
+@require_POST
+@login_required
+def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Delete an export's file, or an upload; what was imported stays."""
+    row = _row(request, pk)
+    if row.state == Archive.State.RUNNING:
+        messages.error(request, _("It is being worked on just now. Try again when it is done."))
+        return _go(request, reverse("memory:archive-row", args=[row.pk]))
+    row.discard()
+    messages.success(request, _("The file of “%(name)s” is deleted.") % {"name": row.name})
+    return _go(request, reverse("memory:archive"))
+
+
+@require_safe
+@login_required
+def archive_file(request: BeaconRequest, pk: uuid.UUID) -> HttpResponseBase:
+    """Hand out the file of an export, to its owner alone."""
+    row = _row(request, pk)
+    if row.way != Archive.Way.EXPORT or row.state != Archive.State.DONE or not row.has_file:
+        raise Http404
+    return FileResponse(row.file.open("rb"), as_attachment=True, filename=row.name)

@@ -1,0 +1,471 @@
+"""What the pages of Ask show: sessions, their messages with calls and cards, and what one left."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count, Q
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from beacon_site import health
+from beacon_site.db.keyset import Page, page_of
+from beacon_site.http import BeaconRequest
+from beacon_site.text import markdown
+from beacon_site.text.cite_marks import numbered
+from beacon_site.text.cleaning import shorten
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat.conversation import LONGEST_TITLE, PENDING
+from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.llm import connections
+from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
+from memory.observations.consolidation import source_of
+from memory.pages.reflections import Shown, shown_of
+from memory.web.fields import CleanTextField
+from memory.web.responses import go_to, refused, undo_tag
+
+SIZE = 20  # sessions of a page
+MOST_SHOWN = 60  # messages of a session; earlier ones are a link away
+MOST_LEFT = 20  # records of each kind that a session left
+EXAMPLES = 3
+
+
+# --- the list of sessions ---------------------------------------------------------------------------
+
+
+def sessions(user: User, *, cursor: str = "") -> Page:
+    """Return one page of the person's sessions, the newest first, each with how much was said."""
+    said = Q(messages__is_index=False, messages__role="user")
+    rows = Session.objects.of(user).live().annotate(asked=Count("messages", filter=said))
+    return page_of(rows, by="created", falling=True, cursor=cursor, size=SIZE)
+
+
+def examples(user: User) -> list[str]:
+    """Return questions that one may begin with, about topics of which something is known."""
+    known = Topic.objects.of(user).live().filter(archived_at=None, run_count__gt=0)
+    topics = known.order_by("-last_run_at")
+    titles = [shorten(topic.title, 60) for topic in topics[:EXAMPLES]]
+    patterns = [
+        _("What do we know about %(topic)s?"),
+        _("What changed lately about %(topic)s?"),
+        _("Which sources spoke about %(topic)s?"),
+    ]
+    asked = [pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)]
+    usual = [
+        _("What did we work on lately?"),
+        _("What do you know about me?"),
+        _("Which rules do you follow?"),
+    ]
+    return [*asked, *usual][:EXAMPLES]
+
+
+# --- one session --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One call of a tool in a line, with what it answered."""
+
+    words: str
+    tool: str
+    arguments: list[tuple[str, str]]
+    result: str
+    is_error: bool
+    proposal_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CiteRow:
+    """One cited record; `quote` is empty where its title says the same."""
+
+    title: str
+    url: str
+    words: str
+    quote: str
+    is_outside: bool
+
+    @classmethod
+    def of(cls, cite: Mapping[str, str]) -> CiteRow:
+        """Return a card of an answer as it is shown."""
+        kinds = {
+            "note": _("note"),
+            "observation": _("observation"),
+            "fact": _("fact"),
+            "report": _("report"),
+            "section": _("section of a memory file"),
+            "memoryfile": _("memory file"),
+        }
+        quote = cite.get("quote", "")
+        same = quote[:60].rstrip("…") == cite["title"][:60].rstrip("…")
+        return cls(
+            cite["title"],
+            cite.get("url", ""),
+            kinds.get(cite["type"], cite["type"]),
+            "" if same and len(quote) <= len(cite["title"]) + 1 else quote,
+            cite.get("trust") not in (Trust.OWNER, Trust.AGENT),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message as it is shown."""
+
+    message: Message
+    html: SafeString
+    calls: list[CallRow] = field(default_factory=list)
+    cites: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def cards(self) -> list[CiteRow]:
+        """Return what an answer cites, as it is shown."""
+        return [CiteRow.of(cite) for cite in self.cites]
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether an answer is still to come."""
+        return self.message.state in PENDING
+
+    @property
+    def token(self) -> str:
+        """Return what a poll compares, to be told nothing where nothing is new."""
+        one = self.message
+        return f"{one.state}.{one.attempt}.{len(one.tool_calls)}.{len(one.content)}"
+
+
+def said(message: Message) -> Said:
+    """Return a message as it is shown."""
+    if message.role == "user":
+        return Said(message, SafeString(""), cites=message.cites)
+    html = markdown.by_direction(markdown.render(numbered(message.content, message.cites)))
+    known = range(1, len(message.cites) + 1)
+    linked = markdown.link_citations(html, known, prefix=f"cite-{message.pk}-")
+    return Said(message, linked, [_call(one) for one in message.tool_calls], message.cites)
+
+
+def messages_of(session: Session, *, before: int | None = None) -> tuple[list[Said], int | None]:
+    """Return the last messages (of those before a position), and where earlier ones end."""
+    rows = session.messages.filter(is_index=False).order_by("-position")
+    if before is not None:
+        rows = rows.filter(position__lt=before)
+    found = list(rows[: MOST_SHOWN + 1])
+    shown = found[:MOST_SHOWN][::-1]
+    earlier = shown[0].position if len(found) > MOST_SHOWN else None
+    return [said(message) for message in shown], earlier
+
+
+def _call(call: Mapping[str, Any]) -> CallRow:
+    arguments = [(str(key), str(value)) for key, value in call["arguments"].items()]
+    proposal = call.get("proposal", "")
+    return CallRow(
+        _in_words(call, held=bool(proposal)),
+        call["tool"],
+        arguments,
+        call["result"],
+        bool(call["is_error"]),
+        reverse("memory:proposal", args=[proposal]) if proposal else "",
+    )
+
+
+def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
+    """Return a call in a few words: “read facts/user.md”, “recalled 3 memories for “tea””."""
+    asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
+    told = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
+    if call["is_error"]:
+        return _("%(tool)s was refused") % told
+    if held:
+        return _("proposed a change, which waits for you")
+    if tool == "recall":
+        words = ngettext("recalled %(n)d memory for", "recalled %(n)d memories for", n) % told
+        return f"{words} “{shorten(str(asked.get('query', '')), 80)}”"
+    plain = {
+        "memory_list": _("looked at the list of memory files"),
+        "memory_read": _("read %(path)s"),
+        "memory_write": _("wrote %(path)s"),
+        "memory_patch": _("changed %(path)s"),
+        "memory_append": _("added to %(path)s"),
+        "retrieve": _("read a record"),
+        "list_memory": _("listed notes"),
+        "remember": _("remembered a note"),
+        "remember_fil": _("remembered what was learnt"),
+        "update_memory": _("put a newer note in an older one’s place"),
+        "update_soul": _("changed the soul"),
+    }
+    return plain.get(tool, _("called %(tool)s")) % told
+
+
+# --- what a session left ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What came of an ended session; `is_pending` while a worker is still at it."""
+
+    is_pending: bool
+    notes: list[Note]
+    observations: list[Observation]
+    reflection: Shown | None
+
+
+def left_by(session: Session) -> Left | None:
+    """Return what an ended session left behind, None of one that goes on: at most six queries."""
+    if session.ended_at is None:
+        return None
+    source, owner = source_of(session.pk), session.owner
+    waiting = Reflection.objects.of(owner).filter(source=source, state=Reflection.State.WAITING)
+    notes = Note.objects.of(owner).live().filter(source=source).order_by("created")
+    observations = Observation.objects.of(owner).live().filter(source=source).order_by("created")
+    return Left(
+        waiting.exists(),
+        list(notes[:MOST_LEFT]),
+        list(observations[:MOST_LEFT]),
+        shown_of(owner, source),
+    )
+
+
+# --- What is said to the agent, and a session's title ---
+
+
+class MessageForm(forms.Form):
+    """One message; its length is checked where it is stored.
+
+    `key` is the id of the session that a first message begins, so that the form sent twice begins
+    one; `seen` the last message that the page showed.
+    """
+
+    content = CleanTextField(
+        label=gettext_lazy("Message"),
+        required=False,
+        widget=forms.Textarea(
+            attrs={
+                "rows": 3,
+                "placeholder": gettext_lazy("Ask, or tell it something to remember"),
+                "dir": "auto",
+            }
+        ),
+    )
+    key = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    seen = forms.IntegerField(required=False, min_value=-1, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
+        super().__init__(data, initial={"key": uuid.uuid4(), **(initial or {})})
+
+
+class TitleForm(forms.Form):
+    """A session's title, on the version that was seen."""
+
+    title = CleanTextField(
+        label=gettext_lazy("Title"),
+        required=False,
+        widget=forms.TextInput(attrs={"maxlength": LONGEST_TITLE, "dir": "auto"}),
+    )
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+# --- Ask: sessions with the agent, what is said in one, and the answers as they come ---
+
+
+def _session(request: BeaconRequest, pk: UUID) -> Session:
+    found: Session = get_object_or_404(Session.objects.of(request.user).live(), pk=pk)
+    found.owner = request.user
+    return found
+
+
+def _answer(request: BeaconRequest, pk: int) -> Message:
+    mine = Message.objects.filter(
+        session__owner=request.user, session__trashed_at=None, role="assistant"
+    )
+    found: Message = get_object_or_404(mine.select_related("session__owner"), pk=pk)
+    return found
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def ask(request: BeaconRequest) -> HttpResponse:
+    """Show the sessions with a box to ask in; what is sent there begins a session."""
+    form = MessageForm(request.POST or None, initial={"content": request.GET.get("q", "")[:500]})
+    if request.method == "POST" and form.is_valid():
+        text = form.cleaned_data["content"]
+        try:
+            session = conversation.begin(request.user, text, key=form.cleaned_data["key"])
+            conversation.ask(session, text, by=request.actor, seen=-1)
+        except InvalidValue as exc:
+            form.add_error("content", str(exc))
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            return go_to(request, session.get_absolute_url())
+    page = sessions(request.user, cursor=request.GET.get("cursor", ""))
+    context = {
+        "form": form,
+        "rows": page.rows,
+        "next_cursor": page.next_cursor,
+        "examples": examples(request.user),
+        "has_model": connections.llm_profile() is not None,
+    }
+    template = "_ask" if request.htmx and request.htmx.target == "ask" else "ask"
+    return render(request, f"memory/{template}.html", context)
+
+
+@never_cache
+@require_safe
+@login_required
+def session(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show a session: what was said, the tools that were called, and what it left."""
+    return _page(request, _session(request, pk))
+
+
+def _page(request: BeaconRequest, found: Session, form: MessageForm | None = None) -> HttpResponse:
+    asked = request.GET.get("before", "")
+    before = int(asked) if asked.isdecimal() and len(asked) < 9 else None
+    shown, earlier = messages_of(found, before=before)
+    last = shown[-1].message.position if shown else -1
+    is_pending = any(one.is_pending for one in shown)
+    context: dict[str, Any] = {
+        "session": found,
+        "said": shown,
+        "is_silent": is_pending and _is_silent(),
+        "earlier": earlier,
+        "before": before,
+        "form": form or MessageForm(initial={"seen": last}),
+        "left": left_by(found),
+        "has_model": connections.llm_profile() is not None,
+    }
+    over_htmx = request.htmx and request.htmx.target == "session"
+    return render(request, f"memory/{'_session' if over_htmx else 'session'}.html", context)
+
+
+def _is_silent() -> bool:
+    """Whether nobody is heard of who works on answers."""
+    return "upkeep" in health.silent(health.ages())
+
+
+@require_POST
+@login_required
+def session_say(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Say something more; what cannot be sent now is shown again as it was typed."""
+    found = _session(request, pk)
+    form = MessageForm(request.POST)
+    is_said = False
+    if form.is_valid():
+        data = form.cleaned_data
+        try:
+            conversation.ask(found, data["content"], by=request.actor, seen=data["seen"])
+        except InvalidValue as exc:
+            form.add_error("content", str(exc))
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            if not request.htmx:
+                return redirect(f"{found.get_absolute_url()}#last")
+            is_said = True
+    found.refresh_from_db()
+    found.owner = request.user
+    return _page(request, found, None if is_said else form)
+
+
+@require_POST
+@login_required
+def session_end(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """End a session; what matters of it is kept by a worker."""
+    found = _session(request, pk)
+    if conversation_end.end(found, by=request.actor):
+        messages.success(request, _("The session is ended. What it leaves is listed below."))
+    else:
+        messages.info(request, _("The session was ended already."))
+    return go_to(request, found.get_absolute_url())
+
+
+@require_safe
+@login_required
+def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show what an ended session left; nothing while nothing is new (204)."""
+    found = _session(request, pk)
+    left = left_by(found)
+    if left is not None and left.is_pending and request.htmx:
+        return HttpResponse(status=204)
+    if not request.htmx:
+        return redirect(found.get_absolute_url())
+    return render(request, "memory/_session_left.html", {"session": found, "left": left})
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Give a session another title."""
+    found = _session(request, pk)
+    form = TitleForm(request.POST or None, initial={"title": found.title, "version": found.version})
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            conversation.rename(
+                found, data["title"], by=request.actor, expected_version=data["version"]
+            )
+        except InvalidValue as exc:
+            form.add_error("title", str(exc))
+        except StaleWrite as exc:
+            found.refresh_from_db()
+            typed = {"title": data["title"], "version": found.version}
+            context = {"form": TitleForm(initial=typed), "session": found, "problem": str(exc)}
+            return render(request, _rename_template(request), context)
+        else:
+            messages.success(request, _("Renamed."), extra_tags=undo_tag(found))
+            return go_to(request, found.get_absolute_url())
+    return render(request, _rename_template(request), {"form": form, "session": found})
+
+
+def _rename_template(request: BeaconRequest) -> str:
+    return f"memory/{'_session_rename' if request.htmx else 'session_rename'}.html"
+
+
+@never_cache
+@require_safe
+@login_required
+def message(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Answer a poll with an answer as far as it has come; 204 where nothing is new."""
+    found = _answer(request, pk)
+    if not request.htmx:
+        return redirect(f"{reverse('memory:session', args=[found.session_id])}#last")
+    shown = said(found)
+    if shown.is_pending and request.GET.get("seen") == shown.token:
+        return HttpResponse(status=204)
+    is_silent = shown.is_pending and _is_silent()
+    context = {"one": shown, "session": found.session, "is_silent": is_silent}
+    return render(request, "memory/_message.html", context)
+
+
+@require_POST
+@login_required
+def message_stop(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Stop an answer; what is written of it stays."""
+    found = _answer(request, pk)
+    if not conversation.stop(found):
+        messages.info(request, _("The answer was there already."))
+    return go_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")
+
+
+@require_POST
+@login_required
+def message_again(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Have an answer that failed worked out anew."""
+    found = _answer(request, pk)
+    try:
+        is_asked = conversation.again(found)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    if not is_asked:
+        messages.info(request, _("Only the last answer, where it failed, is tried again."))
+    return go_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")

@@ -1,0 +1,481 @@
+"""What the conflict desk shows: both sides of each pair, what differs, and what is known of either."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy as _lazy
+from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text import diff as text_diff
+from beacon_site.text.cleaning import shorten
+from beacon_site.text.dates import moment_of
+from memory.conflicts import services as conflict_services
+from memory.conflicts.services import MODELS
+from memory.core.errors import MemoryRefused
+from memory.models import Conflict, Topic, Use, User, origins
+from memory.records.kinds import kind_of
+from memory.web.responses import go_back, go_to, next_of
+
+PAGE = 10
+MOST_LISTED = 1_000  # open conflicts; as many resolved ones are listed
+MOST_TEXT, MOST_WHOLE = 1_500, 40_000  # characters of a side in the list, and on its own page
+KINDS = {
+    Conflict.Kind.CONTRADICTION.value: _lazy("Contradictions"),
+    Conflict.Kind.NEAR_DUPLICATE.value: _lazy("Near-duplicates"),
+}
+STATES = {
+    Conflict.State.OPEN.value: _lazy("Waiting"),
+    Conflict.State.SETTLED.value: _lazy("Settled"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the desk's address asks for; what it cannot mean is left out."""
+
+    state: str = Conflict.State.OPEN.value
+    kind: str = ""
+    topic: str = ""
+    at: str = ""
+    cursor: str = ""
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query."""
+        state, kind = query.get("state", ""), query.get("kind", "")
+        return cls(
+            state=state if state in STATES else Conflict.State.OPEN.value,
+            kind=kind if kind in KINDS else "",
+            topic=str(_uuid(query.get("topic", "")) or ""),
+            at=str(_uuid(query.get("at", "")) or ""),
+            cursor=str(_uuid(query.get("cursor", "")) or ""),
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is what can still be settled."""
+        return self.state == Conflict.State.OPEN
+
+    @property
+    def address(self) -> str:
+        """Return the desk's address with these filters, without a place on it."""
+        told = {"state": "" if self.is_open else self.state, "kind": self.kind, "topic": self.topic}
+        query = urlencode({name: value for name, value in told.items() if value})
+        return f"{reverse('memory:conflicts')}{'?' if query else ''}{query}"
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except (ValueError, AttributeError):
+        return None
+
+
+@dataclass(slots=True)
+class Side:
+    """One of the two records as a person reads it; `pieces` are its words, those that differ marked."""
+
+    name: str
+    record: Any
+    noun: str = ""
+    url: str = ""
+    pieces: Sequence[text_diff.Piece] = ()
+    is_cut: bool = False
+    origin: origins.Origin | None = None
+    uses: int = 0
+    is_changed: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return what the record says."""
+        return str(getattr(self.record, "text", "") or getattr(self.record, "content", ""))
+
+    @property
+    def version(self) -> int:
+        """Return the version that the person looks at."""
+        return int(self.record.version) if self.record is not None else 0
+
+    @property
+    def link(self) -> str:
+        """Return the address of the page that a fact rests on, if it is one of the web."""
+        url = str(getattr(self.record, "url", ""))
+        return url if url.startswith(("https://", "http://")) else ""
+
+    @property
+    def source_title(self) -> str:
+        """Return what that page is called."""
+        return str(getattr(self.record, "source_title", "")) or self.link
+
+    @property
+    def quote(self) -> str:
+        """Return the words in which the source says it, where they are not the fact's own."""
+        quote = str(getattr(self.record, "quote", ""))
+        return quote if quote.strip() and quote.strip() != self.text.strip() else ""
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether it is a topic's fact, which is checked again by runs."""
+        return hasattr(self.record, "confirmed_at")
+
+
+@dataclass(slots=True)
+class Row:
+    """One pair; `on` is the address of the desk with the next pair in focus.
+
+    `found_in` is what noted it, such as the run whose report lists it.
+    """
+
+    conflict: Conflict
+    left: Side
+    right: Side
+    on: str = ""
+    is_here: bool = False
+    topic: Any = None
+    found_in: origins.Origin | None = None
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Return both sides, the one that stood first."""
+        return self.left, self.right
+
+    @property
+    def can_be_dated(self) -> bool:
+        """Whether keeping both can write its date into either: facts show theirs beside them."""
+        is_contradiction = self.conflict.kind == Conflict.Kind.CONTRADICTION
+        return is_contradiction and not (self.left.is_fact and self.right.is_fact)
+
+    @property
+    def merged_text(self) -> str:
+        """Return what the form to merge begins with: the text that says more."""
+        return max((side.text for side in self.sides), key=len)
+
+
+@dataclass(slots=True)
+class Desk:
+    """A page of pairs, and what stands beside them."""
+
+    rows: list[Row]
+    next_cursor: str | None
+    total: int
+    kinds: Counter[str] = field(default_factory=Counter)
+    topics: list[Any] = field(default_factory=list)
+
+
+def desk(owner: User, wanted: Wanted) -> Desk:
+    """Return the pairs that are asked for: at most eight queries, however many there are.
+
+    Contradictions come first, then the oldest; of what is settled, the latest.
+    """
+    mine = Conflict.objects.of(owner)
+    if wanted.is_open:
+        every = list(mine.standing().order_by("kind", "created", "pk")[:MOST_LISTED])
+    else:
+        settled = mine.filter(state=Conflict.State.SETTLED)
+        every = list(settled.order_by("-settled_at", "pk")[:MOST_LISTED])
+    chosen = [
+        one
+        for one in every
+        if wanted.kind in ("", one.kind)
+        and (not wanted.topic or wanted.topic in map(str, one.topic_ids))
+    ]
+    keys = [str(one.pk) for one in chosen]
+    first = keys.index(wanted.cursor) if wanted.cursor in keys else 0
+    if wanted.at in keys:
+        first = keys.index(wanted.at) // PAGE * PAGE if not wanted.cursor else first
+    shown = chosen[first : first + PAGE]
+    titles = {key for one in every for key in one.topic_ids}
+    topics = list(Topic.objects.of(owner).filter(pk__in=titles).order_by("title")) if titles else []
+    rows = in_words(owner, shown, topics={one.pk: one for one in topics})
+    for place, row in enumerate(rows):
+        row.is_here = str(row.conflict.pk) == wanted.at
+        row.on = _on(wanted, keys, first + place)
+    after = first + PAGE
+    return Desk(
+        rows,
+        keys[after] if after < len(keys) else None,
+        len(chosen),
+        Counter(one.kind for one in every),
+        topics,
+    )
+
+
+def _on(wanted: Wanted, keys: Sequence[str], place: int) -> str:
+    """Return where to go on once the pair at `place` is settled: the next, else the one before."""
+    near = keys[place + 1 : place + 2] or keys[max(0, place - 1) : place]
+    if not near:
+        return wanted.address
+    return f"{wanted.address}{'&' if '?' in wanted.address else '?'}at={near[0]}"
+
+
+def in_words(
+    owner: User,
+    conflicts: Iterable[Conflict],
+    *,
+    most: int = MOST_TEXT,
+    topics: Mapping[Any, Any] | None = None,
+) -> list[Row]:
+    """Return the pairs as people read them: the records, where they come from, how often used."""
+    pairs = list(conflicts)
+    records = _records(owner, pairs)
+    sources = [record.source for record in records.values()]
+    named = origins.of(owner, [*sources, *(one.source for one in pairs)])
+    uses = dict(
+        Use.objects.of(owner)
+        .filter(record_id__in=list(records))
+        .order_by()
+        .values_list("record_id")
+        .annotate(number=Count("pk"))
+    ) if records else {}  # fmt: skip
+    rows = []
+    for one in pairs:
+        one.owner = owner
+        left, right = (_side(one, name, records, named, uses) for name in ("left", "right"))
+        _mark(left, right, most)
+        topic = (
+            next((topics[key] for key in one.topic_ids if key in topics), None) if topics else None
+        )
+        rows.append(Row(one, left, right, topic=topic, found_in=named.get(one.source)))
+    return rows
+
+
+def _records(owner: User, pairs: Sequence[Conflict]) -> dict[Any, Any]:
+    """Return the records of both sides by their ids: one query a type."""
+    wanted: dict[str, set[Any]] = {}
+    for one in pairs:
+        wanted.setdefault(one.left_type, set()).add(one.left_id)
+        wanted.setdefault(one.right_type, set()).add(one.right_id)
+    found: dict[Any, Any] = {}
+    for name, keys in wanted.items():
+        model = MODELS.get(name)
+        if model is not None:
+            rows = model.objects.of(owner).filter(pk__in=keys).select_related("topic")
+            found |= {row.pk: row for row in rows}
+    return found
+
+
+def _side(
+    conflict: Conflict,
+    name: str,
+    records: Mapping[Any, Any],
+    named: Mapping[str, origins.Origin],
+    uses: Mapping[Any, int],
+) -> Side:
+    record = records.get(getattr(conflict, f"{name}_id"))
+    if record is None:
+        return Side(name, None)
+    kind = kind_of(record.record_type())
+    return Side(
+        name,
+        record,
+        noun=str(kind.noun),
+        url=kind.address(record),
+        origin=named.get(record.source),
+        uses=uses.get(record.pk, 0),
+        is_changed=conflict.is_open and record.version > getattr(conflict, f"{name}_version"),
+    )
+
+
+def _mark(left: Side, right: Side, most: int) -> None:
+    """Let each side say its words, those that the other has not marked."""
+    texts = [shorten(side.text, most) for side in (left, right)]
+    pieces = text_diff.words(*texts)
+    is_other = {piece.kind for piece in pieces} == {"old", "new"}
+    for side, text, not_its in ((left, texts[0], "new"), (right, texts[1], "old")):
+        side.is_cut = len(side.text) > most
+        # Two that have hardly a word in common are read whole: marked words would be all of them.
+        whole = [text_diff.Piece("same", text)]
+        side.pieces = whole if is_other else [one for one in pieces if one.kind != not_its]
+
+
+def whole(owner: User, conflict: Conflict) -> Row:
+    """Return one pair with as much of its texts as a page bears."""
+    topics = Topic.objects.of(owner).filter(pk__in=conflict.topic_ids)
+    found = {one.pk: one for one in topics} if conflict.topic_ids else {}
+    return in_words(owner, [conflict], most=MOST_WHOLE, topics=found)[0]
+
+
+# --- conflicts ---
+
+SAID = {
+    "left": gettext_lazy("Kept the left one; the other was put away."),
+    "right": gettext_lazy("Kept the right one; the other was put away."),
+    "both": gettext_lazy("Kept both."),
+    "merged": gettext_lazy("Merged into one."),
+}
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def conflicts(request: BeaconRequest) -> HttpResponse:
+    """Show the pairs that wait, contradictions first, or those that were settled."""
+    wanted = Wanted.of(request.GET)
+    context = {
+        "desk": desk(request.user, wanted),
+        "wanted": wanted,
+        "kinds": KINDS,
+        "states": STATES,
+        "here": request.get_full_path(),
+    }
+    over_htmx = request.htmx and request.htmx.target == "conflicts"
+    return render(request, f"memory/{'_conflicts' if over_htmx else 'conflicts'}.html", context)
+
+
+def _conflict(request: BeaconRequest, pk: UUID) -> Conflict:
+    found: Conflict = get_object_or_404(Conflict.objects.of(request.user), pk=pk)
+    found.owner = request.user
+    return found
+
+
+@require_safe
+@login_required
+def conflict(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show one pair whole, with what a person can do with it."""
+    return _page(request, _conflict(request, pk), is_open="merge" in request.GET)
+
+
+def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
+    row = whole(request.user, found)
+    standing = Conflict.objects.of(request.user).standing().filter(pk=found.pk)
+    context = {
+        "row": row,
+        "conflict": found,
+        "is_standing": found.is_open and standing.exists(),
+        "text": row.merged_text,
+        "next": next_of(request),
+        **more,
+    }
+    return render(request, "memory/conflict.html", context)
+
+
+@require_POST
+@login_required
+def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Settle a pair as the person saw it; one that changed since is shown again, with what they typed."""
+    found = _conflict(request, pk)
+    how = request.POST.get("how", "")
+    text = request.POST.get("text", "").replace("\r\n", "\n")
+    typed = {"text": text, "is_open": True} if how == "merged" else {}
+    try:
+        done = conflict_services.settle(
+            found, how, by=request.actor, seen=_seen(request), text=text,
+            dated=bool(request.POST.get("dated")),
+        )  # fmt: skip
+    except conflict_services.AlreadyResolved as exc:
+        if text.strip():  # what was typed stays in sight
+            return _page(request, _conflict(request, pk), problem=str(exc), typed=text)
+        messages.info(request, str(exc))
+        return go_to(request, _next_address(request))
+    except MemoryRefused as exc:
+        return _page(request, _conflict(request, pk), problem=str(exc), **typed)
+    if done.settled_how == Conflict.How.GONE:
+        messages.info(request, _("It settled itself: one of the two is gone meanwhile."))
+    else:
+        messages.success(request, str(SAID[how]), extra_tags=_undo(done.settled_at))
+    return go_to(request, _next_address(request))
+
+
+def _seen(request: BeaconRequest) -> tuple[int, int] | None:
+    """Return the versions that the form was made of; none where it does not say them."""
+    told = [request.POST.get(f"{side}_version", "") for side in ("left", "right")]
+    if not all(one.isdecimal() and len(one) < 10 for one in told):
+        return (0, 0)
+    return int(told[0]), int(told[1])
+
+
+def _undo(at: datetime | None) -> str:
+    if at is None:
+        return ""
+    return f"undo:{reverse('memory:conflicts-undo')}?{urlencode({'at': at.isoformat()})}"
+
+
+def _next_address(request: BeaconRequest) -> str:
+    """Return where to go on: where the form says, else to the next pair, else to the desk."""
+    if asked := next_of(request):
+        return asked
+    rest = Conflict.objects.of(request.user).standing().order_by("kind", "created", "pk").first()
+    return f"{rest.get_absolute_url()}?on=1" if rest else reverse("memory:conflicts")
+
+
+@require_POST
+@login_required
+def conflicts_undo(request: BeaconRequest) -> HttpResponse:
+    """Undo conflicts resolved in one act: both sides are restored, and each conflict is open again."""
+    at = moment_of(request.GET.get("at", ""))
+    done = conflict_services.TakenBack()
+    if at is not None and at.tzinfo:
+        done = conflict_services.take_back_of(request.user, at, by=request.actor)
+    if done.number:
+        words = ngettext("It waits again.", "%(n)d conflicts wait again.", done.number)
+        messages.success(request, words % {"n": done.number})
+    if done.problems:
+        why = " ".join(done.problems[: conflict_services.MOST_TOLD])
+        messages.warning(request, _("Not taken back: %(why)s") % {"why": why})
+    elif not done.number:
+        messages.info(request, _("There is nothing to take back: it waits already."))
+    return go_back(request, reverse("memory:conflicts"))
+
+
+@require_POST
+@login_required
+def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
+    """Keep both sides of the ticked pairs, or of all near-duplicates that the filters show."""
+    rows = Conflict.objects.of(request.user).standing()
+    wanted = Wanted.of(request.GET)
+    if request.POST.get("all"):
+        rows = rows.filter(kind=wanted.kind) if wanted.kind else rows
+        rows = rows.filter(topic_ids__contains=[wanted.topic]) if wanted.topic else rows
+    else:
+        rows = rows.filter(pk__in=_ticked(request))
+    chosen = list(rows.select_related("owner")[:MOST_LISTED])
+    if not chosen:
+        messages.warning(
+            request, _("Tick the pairs first; what was ticked may be settled already.")
+        )
+        return go_back(request, reverse("memory:conflicts"))
+    done = conflict_services.keep_both_of(chosen, by=request.actor)
+    level = messages.WARNING if done.problems else messages.SUCCESS
+    undo = _undo(done.at if done.done else None)
+    messages.add_message(request, level, done.in_words(), extra_tags=undo)
+    return go_back(request, reverse("memory:conflicts"))
+
+
+def _ticked(request: BeaconRequest) -> list[UUID]:
+    found = []
+    for key in request.POST.getlist("conflict"):
+        try:
+            found.append(UUID(key))
+        except ValueError:
+            continue
+    return found
+
+
+@require_POST
+@login_required
+def conflicts_look(request: BeaconRequest) -> HttpResponse:
+    """Look for near-duplicates now, and let settle themselves those of which a side is gone."""
+    conflict_services.settle_gone(request.user)
+    number = conflict_services.find(request.user)
+    if number:
+        words = ngettext("One pair was found.", "%(n)d pairs were found.", number)
+        messages.success(request, words % {"n": number})
+    else:
+        messages.info(request, _("Nothing new was found that says almost the same."))
+    return go_back(request, reverse("memory:conflicts"))

@@ -1,0 +1,465 @@
+"""What a test of the model's endpoint found out, in words for its table in Settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST, require_safe
+
+from beacon_site.http import BeaconRequest
+from beacon_site.llm import endpoint_facts
+from beacon_site.llm.base import LlmProfile
+from beacon_site.llm.endpoints import KINDS
+from beacon_site.llm.probing import ProbeResult, probe, try_search
+from beacon_site.logs import redact
+from beacon_site.net.errors import ProviderError, ended_within, ms_since
+from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
+from beacon_site.search_services.catalogue import ADDRESS, BY_NAME, KEY, SearchService
+from memory.llm import connections, embedders
+from memory.llm.asking import price
+from memory.models import Connection, ModelCall, User
+from memory.pages.connections.forms import (
+    ConnectionForm,
+    EmbeddingsForm,
+    FeedTestForm,
+    ModelForm,
+    ModelListForm,
+    ServiceForm,
+    service_form,
+)
+from memory.search import embedding, vectors
+from memory.web.permissions import staff_only
+
+YES, NO, UNKNOWN = "confirmed", "warn", ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One capability: its name, whether it is there (the look of a tag), and what was found."""
+
+    name: str
+    look: str
+    words: str
+
+    @property
+    def mark(self) -> str:
+        """Return the look as a word."""
+        return {YES: _("yes"), NO: _("no"), UNKNOWN: _("not known")}[self.look]
+
+
+def findings(found: dict[str, Any], *, assumed_context: int) -> list[Finding]:
+    """Return the table of a kept test (connections.keep_probe); [] where there was none.
+
+    `assumed_context` is what is reckoned with where the endpoint does not tell, in tokens.
+    """
+    if not found:
+        return []
+    if "json_mode" not in found:  # it never answered, so nothing else was tried
+        return [Finding(_("Chat"), NO, str(found.get("message", "")))]
+    if failed := found.get("failed"):
+        chat = Finding(_("Chat"), NO, str(failed))
+    else:
+        chat = Finding(_("Chat"), YES, _("“%(text)s”") % {"text": found.get("answer", "")[:80]})
+    return [
+        chat,
+        _streaming(found.get("streams")),
+        _structured(found["json_mode"]),
+        _tools(found.get("tools")),
+        _embeddings(found.get("embedding_model") or "", found.get("embedding_dimensions")),
+        _context(found.get("context_tokens"), assumed_context),
+    ]
+
+
+def _streaming(streams: bool | None) -> Finding:
+    words = {
+        True: _("a report can be read while it is written"),
+        False: _("an answer comes as a whole"),
+        None: _("could not be tried"),
+    }
+    return Finding(_("Streaming"), _look(streams), words[streams])
+
+
+def _structured(mode: str) -> Finding:
+    words = {
+        "schema": _("by json_schema, the best way"),
+        "object": _("by json_object; each answer is checked"),
+        "prompt": _("asked for in words; each answer is checked"),
+    }.get(mode, _("none could be had: Beacon's fallbacks are used"))
+    return Finding(_("Structured answers"), YES if mode else NO, words)
+
+
+def _tools(tools: bool | None) -> Finding:
+    words = {
+        True: _("it calls them with arguments that can be read"),
+        False: _("it does not call them"),
+        None: _("could not be tried"),
+    }
+    return Finding(_("Tools"), _look(tools), words[tools])
+
+
+def _embeddings(model: str, dimensions: int | None) -> Finding:
+    if not dimensions:
+        return Finding(_("Embeddings"), NO, _("none found there"))
+    words = _("%(model)s, %(count)d dimensions") % {"model": model, "count": dimensions}
+    return Finding(_("Embeddings"), YES, words)
+
+
+def _context(tokens: int | None, assumed: int) -> Finding:
+    if tokens is None:
+        words = _("it does not tell; %(count)s tokens are reckoned with")
+        return Finding(_("Context size"), UNKNOWN, words % {"count": f"{assumed:,}"})
+    return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": f"{tokens:,}"})
+
+
+def _look(there: bool | None) -> str:
+    return UNKNOWN if there is None else YES if there else NO
+
+
+# --- Trying an outside service once, for the person who pressed its test button ---
+
+logger = structlog.get_logger(__name__)
+
+LISTING_SECONDS = 12  # a person waits at the page
+# Above what a probe allows itself, since a name that does not resolve knows no limit; below the
+# 60 s after which a proxy in front of Beacon gives up, and the page's own 75 s.
+PROBING_SECONDS = 50
+
+
+def try_model(by: User) -> ProbeResult:
+    """Ask the model that is set up, keep what that showed about it, and what it cost `by`."""
+    profile = connections.llm_profile()
+    if profile is None:
+        text = _("No model is set up, so there is nothing to test. Name one and save first.")
+        return ProbeResult(ok=False, message=text, ms=0)
+    began, ended = time.monotonic(), True
+    try:
+        result = ended_within(PROBING_SECONDS, lambda: probe(profile))
+    except TimeoutError:
+        ended = False
+        text = _("No answer came within %(seconds)d seconds. Is the address right?")
+        result = ProbeResult(False, text % {"seconds": PROBING_SECONDS}, ms_since(began))
+    connections.keep_probe(profile, result)
+    _record(profile, result, by, is_known=ended)
+    logger.info("model tested", model=profile.model, ok=result.ok, ms=result.ms)
+    return result
+
+
+def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: bool) -> None:
+    """Record a test as a call, so that what it spent stands in Spending; texts are left out."""
+    failure = ""
+    if not result.ok:
+        kinds = ModelCall.Failure
+        failure = kinds.REJECTED if result.refused else kinds.UNAVAILABLE
+    ModelCall.objects.create(
+        owner=by,
+        purpose="test",
+        source="connections",
+        model=profile.model,
+        prompt_tokens=result.usage.prompt_tokens,
+        completion_tokens=result.usage.completion_tokens,
+        money=price(result.usage, profile) if is_known else None,
+        milliseconds=result.ms,
+        error="" if result.ok else redact(result.message, profile.api_key),
+        failure=failure,
+    )
+
+
+def list_models(profile: LlmProfile) -> tuple[list[str], str]:
+    """Return the names of the models that an endpoint has, or none and why they cannot be told."""
+    try:
+        return ended_within(LISTING_SECONDS, lambda: endpoint_facts.list_models(profile)), ""
+    except ProviderError as exc:
+        return [], str(exc)
+    except TimeoutError:
+        return [], _("No answer came within %(seconds)d seconds. Is the address right?") % {
+            "seconds": LISTING_SECONDS
+        }
+
+
+def try_service(name: str, _by: User) -> ProbeResult:
+    """Search once by a service as it is set up, and keep what it said."""
+    profile = connections.search_profile(name)
+    result = try_search(profile)
+    connections.keep_search_test(profile, result)
+    logger.info("search service tested", service=name, ok=result.ok, ms=result.ms)
+    return result
+
+
+def try_embedder(_by: User) -> ProbeResult:
+    """Embed one word by the embedder that would be used now, and keep what it said."""
+    began = time.monotonic()
+    found = embedders.embedder(for_question=True)
+    if found is None:
+        return ProbeResult(ok=False, message=embedders.why_none(), ms=0)
+    try:
+        size = len(ended_within(LISTING_SECONDS, lambda: found.embed(["ready"]))[0])
+    except ProviderError as exc:
+        result = ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
+    except TimeoutError:
+        text = _("No answer came within %(seconds)d seconds. Is the address right?")
+        told = text % {"seconds": LISTING_SECONDS}
+        result = ProbeResult(ok=False, message=told, ms=ms_since(began))
+    else:
+        text = _("“%(model)s” answered with a vector of %(size)d figures.")
+        told = text % {"model": found.model, "size": size}
+        result = ProbeResult(ok=True, message=told, ms=ms_since(began))
+    embedders.keep_test(result)
+    logger.info("embedder tested", model=found.model, ok=result.ok, ms=result.ms)
+    return result
+
+
+def try_feed(url: str) -> ProbeResult:
+    """Read the feed at `url` as a run would, address guard included."""
+    began = time.monotonic()
+    try:
+        hits = get_search(SearchProfile(service="feeds")).search(
+            "", SearchOptions(limit=50, feeds=(url,))
+        )
+    except ProviderError as exc:
+        return ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
+    text = _("The feed can be read, but has no entries.")
+    if hits:
+        text = ngettext(
+            "The feed has one entry: “%(title)s”.",
+            "The feed has %(count)d entries (at most 50 are read); the newest is “%(title)s”.",
+            len(hits),
+        ) % {"count": len(hits), "title": hits[0].title}
+    return ProbeResult(ok=True, message=text, ms=ms_since(began), count=len(hits))
+
+
+TESTS: dict[str, Callable[[User], ProbeResult]] = {
+    connections.MODEL: try_model,
+    connections.EMBEDDINGS: try_embedder,
+    **{name: partial(try_service, name) for name in connections.SET_UP},
+}
+
+
+# --- connections ---
+
+GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # looks of a tag
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One search service on the page: its state in words, its form, and its last test."""
+
+    service: SearchService
+    form: ServiceForm
+    state: str
+    look: str
+    found: dict[str, Any]
+    is_open: bool = False
+    result: ProbeResult | None = None
+
+
+@require_safe
+@staff_only
+def connection_list(request: BeaconRequest) -> HttpResponse:
+    """Show every outside service with its state."""
+    return _page(request, {})
+
+
+def _page(
+    request: BeaconRequest,
+    more: dict[str, Any],
+    *,
+    form: ConnectionForm | None = None,
+    tested: str = "",
+) -> HttpResponse:
+    """Show all; `form` is one that was refused, `tested` the service whose result is in `more`."""
+    rows = connections.all_stored()
+    given = {form.name: form} if form else {}
+    cards = [
+        _card(name, rows[name], given.get(name), more.get("result") if name == tested else None)
+        for name in connections.SET_UP
+    ]
+    context = {
+        "model_form": given.get(connections.MODEL) or ModelForm(row=rows[connections.MODEL]),
+        **_model_state(rows[connections.MODEL]),
+        "embeddings_form": given.get(connections.EMBEDDINGS)
+        or EmbeddingsForm(row=rows[connections.EMBEDDINGS]),
+        **_embeddings_state(rows),
+        "embeddings_result": more.get("result") if tested == connections.EMBEDDINGS else None,
+        "closed_cards": [card for card in cards if card.service.needs],
+        "open_cards": [card for card in cards if not card.service.needs],
+        "feed_form": FeedTestForm(),
+        **_usual(),
+        "library_folder": settings.BEACON_LIBRARY_DIR,
+        "contact": settings.BEACON_CONTACT,
+        "tested": tested,
+        "tab": "connections",
+    }
+    return render(request, "memory/connections.html", context | more)
+
+
+def _card(
+    name: str, row: Connection, form: ConnectionForm | None, result: ProbeResult | None = None
+) -> Card:
+    service = connections.SET_UP[name]
+    shown = form if isinstance(form, ServiceForm) else service_form(name, row=row)
+    state, look = _state(service, row)
+    is_open = form is not None or result is not None
+    return Card(service, shown, state, look, connections.last_found(row), is_open, result)
+
+
+def _state(service: SearchService, row: Connection) -> tuple[str, str]:
+    """Return a service's state in words, and the look of its tag."""
+    if settings.BEACON_SEARCH and service.name not in settings.BEACON_SEARCH:
+        return _("left out by BEACON_SEARCH"), LEFT_OUT
+    profile = connections.search_profile(service.name, row)
+    if not connections.is_ready(profile):
+        return (_("no address") if service.needs == ADDRESS else _("no key")), OFF
+    if service.needs == KEY and not profile.api_key:
+        return _("set up without a key"), GOOD
+    if service.needs or profile.base_url:
+        return _("set up"), GOOD
+    return _("needs nothing"), GOOD
+
+
+def _usual() -> dict[str, Any]:
+    """Return what a topic asks that names no service, in order."""
+    usual = [BY_NAME[name] for name in connections.search_services()]
+    return {
+        "usual_services": usual,
+        "usual_names": ", ".join(str(service.label) for service in usual),
+        "search_is_fixed": bool(settings.BEACON_SEARCH),
+    }
+
+
+def _model_state(row: Connection) -> dict[str, Any]:
+    """Return what is known of the model's endpoint."""
+    llm, found = connections.llm_profile(row), connections.last_found(row)
+    assumed = llm.context_tokens if llm else LlmProfile("", "").context_tokens
+    return {
+        "llm": llm,
+        "kinds": KINDS.values(),
+        "found": found,
+        "findings": findings(found, assumed_context=assumed) if llm else [],
+    }
+
+
+def _embeddings_state(rows: Mapping[str, Connection]) -> dict[str, Any]:
+    """Return which embedder is used, how far its vectors are, and what its last test said."""
+    row, used = rows[connections.EMBEDDINGS], embedders.embedder(rows=rows)
+    return {
+        "embedder": used,
+        "no_embedder": embedders.why_none(),
+        "vectors": embedding.progress(used, row),
+        "compares": vectors.extension_version(),
+        "embeddings_found": connections.last_found(row),
+    }
+
+
+@sensitive_post_parameters()
+@require_POST
+@staff_only
+def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
+    """Store one service's settings."""
+    if name not in connections.KINDS:
+        raise Http404
+    form, saved = _saved(request, name)
+    if saved:
+        messages.success(request, _("Saved. A test shows whether it works."))
+        if not request.htmx:
+            return redirect("memory:connections")
+    if not request.htmx:
+        return _page(request, {}, form=form)
+    return _section(request, name, None if saved else form)
+
+
+def _saved(request: BeaconRequest, name: str) -> tuple[ConnectionForm, bool]:
+    """Return the form as posted, and whether it could be stored."""
+    form = _posted(request, name)
+    try:
+        if form.is_valid():
+            form.save(by=request.user)
+            return form, True
+    except connections.Moved:  # between the look and the lock: the next look sees it
+        form = _posted(request, name)
+    return form, False
+
+
+def _posted(request: BeaconRequest, name: str) -> ConnectionForm:
+    if name == connections.MODEL:
+        return ModelForm(request.POST)
+    if name == connections.EMBEDDINGS:
+        return EmbeddingsForm(request.POST)
+    return service_form(name, request.POST)
+
+
+def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) -> HttpResponse:
+    """Return the one section of the page that changed, unfolded."""
+    rows = connections.all_stored()
+    row = rows[name]
+    if name == connections.EMBEDDINGS:
+        shown = {"embeddings_form": refused or EmbeddingsForm(row=row)}
+        return render(
+            request, "memory/_connection_embeddings.html", shown | _embeddings_state(rows)
+        )
+    if name != connections.MODEL:
+        card = _card(name, row, refused or service_form(name, row=row))
+        return render(request, "memory/_connection_service.html", {"card": card, **_usual()})
+    context = {
+        "model_form": refused or ModelForm(row=row),
+        **_model_state(row),
+        **_usual(),
+    }
+    return render(request, "memory/_connection_model.html", context)
+
+
+@require_POST
+@staff_only
+def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
+    """Try one service as it is set up now, and show what it really answered."""
+    if name not in TESTS:
+        raise Http404
+    result = TESTS[name](request.user)
+    more: dict[str, Any] = {"result": result}
+    if not request.htmx:
+        return _page(request, more, tested=name)
+    row = connections.stored(name)
+    if name == connections.MODEL:
+        more |= _model_state(row) | {"tested": name}
+        return render(request, "memory/_connection_probe.html", more)
+    beside = name != connections.EMBEDDINGS  # a section that is never folded tells it itself
+    more |= {"name": name, "found": connections.last_found(row), "beside": beside}
+    return render(request, "memory/_connection_test.html", more)
+
+
+@sensitive_post_parameters()
+@require_POST
+@staff_only
+def model_names(request: BeaconRequest) -> HttpResponse:
+    """Ask the endpoint that is typed into the form which models it has; nothing is stored."""
+    form = ModelListForm(request.POST)
+    form.is_valid()
+    profile = form.profile()
+    names, why = list_models(profile) if profile else ([], "")
+    more = {"model_names": names, "no_names": why, "listed": profile is not None}
+    if request.htmx:
+        return render(request, "memory/_connection_models.html", {**more, "model_form": form})
+    return _page(request, more, form=form)
+
+
+@require_POST
+@staff_only
+def test_feed(request: BeaconRequest) -> HttpResponse:
+    """Read the feed whose address was given."""
+    form = FeedTestForm(request.POST)
+    result = try_feed(form.cleaned_data["url"]) if form.is_valid() else None
+    more = {"result": result, "feed_form": form}
+    if request.htmx:
+        return render(request, "memory/_connection_test.html", {**more, "name": "feeds"})
+    return _page(request, more, tested="feeds")

@@ -1,0 +1,363 @@
+"""Snapshots of the content store as people handle them: the list, one of them, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.db.models.functions import Left
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.db.keyset import Page, page_of
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import shorten
+from memory.content import snapshot_as_json, snapshot_from_json
+from memory.content import take_snapshot as content_take_snapshot
+from memory.content.snapshots import named, restore_snapshot, take_snapshot
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
+from memory.pages.content import items as content_list
+from memory.pages.content.items import BEGINNING, title_of
+from memory.web.double_submit import idempotent_post
+from memory.web.fields import CleanTextField
+from memory.web.responses import go_back, go_to, refused, undo_tag
+
+PAGE, ITEMS = 50, 100
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """One snapshot in the list."""
+
+    snapshot: Any
+    name: str
+    scope: origins.Origin
+    maker: origins.Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """One item of a snapshot, and whether the store holds it still."""
+
+    item: Any
+    title: str
+    first_line: str
+    is_here: bool
+
+
+def page(user: User, *, cursor: str = "") -> Page:
+    """Return one page of the snapshots, the newest first."""
+    rows = Snapshot.objects.filter(owner=user, trashed_at=None)
+    found = page_of(rows, by="created", falling=True, cursor=cursor, size=PAGE)
+    return Page(rows_of(user, found.rows), found.next_cursor)
+
+
+def rows_of(user: User, snapshots: Sequence[Any]) -> list[SnapshotRow]:
+    """Return the snapshots with what their scopes and makers mean."""
+    places = origins.of(user, [text for one in snapshots for text in (one.scope, one.source)])
+    return [
+        SnapshotRow(
+            one,
+            named(one),
+            places.get(one.scope) or origins.Origin(one.scope, one.scope),
+            places.get(one.source) or origins.Origin(one.source, one.source),
+        )
+        for one in snapshots
+    ]
+
+
+def items_of(snapshot: Any, *, page_number: int) -> tuple[list[ItemRow], bool]:
+    """Return a page of what it holds, the oldest first, and whether there is more."""
+    start = (page_number - 1) * ITEMS
+    rows = SnapshotItem.objects.filter(snapshot=snapshot).defer("content").order_by("position")
+    copies = list(rows.annotate(beginning=Left("content", BEGINNING))[start : start + ITEMS + 1])
+    live = ContentItem.objects.of(snapshot.owner).live().filter(scope=snapshot.scope)
+    here = set(live.filter(pk__in=[one.item_id for one in copies]).values_list("pk", flat=True))
+    shown = [
+        ItemRow(
+            one,
+            title_of(one),
+            shorten(one.beginning, 160) if one.title else "",
+            one.item_id in here,
+        )
+        for one in copies[:ITEMS]
+    ]
+    return shown, len(copies) > ITEMS
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """How many items were brought back into which scope, and the address that takes that back."""
+
+    number: int
+    scope: str
+    undo_url: str
+
+
+def restore(snapshot: Any, *, by: Actor, scope: str = "") -> Restored:
+    """Bring a snapshot back into a scope (default: its own); what that held before is kept first.
+
+    What it held is a snapshot as well, by which this is taken back.  Raises InvalidValue for what is
+    no scope, and Locked; nothing is changed then.
+    """
+    into = scope or snapshot.scope
+    with transaction.atomic():
+        title = _("%(scope)s before “%(name)s” was restored") % {
+            "scope": into, "name": shorten(named(snapshot), 80)
+        }  # fmt: skip
+        before = take_snapshot(snapshot.owner, into, by=by, title=title)
+        items = restore_snapshot(snapshot, by=by, scope=scope or None)
+    undo = reverse("memory:content-snapshot-take-back", args=[before.pk])
+    return Restored(len(items), before.scope, undo)
+
+
+def take_back(before: Any, *, by: Actor) -> int:
+    """Let a scope hold again what it held before a restoration, whose snapshot then goes."""
+    with transaction.atomic():
+        items = restore_snapshot(before, by=by)
+        before.trash(by=by, why=_("what it kept was brought back"))
+    return len(items)
+
+
+def list_url(scope: str) -> str:
+    """Return the address of the list of what a scope holds."""
+    return f"{reverse('memory:content')}?{urlencode({'scope': scope})}"
+
+
+# --- Forms of snapshots: which scope is kept, where one is brought back, and one from a file ---
+
+LARGEST = 64 * 1024 * 1024  # bytes of a file that a page takes
+_SCOPE = {"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
+
+
+class TakeForm(forms.Form):
+    """A scope whose items are kept as they are now, under a name."""
+
+    scope = CleanTextField(
+        label=gettext_lazy("Scope"),
+        max_length=200,
+        initial="owner",
+        error_messages={"required": gettext_lazy("Name a scope; owner is what is everywhere.")},
+        help_text=gettext_lazy("owner for what is everywhere, or run:, session:, agent: …"),
+        widget=forms.TextInput(attrs=_SCOPE),
+    )
+    title = CleanTextField(
+        label=gettext_lazy("Name"),
+        max_length=200,
+        required=False,
+        help_text=gettext_lazy("Left empty, it is called by its scope and the moment."),
+    )
+
+
+class RestoreForm(forms.Form):
+    """Where a snapshot is brought back to: empty means the scope that it was taken of."""
+
+    scope = CleanTextField(
+        label=gettext_lazy("Into the scope"),
+        max_length=200,
+        required=False,
+        widget=forms.TextInput(attrs=_SCOPE),
+    )
+
+
+class UploadSnapshotForm(forms.Form):
+    """A snapshot that was downloaded as JSON."""
+
+    file = forms.FileField(
+        label=gettext_lazy("File"),
+        allow_empty_file=True,  # that it is empty is said by whoever reads it
+        widget=forms.FileInput(attrs={"accept": ".json,application/json"}),
+        help_text=gettext_lazy("JSON that Beacon wrote, at most 64 MiB."),
+    )
+
+    def clean_file(self) -> UploadedFile[bytes]:
+        """Refuse what is too large before any of it is read."""
+        file: UploadedFile[bytes] = self.cleaned_data["file"]
+        if (file.size or 0) > LARGEST:
+            told = {"size": (file.size or 0) / 1024 / 1024}
+            raise forms.ValidationError(
+                _("The file has %(size).1f MiB; at most 64 MiB are taken.") % told
+            )
+        return file
+
+    def text(self) -> str:
+        """Return what the file says.  Raises ValidationError if it is no text in UTF-8."""
+        try:
+            return bytes(self.cleaned_data["file"].read()).decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            raise forms.ValidationError(
+                _("The file is no text in UTF-8, so no snapshot: choose one that Beacon wrote.")
+            ) from exc
+
+    def refuse(self, problem: Any) -> None:
+        """Say at the field what is wrong with the file."""
+        self.add_error("file", problem)
+
+
+# --- Snapshots of the content store: taken, looked at, brought back, downloaded and taken in ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def snapshot_list(request: BeaconRequest) -> HttpResponse:
+    """Show the snapshots, the newest first, and how one is taken or taken in."""
+    first = {"scope": request.GET.get("scope", "") or "owner"}
+    return _list(request, take=TakeForm(initial=first))
+
+
+def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
+    listing = page(request.user, cursor=request.GET.get("cursor", ""))
+    context: dict[str, Any] = {
+        "rows": listing.rows,
+        "next_cursor": listing.next_cursor,
+        "take": forms.get("take") or TakeForm(),
+        "upload": forms.get("upload") or UploadSnapshotForm(),
+        "scopes": content_list.scopes_of(request.user, content_list.Wanted()),
+    }
+    template = "_snapshots" if request.htmx else "snapshots"
+    return render(request, f"memory/{template}.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@idempotent_post
+def snapshot_take(request: BeaconRequest) -> HttpResponse:
+    """Keep what a scope holds now."""
+    form = TakeForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            made = content_take_snapshot(
+                request.user, data["scope"], by=request.actor, title=data["title"]
+            )
+        except InvalidValue as exc:
+            for field, errors in (exc.errors or {"scope": [str(exc)]}).items():
+                form.add_error(field if field in form.fields else None, errors)
+        else:
+            words = ngettext(
+                "%(n)s item is kept as it is now.", "%(n)s items are kept as they are now.",
+                made.count,
+            )  # fmt: skip
+            words %= {"n": f"{made.count:,}"}
+            messages.success(request, words, extra_tags=undo_tag(made))
+            return go_to(request, made.get_absolute_url())
+    return _list(request, take=form)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@idempotent_post
+def snapshot_upload(request: BeaconRequest) -> HttpResponse:
+    """Take in a snapshot that was downloaded as JSON."""
+    posted = request.method == "POST"
+    form = UploadSnapshotForm(request.POST, request.FILES) if posted else UploadSnapshotForm()
+    if posted and form.is_valid():
+        try:
+            made = snapshot_from_json(request.user, form.text(), by=request.actor)
+        except ValidationError as exc:
+            form.refuse(exc)
+        except MemoryRefused as exc:
+            form.refuse(str(exc))
+        else:
+            said = _("The snapshot is here. Nothing is in the store yet: restore it into a scope.")
+            messages.success(request, said, extra_tags=undo_tag(made))
+            return go_to(request, made.get_absolute_url())
+    return _list(request, upload=form)
+
+
+def _snapshot(request: BeaconRequest, pk: UUID) -> Any:
+    """Return the person's own snapshot, from the trash too; 404 for another's."""
+    found = get_object_or_404(Snapshot.objects.filter(owner=request.user), pk=pk)
+    found.owner = request.user
+    return found
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def snapshot(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show what a snapshot holds, and how it is brought back."""
+    return _one(request, _snapshot(request, pk), RestoreForm())
+
+
+def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
+    asked = request.GET.get("page", "")
+    number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 6 else 1
+    number = max(1, number)
+    items, has_more = items_of(found, page_number=number)
+    context = {
+        "row": rows_of(request.user, [found])[0],
+        "record": found,
+        "page": {"type": found.record_type()},
+        "items": items,
+        "number": number,
+        "next_number": number + 1 if has_more else 0,
+        "form": form,
+        "scopes": content_list.scopes_of(request.user, content_list.Wanted()),
+    }
+    template = "_snapshot" if request.htmx else "snapshot"
+    return render(request, f"memory/{template}.html", context)
+
+
+@require_POST
+@login_required
+def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Bring a snapshot back, into its own scope or another; a toast takes that back."""
+    found = _snapshot(request, pk)
+    form = RestoreForm(request.POST)
+    if not form.is_valid():
+        return _one(request, found, form)
+    try:
+        done = restore(found, by=request.actor, scope=form.cleaned_data["scope"])
+    except InvalidValue as exc:
+        form.add_error("scope", str(exc))
+        return _one(request, found, form)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    words = ngettext(
+        "%(n)s item is back in %(scope)s.", "%(n)s items are back in %(scope)s.", done.number
+    )
+    told = {"n": f"{done.number:,}", "scope": done.scope}
+    messages.success(request, words % told, extra_tags=f"undo:{done.undo_url}")
+    return go_to(request, list_url(done.scope))
+
+
+@require_POST
+@login_required
+def snapshot_take_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Let the scope hold again what it held before a restoration."""
+    before = _snapshot(request, pk)
+    try:
+        take_back(before, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    said = _("Taken back: %(scope)s holds again what it held before.") % {"scope": before.scope}
+    messages.success(request, said)
+    return go_back(request, list_url(before.scope))
+
+
+@require_safe
+@login_required
+def snapshot_json(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Give a snapshot as JSON, which a Beacon takes in again."""
+    found = _snapshot(request, pk)
+    answer = HttpResponse(snapshot_as_json(found), content_type="application/json")
+    answer["Content-Disposition"] = f'attachment; filename="snapshot-{found.pk}.json"'
+    return answer

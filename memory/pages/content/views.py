@@ -1,0 +1,178 @@
+"""Content items: the list with its filters, one item by any transform, and what is done to them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from memory.content.services import clear
+from memory.core.errors import MemoryRefused
+from memory.models import ContentItem, Revision, Sensitivity
+from memory.pages.content import items as content_items
+from memory.pages.content.items import Wanted
+from memory.pages.records import saved_views
+from memory.web.responses import go_back, go_to, refused
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def content_list_page(request: BeaconRequest) -> HttpResponse:
+    """Show the items that the address asks for, the newest first; over htmx the list alone."""
+    wanted = Wanted.of(request.GET)
+    page = content_items.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    number = content_items.count_items(request.user, wanted)
+    context: dict[str, Any] = {
+        "wanted": wanted,
+        "rows": page.rows,
+        "next_cursor": page.next_cursor,
+        "number": min(number, content_items.MOST_COUNTED),
+        "is_more": number > content_items.MOST_COUNTED,
+        "chips": content_items.chips_of(wanted),
+        "here": request.get_full_path(),
+    }
+    if request.htmx and request.htmx.target == "content":
+        return render(request, "memory/_content.html", context)
+    context |= {
+        "types": ContentItem.Type.choices,
+        "scopes": content_items.scopes_of(request.user, wanted),
+        "sorts": [(name, words) for name, (_by, _falling, words) in content_items.SORTS.items()],
+        "views": saved_views.views_of(request.user, "content", wanted.query),
+    }
+    return render(request, "memory/content.html", context)
+
+
+def _item(request: BeaconRequest, pk: UUID) -> Any:
+    """Return the person's own item, from the trash too; 404 for another's."""
+    item = get_object_or_404(ContentItem.objects.of(request.user).select_related("topic"), pk=pk)
+    item.owner = request.user
+    return item
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def content_item(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show one item by a transform; over htmx the view of it alone."""
+    item = _item(request, pk)
+    shown = content_items.shown_of(item, request.GET)
+    context: dict[str, Any] = {"item": item, "shown": shown, **content_items.choices_of(shown)}
+    if request.htmx and request.htmx.target == "content_view":
+        return render(request, "memory/_content_view.html", context)
+    page = content_items.content_page(item)
+    context |= {"page": page, "record": item}
+    return render(request, "memory/content_item.html", context)
+
+
+@require_safe
+@login_required
+def content_raw(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Give an item whole, as a text file and nothing that a browser would carry out."""
+    item = _item(request, pk)
+    answer = HttpResponse(item.content, content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="content-{item.pk}.txt"'
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+@require_POST
+@login_required
+def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Mark an item sensitive, or take the mark off; a toast takes it back."""
+    item = _item(request, pk)
+    wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
+    said = _("Marked sensitive: no agent is shown it, and no outside provider gets it.")
+    if wanted == Sensitivity.NORMAL:
+        said = _("Not sensitive any more: agents of its scope may read it.")
+    before = item.version
+    try:
+        item.change(by=request.actor, sensitivity=wanted)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    made = Revision.objects.of(request.user).filter(record_id=item.pk, version=item.version).first()
+    if item.version > before and made is not None:
+        undo = reverse("memory:record-undo", args=[item.record_type(), item.pk, made.pk])
+        messages.success(request, said, extra_tags=f"undo:{undo}")
+    return go_back(request, item.get_absolute_url())
+
+
+@require_POST
+@login_required
+def content_bulk(request: BeaconRequest) -> HttpResponse:
+    """Move the ticked items, or all that match, to the trash; the list keeps its filters."""
+    wanted = Wanted.of(request.GET)
+    back = reverse("memory:content") + (f"?{wanted.query}" if wanted.query else "")
+    try:
+        if request.POST.get("all"):
+            moved = content_items.trash_matching(request.user, wanted, by=request.actor)
+        else:
+            keys = _keys(request)
+            moved = content_items.trash_ticked(request.user, keys, by=request.actor)
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+        return go_to(request, back)
+    _say_moved(request, moved)
+    return go_to(request, back)
+
+
+def _keys(request: BeaconRequest) -> list[UUID]:
+    found = []
+    for text in request.POST.getlist("record"):
+        try:
+            found.append(UUID(text))
+        except ValueError:
+            continue
+    return found
+
+
+def _say_moved(request: BeaconRequest, moved: content_items.Moved) -> None:
+    words = ngettext(
+        "%(n)s item is in the trash for 30 days.",
+        "%(n)s items are in the trash for 30 days.",
+        moved.number,
+    ) % {"n": f"{moved.number:,}"}
+    if moved.left:
+        more = _("%(n)s more match: they were too many for one act. Press again.")
+        words += " " + more % {"n": f"{moved.left:,}"}
+    if moved.number:
+        messages.success(request, words, extra_tags=f"undo:{moved.undo_url}")
+    else:
+        messages.info(request, _("Nothing was moved: those items are not there any more."))
+
+
+@require_POST
+@login_required
+def content_clear(request: BeaconRequest) -> HttpResponse:
+    """Move everything of one scope to the trash."""
+    at = timezone.now()
+    try:
+        number = clear(request.user, request.POST.get("scope", ""), by=request.actor, at=at)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    _say_moved(request, content_items.Moved(number, at))
+    return go_back(request, reverse("memory:content"))
+
+
+@require_POST
+@login_required
+def content_put_back(request: BeaconRequest) -> HttpResponse:
+    """Bring back what one act moved to the trash."""
+    try:
+        number = content_items.put_back(request.user, request.GET.get("at", ""), by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    words = ngettext("%(n)s item is back.", "%(n)s items are back.", number)
+    messages.success(request, words % {"n": f"{number:,}"})
+    return go_back(request, reverse("memory:content"))

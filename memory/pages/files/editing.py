@@ -1,0 +1,553 @@
+"""What the pages of memory files share: the file of an address, and the words after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.validators import ProhibitNullCharactersValidator
+from django.http import Http404
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text import diff as text_diff
+from beacon_site.text import markdown
+from beacon_site.text import merge as text_merge
+from beacon_site.text.cleaning import one_line
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
+from memory.core.file_format import (
+    FACTS,
+    anchor_of,
+    entries_of,
+    is_fact,
+    month_of,
+    path_of_month,
+    sections_of,
+)
+from memory.files import section_restore
+from memory.files.drafts import MOST_NOTE
+from memory.files.limits import (
+    MOST_EPISODES,
+    MOST_FACTS,
+    FileConflict,
+    NoSuchFile,
+    OverBudget,
+    size_of,
+)
+from memory.files.reading import Budget, facts_budget, files_of, read_file
+from memory.files.services import Saved, append_to, cleaned, lock_section
+from memory.files.three_way_merge import content_at, put_together
+from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
+from memory.records import history as record_history
+from memory.web.fields import CleanTextField
+
+
+def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
+    """Return the person's file at `path`; a month without a file is not found."""
+    try:
+        file = read_file(request.user, path)
+    except NoSuchFile as exc:
+        raise Http404(str(exc)) from exc
+    file.owner = request.user
+    return file
+
+
+def say_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None:
+    """Say what was done to the file, with the way back."""
+    last = record_history.revisions_of(file).only("id")[0]
+    undo = reverse("memory:record-undo", args=[file.record_type(), file.pk, last.pk])
+    messages.success(request, said, extra_tags=f"undo:{undo}")
+
+
+def number(text: str) -> int:
+    """Return a number that an address or a form names; 0 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+# --- Editing a memory file by hand: the editor's text, its size, and merging two edits ---
+
+MOST_ROWS = 400  # of a diff on a page
+
+
+def standing(owner: User, path: str) -> MemoryFile:
+    """Return the file at `path`, or an unsaved one of version 0."""
+    try:
+        file = read_file(owner, path)
+    except NoSuchFile:
+        return MemoryFile(owner=owner, path=path, version=0)
+    file.owner = owner
+    return file
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """The size of a text, and the other sizes in the same budget.
+
+    `added` bytes come from the save itself: a summary line, or what others wrote since.
+    """
+
+    size: int
+    added: int
+    others: int
+    stored: int
+    budget: Budget
+
+    @property
+    def change(self) -> int:
+        """Return by how many bytes the file would grow."""
+        return self.size - self.stored
+
+    @property
+    def over(self) -> int:
+        """Return how many bytes are too many."""
+        return max(0, self.budget.used - self.budget.most)
+
+
+def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> Meter:
+    """Return the size of `text` in `file`'s place; for a refused save, the size it would have had."""
+    typed, others = size_of(cleaned(text).text), 0
+    if is_fact(file.path):
+        rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
+        others = sum(rows.exclude(path=file.path).values_list("size", flat=True))
+    most = MOST_FACTS if is_fact(file.path) else MOST_EPISODES
+    size = typed if refused is None else refused.have - others
+    return Meter(size, size - typed, others, file.size, Budget(size + others, most))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A preview of a text, with its problems and its diff."""
+
+    sections: list[SafeString]
+    problems: tuple[str, ...]
+    rows: list[text_diff.Row]
+    rows_left: int
+
+
+def preview_of(file: MemoryFile, text: str) -> Preview:
+    """Return the preview of a text before it is saved."""
+    text = cleaned(text).text
+    problems = () if is_fact(file.path) else (p for one in entries_of(text) for p in one.problems)
+    rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
+    return Preview(
+        [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
+        tuple(problems)[:10],
+        rows[:MOST_ROWS],
+        len(rows[MOST_ROWS:]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """What the merge screen shows; `number, hunk, chosen` for each place that both changed."""
+
+    writers: str
+    mine: str
+    base_version: int
+    hunks: list[tuple[int, text_merge.Part, str]]
+    text: str
+    is_first: bool = True
+    others: Sequence[tuple[str, str]] = ()
+
+
+def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> Clash:
+    """Return the merge screen of a refused save."""
+    later = record_history.revisions_of(file).filter(version__gt=seen).defer("before", "after")
+    names = dict.fromkeys(record_history.who(file.owner, one.actor) for one in later[:10])
+    merge = conflict.merge
+    return Clash(", ".join(names), conflict.mine, seen, hunks_of(merge, {}), merge.text())
+
+
+def composed(
+    file: MemoryFile, mine: str, *, seen: int, based: int, choices: Mapping[str, Any]
+) -> Clash:
+    """Return the merge screen with the sides chosen so far."""
+    mine = cleaned(mine).text
+    base, theirs = (content_at(file, version) or "" for version in (seen, based))
+    merge = put_together(base, mine, theirs)
+    chosen = {n: str(choices.get(f"choice-{n}", "")) for n in range(len(merge.conflicts))}
+    return Clash("", mine, seen, hunks_of(merge, chosen), merge.text(chosen), is_first=False)
+
+
+def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
+    """Return the section in the trash that a URL names, if it belongs to this file."""
+    try:
+        pk = UUID(key)
+    except ValueError:
+        return None
+    found = FileEntry.objects.of(file.owner).in_trash().filter(pk=pk, path=file.path).first()
+    if found is not None:
+        found.owner = file.owner
+    return found if file.version else None
+
+
+def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
+    """Return the merge screen of a section restored from the trash; it begins with both texts."""
+    back = section_restore.returning(entry, file)
+    merge = put_together(back.base, back.text, str(file.content))
+    both = dict.fromkeys(range(len(merge.conflicts)), "both")
+    hunks = hunks_of(merge, both)
+    return Clash("", back.text, back.seen, hunks, merge.text(both), is_first=False)
+
+
+def hunks_of(
+    merge: text_merge.Merge, chosen: Mapping[int, str]
+) -> list[tuple[int, text_merge.Part, str]]:
+    """Return each place that both changed, with its number and the chosen side."""
+    return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
+
+
+def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> Saved:
+    """Append an entry to its month's file in seed 003's format, once if its form is sent twice.
+
+    Raises what `append_to` raises.
+    """
+    day: date = fields["date"]
+    lines = [f"## {one_line(fields['title'])}", f"- Summary: {one_line(fields['summary'])}"]
+    lines.append(f"- Date: {day.isoformat()}")
+    for name in ("task", "findings", "decision", "lesson"):
+        if said := fields.get(name, ""):
+            first, *more = [line.strip() for line in str(said).splitlines() if line.strip()]
+            lines += [f"- {name.capitalize()}: {first}", *(f"  {line}" for line in more)]
+    return append_to(owner, path_of_month(day), "\n".join(lines), by=by, once=True)
+
+
+# --- locks ---
+
+PAGE = 200  # sections of a page
+Heading = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One section: `under` names the locked section that it lies in, if it does."""
+
+    anchor: str
+    heading: Heading
+    first_line: int
+    until: int
+    is_locked: bool
+    under: str
+
+    @property
+    def title(self) -> str:
+        """Return its own heading."""
+        return self.heading[-1]
+
+    @property
+    def depth(self) -> int:
+        """Return how deep it lies, 1 to 4, by which a list indents it."""
+        return min(len(self.heading), 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A part of a file's sections; `later` is the place of the next part, 0 if there is none."""
+
+    rows: list[Row]
+    count: int
+    locked: int
+    begin: int
+
+    @property
+    def later(self) -> int:
+        """Return where the next part begins, 0 if this is the last."""
+        end = self.begin + len(self.rows)
+        return end if end < self.count else 0
+
+
+def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> Rows:
+    """Return the file's sections that have a heading, each path of headings once."""
+    locked = {tuple(path) for path in file.section_locks}
+    found: dict[Heading, Row] = {}
+    for one in sections_of(file.content):
+        if one.title and one.heading not in found:
+            found[one.heading] = Row(
+                anchor_of(one.heading),
+                one.heading,
+                one.first_line,
+                one.until,
+                one.heading in locked,
+                _above(one.heading, locked),
+            )
+    rows = list(found.values())
+    begin = begin if begin < len(rows) else 0
+    return Rows(rows[begin : begin + PAGE], len(rows), len(locked), begin)
+
+
+def _above(heading: Sequence[str], locked: set[Heading]) -> str:
+    paths = (tuple(heading[:depth]) for depth in range(1, len(heading)))
+    return next((path[-1] for path in paths if path in locked), "")
+
+
+def set_section(file: MemoryFile, anchor: str, *, by: Actor, locked: bool) -> str:
+    """Lock or unlock the section that stands under `anchor`; return its heading.
+
+    Raises InvalidValue where there is no such section any more, and what `lock_section` raises.
+    """
+    known = [one.heading for one in sections_of(file.content) if one.title]
+    known += [tuple(path) for path in file.section_locks]
+    heading = next((path for path in known if anchor_of(path) == anchor), None)
+    if heading is None:
+        raise InvalidValue(
+            _("%(path)s has no such section any more: the file was changed meanwhile. Look again.")
+            % {"path": file.path}
+        )
+    lock_section(file, heading, by=by, locked=locked)
+    return " › ".join(heading)
+
+
+# --- page ---
+
+LONGEST_KEPT = 4_000  # characters of a section whose HTML a process keeps
+MOST_KEPT = 2_000  # of such sections: a month's largest file has some 550
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The newest revision of a file in words: who, by way of what, why, when."""
+
+    who: str
+    revision: Revision
+    via: origins.Origin | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One file in the tree.  `problem` says why what lies on disk was not taken in."""
+
+    file: MemoryFile
+    last: LastChange | None
+    problem: str
+    has_draft: bool
+
+    @property
+    def url(self) -> str:
+        """Return the file's page."""
+        return self.file.get_absolute_url()
+
+    @property
+    def month(self) -> str:
+        """Return the month of an episode file (2026-02), empty for a fact file."""
+        return month_of(self.file.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """All files of an owner: facts, then episodes, the newest month first."""
+
+    facts: list[FileRow]
+    episodes: list[FileRow]
+    budget: Budget
+
+
+def tree_of(user: User) -> Tree:
+    """Return the tree: a fixed number of queries however many months there are."""
+    files = files_of(user)
+    last = last_changes(user, files)
+    problems = dict(
+        MirroredFile.objects.of(user).exclude(problem="").values_list("path", "problem")
+    )
+    drafts = set(FileDraft.objects.of(user).values_list("path", flat=True))
+    rows = [
+        FileRow(file, last.get(file.pk), problems.get(file.path, ""), file.path in drafts)
+        for file in files
+    ]
+    facts = [row for row in rows if is_fact(row.file.path)]
+    episodes = [row for row in reversed(rows) if not is_fact(row.file.path)]
+    used = sum(row.file.size for row in facts)
+    return Tree(facts, episodes, Budget(used, MOST_FACTS))
+
+
+def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChange]:
+    """Return the newest change of each file, by the file's id."""
+    revisions = (
+        Revision.objects.of(user)
+        .filter(record_type=MemoryFile.record_type(), record_id__in=[file.pk for file in files])
+        .order_by("record_id", "-id")
+        .distinct("record_id")
+        .defer("before", "after")
+    )
+    found = list(revisions)
+    named = origins.of(user, {text for one in found for text in (one.actor, one.source)})
+    return {
+        one.record_id: LastChange(
+            named[one.actor].words if one.actor else "",
+            one,
+            named.get(one.source) if one.source != one.actor else None,
+        )
+        for one in found
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSection:
+    """One section as the page shows it; `anchor` is its id there.
+
+    It is locked by a lock of its own (`locks_itself`), or with the section that it lies in.
+    """
+
+    anchor: str
+    heading: tuple[str, ...]
+    html: SafeString
+    is_locked: bool
+    locks_itself: bool
+
+    @property
+    def title(self) -> str:
+        """Return its own heading, empty above the first one."""
+        return self.heading[-1] if self.heading else ""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """One file: its sections in order, its budget, and what is to be said of it."""
+
+    file: MemoryFile
+    sections: list[ShownSection]
+    last: LastChange | None
+    budget: Budget
+    problem: str
+    draft: FileDraft | None
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether the file shares the budget of facts."""
+        return is_fact(self.file.path)
+
+
+def page_of(user: User, file: MemoryFile) -> FilePage:
+    """Return what the page of `file` shows."""
+    locked = {tuple(heading) for heading in file.section_locks}
+    sections = [
+        ShownSection(
+            anchor_of(one.heading),
+            one.heading,
+            _html_of(one.text),
+            any(one.heading[: len(path)] == path for path in locked),
+            one.heading in locked,
+        )
+        for one in sections_of(file.content)
+    ]
+    mirrored = MirroredFile.objects.of(user).filter(path=file.path).exclude(problem="").first()
+    return FilePage(
+        file,
+        sections,
+        last_changes(user, [file]).get(file.pk),
+        budget_of(user, file),
+        mirrored.problem if mirrored else "",
+        FileDraft.objects.of(user).filter(path=file.path).first(),
+    )
+
+
+def _html_of(text: str) -> SafeString:
+    """Return a section's text as HTML; kept, for most sections of a large file do not change."""
+    if len(text) > LONGEST_KEPT:
+        return markdown.by_direction(markdown.render(text))
+    return _kept_html(text, get_language())
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _kept_html(text: str, _language: str | None) -> SafeString:
+    return markdown.by_direction(markdown.render(text))
+
+
+def budget_of(user: User, file: MemoryFile) -> Budget:
+    """Return the budget that a file is under: of both fact files, or its own."""
+    return facts_budget(user) if is_fact(file.path) else Budget(file.size, MOST_EPISODES)
+
+
+# --- Forms of memory files: a file's whole text, and an entry of a month ---
+
+
+class _AsTyped(forms.CharField):
+    """A text that the file's own rules mend and judge, not the form."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(strip=False, required=False, **more)
+        nul = ProhibitNullCharactersValidator
+        self.validators = [one for one in self.validators if not isinstance(one, nul)]
+
+
+class FileForm(forms.Form):
+    """The whole text of a file, with the version it was made from (0: there was no file)."""
+
+    content = _AsTyped(
+        label=gettext_lazy("Markdown"),
+        widget=forms.Textarea(
+            attrs={
+                "rows": 24,
+                "class": "mono file-editor",
+                "data-file-text": "",
+                "wrap": "soft",
+                "dir": "auto",
+            }
+        ),
+    )
+    note = CleanTextField(
+        label=gettext_lazy("What changed"),
+        required=False,
+        max_length=MOST_NOTE,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    seen = forms.IntegerField(min_value=0, max_value=2_000_000_000, widget=forms.HiddenInput)
+    window = forms.UUIDField(widget=forms.HiddenInput)
+
+
+class EpisodeForm(forms.Form):
+    """One entry of a month's file, in the format that agents write (seed 003)."""
+
+    title = CleanTextField(
+        label=gettext_lazy("Title"),
+        max_length=200,
+        error_messages={"required": gettext_lazy("Say in a few words what it was about.")},
+        help_text=gettext_lazy("What it was about, such as Tokyo flights."),
+    )
+    summary = CleanTextField(
+        label=gettext_lazy("Summary"),
+        max_length=300,
+        error_messages={"required": gettext_lazy("Sum it up in one line, for the file's index.")},
+        help_text=gettext_lazy("Under ten words: the file's line in the index is made of these."),
+    )
+    date = forms.DateField(
+        label=gettext_lazy("Date"),
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+        help_text=gettext_lazy("The day it was; its month says which file it goes to."),
+    )
+    task = CleanTextField(
+        label=gettext_lazy("Task"),
+        widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": gettext_lazy("Say what was to be done.")},
+        help_text=gettext_lazy("What was to be done."),
+    )
+    findings = CleanTextField(
+        label=gettext_lazy("Findings"), required=False, widget=forms.Textarea(attrs={"rows": 3})
+    )
+    decision = CleanTextField(
+        label=gettext_lazy("Decision"), required=False, widget=forms.Textarea(attrs={"rows": 2})
+    )
+    lesson = CleanTextField(
+        label=gettext_lazy("Lesson"), required=False, widget=forms.Textarea(attrs={"rows": 2})
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Want at least one thing that came of it."""
+        data = super().clean() or self.cleaned_data
+        if not any(data.get(name) for name in ("findings", "decision", "lesson")):
+            self.add_error(
+                "findings",
+                gettext_lazy(
+                    "Say what came of it: findings, a decision or a lesson, at least one of them."
+                ),
+            )
+        return data

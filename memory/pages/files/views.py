@@ -1,0 +1,501 @@
+"""A shorter text for a memory file, to look at before it is saved."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site import health
+from beacon_site.http import BeaconRequest
+from memory.core.errors import MemoryRefused
+from memory.core.file_format import is_fact
+from memory.files import condensing as file_condensing
+from memory.files import drafts as file_drafts
+from memory.files.condensing import Asked, NotAsked, Shorter
+from memory.files.limits import FileConflict, NoSuchFile, OverBudget
+from memory.files.services import Saved, restore_version, save_file
+from memory.llm import connections
+from memory.models import FileDraft, FileEntry, MemoryFile
+from memory.models.remembered import Lock
+from memory.pages.files import editing
+from memory.pages.files import history as file_history
+from memory.pages.files.editing import (
+    EpisodeForm,
+    FileForm,
+    budget_of,
+    file_or_404,
+    number,
+    page_of,
+    say_with_undo,
+    tree_of,
+)
+from memory.records import acts as record_acts
+from memory.records import history as record_history
+from memory.web.fields import cleaned_of
+from memory.web.responses import go_to, next_of, refused, say_cleaned, undo_tag
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def condense(request: BeaconRequest, path: str) -> HttpResponse:
+    """Propose a shorter text by rule; a POST lets the model be asked for one.  Nothing is stored.
+
+    While the model is asked (`asked` in the address) a poll is answered by nothing (204).
+    """
+    file = file_or_404(request, path)
+    asked = Asked.of(request.GET.get("asked", ""))
+    problem = ""
+    if request.method == "POST":
+        try:
+            asked = file_condensing.ask(request.user, file)
+        except NotAsked as exc:
+            asked, problem = None, str(exc)
+        else:
+            if not request.htmx:
+                return redirect(_address(file, asked))
+    shorter = file_condensing.proposed(file, asked) if asked else None
+    if asked and shorter is None and request.method == "GET" and _in_place(request):
+        return HttpResponse(status=204)
+    response = _page(request, file, shorter, asked, problem)
+    if request.method == "POST" and asked:
+        response["HX-Push-Url"] = _address(file, asked)
+    return response
+
+
+def _page(
+    request: BeaconRequest,
+    file: MemoryFile,
+    shorter: Shorter | None,
+    asked: Asked | None,
+    problem: str,
+) -> HttpResponse:
+    is_waiting = asked is not None and shorter is None
+    context = {
+        "file": file,
+        "tab": "condense",
+        "shorter": shorter or file_condensing.by_rule(file, problem=problem),
+        "waiting": _address(file, asked) if is_waiting and asked else "",
+        "since": asked.at if asked else None,
+        "is_silent": is_waiting and "upkeep" in health.silent(health.ages()),
+        "budget": budget_of(request.user, file),
+        "has_model": connections.llm_profile() is not None,
+        "no_model": file_condensing.why_no_model(file),
+        "window": uuid4(),
+    }
+    template = "_file_condense" if _in_place(request) else "file_condense"
+    return render(request, f"memory/{template}.html", context)
+
+
+def _in_place(request: BeaconRequest) -> bool:
+    return bool(request.htmx) and request.htmx.target == "file-condense"
+
+
+def _address(file: MemoryFile, asked: Asked) -> str:
+    return f"{reverse('memory:file-condense', args=[file.path])}?asked={asked}"
+
+
+# --- Editing a memory file: the form, its preview, its draft, and two edits put together ---
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def edit(request: BeaconRequest, path: str) -> HttpResponse:
+    """Edit a file's text; where somebody else did meanwhile, put both edits together."""
+    file = editing.standing(request.user, path)
+    if request.method == "POST":
+        form = FileForm(request.POST)
+        return _composed(request, file) if "compose" in request.POST else _save(request, file, form)
+    if (entry := editing.entry_of(file, request.GET.get("entry", ""))) is not None:
+        return _putting_back(request, file, entry)
+    draft = file_drafts.draft_of(request.user, path)
+    if not file.version and draft is None:
+        raise Http404
+    taken_up = draft if "draft" in request.GET or not file.version else None
+    context = {"draft": draft, "is_own": taken_up is not None}
+    return _editor(request, file, _begun(file, taken_up), **context)
+
+
+def _begun(file: MemoryFile, draft: FileDraft | None) -> FileForm:
+    """Return the form with the file's text, or with that of the draft that is taken up."""
+    if draft is None:
+        first = {"content": file.content, "seen": file.version, "window": uuid4()}
+    else:
+        first = {"content": draft.content, "seen": draft.seen, "window": draft.pk}
+        first["note"] = draft.note
+    return FileForm(initial=first)
+
+
+def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpResponse:
+    if not form.is_valid():
+        return _editor(request, file, form, **_kept(request, file, form))
+    data = form.cleaned_data
+    writing = {"by": request.actor, "seen": data["seen"], "why": data["note"]}
+    try:
+        saved = save_file(request.user, file.path, _ended(data["content"], file), **writing)
+    except FileConflict as exc:
+        return _merging(request, form, exc)
+    except NoSuchFile as exc:
+        why = _("%(path)s went to the trash meanwhile. Save again to make it anew with this text.")
+        form = FileForm({**request.POST.dict(), "seen": 0})
+        form.add_error(None, why % {"path": exc.path})
+    except OverBudget as exc:
+        meter = editing.meter_of(file, data["content"], exc)
+        form.add_error("content", str(exc))
+        return _editor(request, file, form, meter=meter, **_kept(request, file, form))
+    except MemoryRefused as exc:
+        form.add_error("content", str(exc))
+    else:
+        file_drafts.drop_saved_draft(request.user, file.path, data["window"], data["content"])
+        return _saved(request, saved, data["seen"])
+    return _editor(request, file, form, **_kept(request, file, form))
+
+
+def _ended(text: str, file: MemoryFile) -> str:
+    """Return what was typed with the line break at the file's end that typing there takes away.
+
+    Without it the next line that a program or a shell appends would stand in the last one.
+    """
+    had_one = not file.content or file.content.endswith("\n")
+    return f"{text}\n" if had_one and text and not text.endswith("\n") else text
+
+
+def _saved(request: BeaconRequest, saved: Saved, seen: int) -> HttpResponse:
+    file = saved.file
+    said = _("Saved as version %(version)d.")
+    if saved.merged:
+        said = _(
+            "Saved as version %(version)d, together with what was written meanwhile: the two "
+            "changes do not touch."
+        )
+    if file.version == seen:
+        messages.info(request, _("Nothing is changed: the file says what it said."))
+    else:
+        last = record_history.revisions_of(file).defer("after").first()
+        undo = "undo:" + reverse("memory:record-undo", args=[file.record_type(), file.pk, last.pk])
+        told = said % {"version": file.version}
+        messages.success(request, told, extra_tags=undo if last.before else "")
+    for warning in saved.warnings:
+        messages.warning(request, warning)
+    return go_to(request, file.get_absolute_url())
+
+
+def _kept(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str, Any]:
+    """Keep what the form holds as this window's draft; return what is said of drafts beside it."""
+    form.is_valid()
+    data = form.cleaned_data
+    if "window" not in data:
+        return {"draft": file_drafts.draft_of(request.user, file.path)}
+    content, note = (str(form.data.get(name, "")) for name in ("content", "note"))
+    seen, window = data.get("seen") or 0, data["window"]
+    try:
+        draft = file_drafts.keep_draft(
+            request.user, file.path, content, note=note, seen=seen, window=window
+        )
+    except file_drafts.DraftTaken as exc:
+        taken = file_drafts.draft_of(request.user, file.path)
+        return {"draft": taken, "draft_problem": str(exc)}
+    return {"draft": draft, "is_own": draft is not None and draft.pk == window}
+
+
+def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> HttpResponse:
+    """Show the merge screen: both edits put together, on the version that stands."""
+    file = editing.standing(request.user, conflict.path)
+    kept = _kept(request, file, form)
+    clash = editing.clash_of(file, conflict, form.cleaned_data["seen"])
+    again = {"content": clash.text, "seen": conflict.version}
+    form = FileForm(initial=form.cleaned_data | again)
+    return _editor(request, file, form, clash=clash, **kept)
+
+
+def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) -> HttpResponse:
+    """Show the merge screen of a section from the trash whose place says something else now."""
+    clash = editing.entry_clash(entry, file)
+    first = {"content": clash.text, "seen": file.version, "window": uuid4()}
+    first["note"] = _("put back from the trash")
+    return _editor(request, file, FileForm(initial=first), clash=clash, entry=entry)
+
+
+def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
+    """Put the two edits together anew, with the sides that were chosen for each place."""
+    seen, based = (_number(request.POST.get(name, "")) for name in ("base_version", "seen"))
+    mine = request.POST.get("mine", "")
+    clash = editing.composed(file, mine, seen=seen, based=based, choices=request.POST)
+    form = FileForm({**request.POST.dict(), "content": clash.text})
+    return _editor(request, file, form, clash=clash, **_kept(request, file, form))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+
+@require_POST
+@login_required
+@vary_on_headers("HX-Request")
+def preview(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show what was typed as its page would, with what it changes; nothing is stored."""
+    file = editing.standing(request.user, path)
+    form = FileForm(request.POST)
+    text = request.POST.get("content", "")
+    shown = {"preview": editing.preview_of(file, text)}
+    if request.htmx:
+        meter = editing.meter_of(file, text)
+        return render(request, "memory/_file_preview.html", {"file": file, "meter": meter, **shown})
+    kept = file_drafts.draft_of(request.user, path)
+    is_own = kept is not None and str(kept.pk) == request.POST.get("window")
+    return _editor(request, file, form, draft=kept, is_own=is_own, **shown)
+
+
+@require_POST
+@login_required
+@vary_on_headers("HX-Request")
+def draft(request: BeaconRequest, path: str) -> HttpResponse:
+    """Keep what was typed as a draft, or drop the one that is kept."""
+    file = editing.standing(request.user, path)
+    form = FileForm(request.POST)
+    dropped = request.POST.get("drop", "")
+    here = reverse("memory:file-edit", args=[path])
+    if dropped:
+        kept = _dropped(request, path, dropped)
+        if dropped == request.POST.get("window"):
+            return go_to(request, here if file.version else reverse("memory:files"))
+    else:
+        kept = _kept(request, file, form)
+    if request.htmx:
+        return render(request, "memory/_file_draft.html", {"file": file, **kept})
+    if kept.get("is_own") and not dropped:
+        messages.success(request, _("Your draft is kept. Nothing is saved to the file yet."))
+        return redirect(f"{here}?draft=1")
+    return _editor(request, file, form, **kept)
+
+
+def _dropped(request: BeaconRequest, path: str, dropped: str) -> dict[str, Any]:
+    kept = file_drafts.draft_of(request.user, path)
+    if kept is not None and str(kept.pk) == dropped:
+        file_drafts.drop_draft(request.user, path, kept.pk)
+        return {}
+    return {"draft": kept}
+
+
+def _editor(request: BeaconRequest, file: MemoryFile, form: FileForm, **more: Any) -> HttpResponse:
+    clash = more.get("clash")
+    if "meter" not in more:
+        more["meter"] = editing.meter_of(file, str(form["content"].value() or ""))
+    context: dict[str, Any] = {"file": file, "form": form, "tab": "edit", **more}
+    if clash:  # the words that the merge screen of notes goes by
+        context |= {
+            "conflict": clash if clash.is_first else None,
+            "hunks": clash.hunks,
+            "mine": clash.mine,
+            "base_version": clash.base_version,
+        }
+    template = "memory/_file_edit.html" if request.htmx else "memory/file_edit.html"
+    return render(request, template, context)
+
+
+# --- Writing an entry of a month's file by hand, field by field ---
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def episode_new(request: BeaconRequest) -> HttpResponse:
+    """Write an entry; the file of its month is made by its first."""
+    first = {"date": timezone.localdate()}
+    form = EpisodeForm(request.POST if request.method == "POST" else None, initial=first)
+    if request.method == "POST" and form.is_valid():
+        try:
+            saved = editing.write_episode(request.user, form.cleaned_data, by=request.actor)
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            told = {"path": saved.file.path, "version": saved.file.version}
+            said = _("Added to %(path)s, version %(version)d.") % told
+            messages.success(request, said, extra_tags=undo_tag(saved.file))
+            say_cleaned(request, cleaned_of(form))
+            for warning in saved.warnings:
+                messages.warning(request, warning)
+            return go_to(request, saved.file.get_absolute_url())
+    template = "memory/_episode_new.html" if request.htmx else "memory/episode_new.html"
+    return render(request, template, {"form": form})
+
+
+# --- file history ---
+
+
+@require_safe
+@login_required
+def history(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show who changed the file, when, why and by how much, the latest change first."""
+    file = file_or_404(request, path)
+    page = file_history.history_of(file, cursor=request.GET.get("cursor", ""))
+    context = {
+        "file": file,
+        "tab": "history",
+        "changes": page.changes,
+        "next_cursor": page.next_cursor,
+    }
+    return render(request, "memory/file_history.html", context)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def compare(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show what differs between any two versions: one text below the other, or side by side."""
+    file = file_or_404(request, path)
+    asked = file_history.Asked.of(request.GET, file.version)
+    context: dict[str, Any] = {
+        "file": file,
+        "tab": "history",
+        "asked": asked,
+        "comparison": file_history.compare(file, asked),
+    }
+    in_place = request.htmx and request.htmx.target == "file-compare"
+    template = "memory/_file_compare.html" if in_place else "memory/file_compare.html"
+    return render(request, template, context)
+
+
+@require_POST
+@login_required
+def restore(request: BeaconRequest, path: str) -> HttpResponse:
+    """Put the text back as it was at an older version, as a new version."""
+    file = file_or_404(request, path)
+    wanted, seen = (number(request.POST.get(name, "")) for name in ("version", "seen"))
+    try:
+        saved = restore_version(
+            request.user, path, wanted, by=request.actor, seen=seen or file.version
+        )
+    except FileConflict as exc:
+        messages.warning(
+            request,
+            _(
+                "Nothing was restored: %(path)s was changed meanwhile and is at version "
+                "%(version)d. This is what restoring version %(wanted)d would change now."
+            )
+            % {"path": path, "version": exc.version, "wanted": wanted},
+        )
+        here = reverse("memory:file-compare", args=[path])
+        return go_to(request, f"{here}?from={wanted}&to={exc.version}")
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    if saved.file.version == file.version:
+        messages.info(request, _("Nothing is changed: the file says what it said then."))
+    else:
+        said = _("Version %(version)d stands again.") % {"version": wanted}
+        say_with_undo(request, saved.file, said)
+    return go_to(request, file.get_absolute_url())
+
+
+@require_safe
+@login_required
+def blame(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show for each line who wrote it, when, why and in which run; of an older version too."""
+    file = file_or_404(request, path)
+    version, line = (number(request.GET.get(name, "")) for name in ("version", "line"))
+    page = file_history.blame_of(file, version=version, line=line or 1)
+    context = {"file": file, "tab": "blame", "page": page}
+    return render(request, "memory/file_blame.html", context)
+
+
+@require_safe
+@login_required
+def timeline(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show a month's entries by day, with what is amiss with any; a fact file has none."""
+    if is_fact(path):
+        raise Http404
+    file = file_or_404(request, path)
+    page = file_history.timeline_of(file, begin=number(request.GET.get("from", "")))
+    context = {"file": file, "tab": "timeline", "page": page}
+    return render(request, "memory/file_timeline.html", context)
+
+
+# --- Who may change a memory file: all of it, or each of its sections ---
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def lock(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show what agents may not change, and lock or unlock the file or one of its sections."""
+    file = file_or_404(request, path)
+    if request.method == "POST":
+        version = file.version
+        try:
+            said = _set(request, file)
+        except MemoryRefused as exc:
+            return refused(request, str(exc))
+        file = file_or_404(request, path)
+        if file.version == version:
+            messages.info(request, _("It is like that already."))
+        else:
+            say_with_undo(request, file, said)
+        if not request.htmx:
+            return go_to(request, _next(request))
+    context = {
+        "file": file,
+        "tab": "lock",
+        "locks": Lock.choices,
+        "page": editing.sections_to_lock(file, begin=number(request.GET.get("from", ""))),
+    }
+    in_place = request.htmx and request.htmx.target == "file-locks"
+    template = "memory/_file_locks.html" if in_place else "memory/file_locks.html"
+    return render(request, template, context)
+
+
+def _next(request: BeaconRequest) -> str:
+    """Return where to go on: at the section on the page from which it was locked, else here."""
+    anchor = request.POST.get("lock-section") or request.POST.get("unlock") or ""
+    page = next_of(request)
+    return f"{page}#{anchor}" if page else request.get_full_path()
+
+
+def _set(request: BeaconRequest, file: MemoryFile) -> str:
+    """Do what the form asks for, and return what to say of it."""
+    for name, said in (("lock-section", _("Locked: %(it)s")), ("unlock", _("Unlocked: %(it)s"))):
+        if anchor := request.POST.get(name):
+            locked = name == "lock-section"
+            heading = editing.set_section(file, anchor, by=request.actor, locked=locked)
+            return said % {"it": heading}
+    record_acts.carry_out("lock", file, by=request.actor, value=request.POST.get("lock", ""))
+    return _("The file is “%(lock)s” for agents now.") % {"lock": file.get_lock_display()}
+
+
+# --- files ---
+
+
+@require_safe
+@login_required
+def file_list(request: BeaconRequest) -> HttpResponse:
+    """Show all files: facts with their budget, episodes by month."""
+    return render(request, "memory/files.html", {"tree": tree_of(request.user)})
+
+
+@require_safe
+@login_required
+def file_page(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show one file as its Markdown is meant."""
+    file = file_or_404(request, path)
+    context = {"page": page_of(request.user, file), "file": file, "tab": "read"}
+    return render(request, "memory/file.html", context)
+
+
+@require_safe
+@login_required
+def file_source(request: BeaconRequest, path: str) -> HttpResponse:
+    """Give one file's exact bytes, as a program or an editor would have them."""
+    file = file_or_404(request, path)
+    response = HttpResponse(file.content, content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'inline; filename="{file.path.rpartition("/")[2]}"'
+    return response

@@ -1,0 +1,362 @@
+"""What the Health page shows: each part that Beacon needs, its state, and what to do about it.
+
+Nothing outside is asked. A model is judged by its last call, a search service by its settings and
+by the last run that asked it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.cache import cache
+from django.db import connection
+from django.db.models import Count, Q
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import HttpResponseClientRedirect
+from redis.exceptions import RedisError
+
+from beacon_site import health
+from beacon_site.broker import send
+from beacon_site.embedded.installed import BY_HAND
+from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.search_services.catalogue import BY_NAME
+from memory.files import mirror_folder
+from memory.health import invariants
+from memory.llm import connections, embedders
+from memory.models import Connection, LibraryFolder, MirroredFile, ModelCall
+from memory.notes import maintenance
+from memory.search import embedding, vectors
+from memory.web.permissions import staff_only
+
+GOOD, WARN, BAD = "good", "warn", "bad"
+# Each returns the services that failed when last asked; research, which asks them, adds its own.
+FAILING: list[Callable[[], list[str]]] = []
+LOW_DISK = 2 * 1024**3  # bytes: below it a database can stop at any moment
+
+
+class Part(NamedTuple):
+    name: str
+    state: str
+    text: str
+    todo: str = ""
+    at: datetime | None = None
+
+
+def system_parts() -> list[Part]:
+    """Return every part's state, in ten queries and one ping of Redis."""
+    rows = connections.all_stored()
+    return [
+        Part("Beacon", GOOD, _("Version %(version)s.") % {"version": settings.BEACON_VERSION}),
+        _database(),
+        _redis(),
+        *_processes(),
+        _model(),
+        *_searches(rows),
+        _vectors(rows),
+        _data_folder(),
+        _library(),
+        *_mirror(),
+        _verified(),
+    ]
+
+
+# --- servers and processes ------------------------------------------------------------------------
+
+
+def _database() -> Part:
+    # The page can only be shown if the database answers: the sign-in is stored there.
+    version = connection.cursor().connection.info.server_version
+    text = _("PostgreSQL %(version)s answers.")
+    return Part(_("Database"), GOOD, text % {"version": f"{version // 10000}.{version % 10000}"})
+
+
+def _redis() -> Part:
+    problem = health.redis_problem()
+    if not problem:
+        return Part("Redis", GOOD, _("Answers."))
+    text = _(
+        "Redis doesn’t answer (%(why)s). Pages and edits still work. Runs wait in the database "
+        "and start when Redis is back."
+    )
+    todo = (
+        _("Start the server at REDIS_URL. “%(make)s up” starts the one that Beacon includes.")
+        % BY_HAND
+    )
+    return Part("Redis", BAD, text % {"why": problem}, todo)
+
+
+def _processes() -> Iterator[Part]:
+    names = {
+        "worker": (_("Worker"), _("Runs wait in the queue until it is back.")),
+        "upkeep": (_("Upkeep worker"), _("Schedules, expiry and the library’s folder are paused.")),
+        "beat": (
+            _("Scheduler"),
+            _("Scheduled runs are paused. You can still start runs manually."),
+        ),
+    }
+    for kind, age in health.ages().items():
+        name, meaning = names[kind]
+        if age is not None and age <= health.OLDEST[kind]:
+            yield Part(name, GOOD, _("Last seen %(seconds)d s ago.") % {"seconds": age})
+            continue
+        seen = _("Never seen.") if age is None else _last_seen(round(age / 60))
+        todo = _("Start it with “%(make)s up” or “docker compose up -d”, then check its log.")
+        yield Part(name, BAD, f"{seen} {meaning}", todo % BY_HAND)
+
+
+def _last_seen(minutes: int) -> str:
+    if minutes < 120:
+        return _("Last seen %(minutes)d min ago.") % {"minutes": max(minutes, 1)}
+    return _("Last seen %(hours)d h ago.") % {"hours": round(minutes / 60)}
+
+
+def _verified() -> Part:
+    """Say what `verify` found when Beacon last ran it, or when someone ran it by hand."""
+    name = _("Stored data")
+    try:
+        last = cache.get(invariants.LAST_RESULT)
+    except (RedisError, OSError):
+        last = None
+    if not isinstance(last, dict):
+        text = _("Not verified yet.")
+        todo = _("Beacon verifies it once a day. To verify it now, run “%(manage)s verify”.")
+        return Part(name, GOOD, text, todo % BY_HAND)
+    if not last["broken"]:
+        return Part(name, GOOD, _("Verified, nothing wrong."), at=last["at"])
+    text = _("These checks failed: %(names)s.") % {"names": ", ".join(last["broken"])}
+    todo = _("“%(manage)s verify” shows the details. With --fix it repairs what it can.") % BY_HAND
+    return Part(name, BAD, text, todo, last["at"])
+
+
+# --- what is outside -------------------------------------------------------------------------------
+
+
+def _model() -> Part:
+    """Judge the model by its last completed call. Only the owner of the call sees the error."""
+    profile = connections.llm_profile()
+    if profile is None:
+        text = _("No model is set up. Reports quote their sources.")
+        return Part(_("Model"), GOOD, text, _("To use a model, add it in Connections."))
+    calls = ModelCall.objects.filter(model=profile.model).defer("prompt", "answer", "error")
+    last = calls.exclude(failure=ModelCall.Failure.LEFT).order_by("-id").first()
+    name, values = _("Model"), {"model": profile.model}
+    if last is None:
+        text = _("%(model)s is set up but hasn’t been used yet.") % values
+        return Part(name, WARN, text, _("Test it in Connections."))
+    values["purpose"] = last.aim
+    if not last.failure:
+        text = _("%(model)s answered its last call (%(purpose)s).") % values
+        return Part(name, GOOD, text, at=last.created)
+    values["why"] = last.get_failure_display()
+    text = _("The last call of %(model)s (%(purpose)s) failed: %(why)s.") % values
+    if last.failure == ModelCall.Failure.NONSENSE:  # one answer of one person's run
+        return Part(name, GOOD, text, at=last.created)
+    todo = _("Test it in Connections. Until it answers, runs work without a model.")
+    return Part(name, BAD, text, todo, at=last.created)
+
+
+def _vectors(rows: Mapping[str, Connection]) -> Part:
+    """Judge the embedder by its last use, and whether the database can compare vectors."""
+    name, embedder = _("Vectors"), embedders.embedder(rows=rows)
+    if embedder is None:
+        return Part(name, GOOD, embedders.why_none())
+    found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
+    text = _("%(model)s has created %(made)d vectors. %(due)d records are waiting.")
+    text %= {"model": embedder.model, "made": found.made, "due": found.due}
+    if found.why:
+        failure = _("Its last use failed: %(why)s") % {"why": found.why}
+        todo = _("Test it in Connections. Until it answers, recall finds words only.")
+        return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
+    if not vectors.extension_version():
+        lacks = _("The database has no extension “vector”, so recall finds words only.")
+        todo = _("Install pgvector there and run “%(manage)s vectors”.") % BY_HAND
+        return Part(name, WARN, f"{text} {lacks}", todo)
+    return Part(name, GOOD, text)
+
+
+def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
+    others = {connections.MODEL: _("the model"), connections.EMBEDDINGS: _("the vectors")}
+    lost = [str(BY_NAME[n].label) if n in BY_NAME else others[n] for n, row in rows.items()
+            if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
+    if lost:
+        text = _("These keys can’t be read because SECRET_KEY has changed: %(names)s.")
+        todo = _("Enter them again in Connections, or restore the old SECRET_KEY.")
+        yield Part(_("Keys"), BAD, text % {"names": ", ".join(lost)}, todo)
+    usual = connections.search_services()
+    names = ", ".join(str(BY_NAME[name].label) for name in usual)
+    missing = [
+        str(BY_NAME[name].label)
+        for name in usual
+        if name in rows and not connections.is_ready(connections.search_profile(name, rows[name]))
+    ]
+    text = _("Topics search these services by default: %(names)s.") % {"names": names}
+    if missing:
+        lacks = _("BEACON_SEARCH names services that aren’t set up: %(names)s.")
+        todo = _("Enter the key or URL in Connections, or remove the name from BEACON_SEARCH.")
+        text = f"{text} {lacks % {'names': ', '.join(missing)}}"
+        yield Part(_("Search services"), BAD, text, todo)
+    elif not set(usual) - {"library", "sample", "feeds"}:
+        text = f"{text} {_('None of these searches the web.')}"
+        todo = _("To search the web, add a web search service to BEACON_SEARCH.")
+        yield Part(_("Search services"), GOOD, text, todo)
+    else:
+        yield _last_searches(usual, rows, text)
+
+
+def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: str) -> Part:
+    """Judge the services by the last runs that asked them.
+
+    A service fails this check if its key or URL was entered. Of the services that only
+    BEACON_SEARCH names, one must answer: each refuses now and then. The services used by default
+    give a warning, since Beacon also works on an offline machine.
+    """
+    name = _("Search services")
+    unreachable = {service for failing in FAILING for service in failing()}
+    failed = [service for service in usual if service in unreachable]
+    if not failed:
+        return Part(name, GOOD, text)
+    line = _("These failed in the last run that asked them: %(names)s.")
+    text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
+    todo = _("Test them in Connections. If all fail, check this machine’s network.")
+    entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
+    outside = set(usual) - {"library", "sample", "feeds"}
+    if entered & unreachable or (settings.BEACON_SEARCH and outside <= unreachable):
+        return Part(name, BAD, text, todo)
+    if outside <= unreachable:
+        text += " " + _("They are used by default because they need no key.")
+        todo = _(
+            "If this machine is offline, no action is needed: the library and the sample topic work "
+            "offline. To stop asking these services, set BEACON_SEARCH=library."
+        )
+    return Part(name, WARN, text, todo)
+
+
+# --- the disk --------------------------------------------------------------------------------------
+
+
+def _data_folder() -> Part:
+    folder, name = Path(settings.DATA_DIR), _("Data folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        text = _("Beacon can’t write to %(folder)s.")
+        todo = _("Make Beacon’s user the owner of the folder, or set BEACON_DATA_DIR.")
+        return Part(name, BAD, text % {"folder": folder}, todo)
+    free = shutil.disk_usage(folder).free
+    text = _("%(folder)s has %(gib).1f GiB free.") % {"folder": folder, "gib": free / 1024**3}
+    if free < LOW_DISK:
+        return Part(name, WARN, text, _("Free up disk space. A full disk stops the database."))
+    return Part(name, GOOD, text)
+
+
+def _library() -> Part:
+    name, folder = _("Library folder"), settings.BEACON_LIBRARY_DIR
+    if not folder:
+        return Part(name, GOOD, _("No folder is watched (BEACON_LIBRARY_DIR isn’t set)."))
+    if not os.access(folder, os.R_OK | os.X_OK):
+        text = _("%(folder)s is missing, or Beacon can’t read it.")
+        todo = _("Restore the folder or its permissions. Its documents stay for a day.")
+        return Part(name, BAD, text % {"folder": folder}, todo)
+    row = LibraryFolder.objects.filter(folder=folder).first()
+    if row is None or row.checked_at is None:
+        return Part(name, WARN, _("%(folder)s hasn’t been read yet.") % {"folder": folder})
+    files = ngettext("%(n)d searchable file", "%(n)d searchable files", row.files)
+    text = f"{folder}: {files % {'n': row.files}}."
+    if row.problem:
+        return Part(name, BAD, f"{text} {row.problem}", _("See Library."), row.checked_at)
+    return Part(name, GOOD, text, at=row.checked_at)
+
+
+def _mirror() -> Iterator[Part]:
+    """Judge the copies of memory files on disk. Only the owner sees which file has a problem."""
+    name, folder = _("Memory files on disk"), settings.BEACON_MIRROR_DIR
+    if not folder:
+        text = _("Stored in the database only (BEACON_MIRROR_DIR isn’t set).")
+        yield Part(name, GOOD, text)
+        return
+    problem, git_problem = mirror_folder.problems()
+    if problem:
+        yield Part(
+            name,
+            BAD,
+            problem,
+            _("Edits in Beacon still work. They are written to the folder later."),
+        )
+        return
+    if git_problem:
+        text = _("Changes aren’t committed: %(why)s.") % {"why": git_problem}
+        todo = _("Fix this, or set BEACON_MIRROR_GIT=0. The files are still written.")
+        yield Part(_("Memory files in git"), WARN, text, todo)
+    kinds = MirroredFile.objects.aggregate(
+        files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))
+    )
+    text = ngettext("%(folder)s has %(n)d file.", "%(folder)s has %(n)d files.", kinds["files"])
+    text %= {"folder": folder, "n": kinds["files"]}
+    if bad := kinds["bad"]:
+        behind = ngettext(
+            "%(n)d file is out of date, or has an edit that couldn’t be imported.",
+            "%(n)d files are out of date, or have edits that couldn’t be imported.",
+            bad,
+        )
+        todo = _("Their owners see which, and why, on Files and in Activity.")
+        yield Part(name, WARN, f"{text} {behind % {'n': bad}}", todo)
+        return
+    yield Part(name, GOOD, text)
+
+
+# --- Whether everything works, for staff ---
+
+
+@never_cache
+@require_safe
+@staff_only
+def health_page(request: BeaconRequest) -> HttpResponse:
+    """Show each part that Beacon needs, with what to do where one fails."""
+    parts = system_parts()
+    context = {
+        "parts": parts,
+        "bad": sum(part.state == BAD for part in parts),
+        "warned": sum(part.state == WARN for part in parts),
+        "tab": "health",
+    }
+    return render(request, "memory/_health.html" if request.htmx else "memory/health.html", context)
+
+
+# --- The button that looks after one's notes at once ---
+
+
+@require_POST
+@login_required
+def notes_maintain(request: BeaconRequest) -> HttpResponse:
+    """Prune and merge the person's notes; what a model is to write, a worker does."""
+    owner = request.user
+    waits_for_model = connections.language_model() is not None
+    if waits_for_model and maintenance.old_notes(owner).exists():
+        if send("memory.tasks.maintain_notes_of", owner.pk, True, queue="reflect"):
+            text = _(
+                "The upkeep of your notes has begun; Activity tells what it pruned and merged."
+            )
+            messages.success(request, text)
+        else:
+            text = _(
+                "No worker could be told: Redis does not answer. The upkeep that comes every six "
+                "hours does it, or press the button again."
+            )
+            messages.error(request, text)
+    else:
+        done = maintenance.maintain(owner, by=request.actor)
+        messages.success(request, done.in_words())
+    back = page_of_ours(request.POST.get("next", ""), reverse("memory:notes"))
+    return HttpResponseClientRedirect(back) if request.htmx else redirect(back)

@@ -1,0 +1,244 @@
+"""Forms for who the agent is and how it thinks."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST
+
+from beacon_site.http import BeaconRequest
+from memory.context import identity
+from memory.context.identity import LONGEST_NAME, Persona
+from memory.core.errors import MemoryRefused, StaleWrite
+from memory.models import Note
+from memory.web.fields import CleanTextField
+from memory.web.responses import undo_tag
+
+
+class _NoteForm(forms.Form):
+    """A form that says which note was seen when it was opened."""
+
+    SEEN = "version"
+
+    def take(self, refused: MemoryRefused) -> None:
+        """Show what the rules refused, by field where the form has it."""
+        problems = getattr(refused, "errors", None) or {"": [str(refused)]}
+        for name, reasons in problems.items():
+            self.add_error(name if name in self.fields else None, reasons)
+
+    def show_again(self, newest: Note) -> None:
+        """Keep what was typed, and let the next save be based on `newest`, shown beside it."""
+        data = QueryDict(mutable=True)
+        data.update({name: self.data.get(name, "") for name in self.fields})
+        data[self.SEEN] = str(newest.pk if self.SEEN == "standing" else newest.version)
+        self.data = data
+
+
+class PersonaForm(_NoteForm):
+    """Name, personality and speaking style of the agent."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    name = CleanTextField(
+        label=gettext_lazy("Name"),
+        max_length=LONGEST_NAME,
+        error_messages={
+            "required": gettext_lazy("Give the agent a name: by it it speaks of itself.")
+        },
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    personality = CleanTextField(
+        label=gettext_lazy("Personality"),
+        required=False,
+        help_text=gettext_lazy("What it cares for, and how it deals with doubt."),
+        widget=forms.Textarea(attrs={"rows": 5}),
+    )
+    style = CleanTextField(
+        label=gettext_lazy("Speaking style"),
+        required=False,
+        help_text=gettext_lazy("How it writes: length, tone, language."),
+        widget=forms.Textarea(attrs={"rows": 5}),
+    )
+
+    @staticmethod
+    def initial_of(note: Note | None) -> dict[str, Any]:
+        """Return what the form shows of the agent note."""
+        if note is None:
+            return {}
+        persona = Persona.of_text(note.content)
+        return {
+            "name": persona.name,
+            "personality": persona.personality,
+            "style": persona.style,
+            "version": note.version,
+        }
+
+    def persona(self) -> Persona:
+        """Return what was asked for."""
+        data = self.cleaned_data
+        return Persona(data["name"], data["personality"], data["style"])
+
+
+class SoulForm(_NoteForm):
+    """A new soul, which supersedes the one that stands."""
+
+    SEEN = "standing"
+    standing = forms.UUIDField(widget=forms.HiddenInput, required=False)
+    content = CleanTextField(
+        label=gettext_lazy("Soul"),
+        error_messages={
+            "required": gettext_lazy("A soul needs some words: write at least a sentence.")
+        },
+        help_text=gettext_lazy(
+            "Markdown, at most 64 KiB. Saving writes a new soul; the old one stays below."
+        ),
+        widget=forms.Textarea(attrs={"rows": 22, "spellcheck": "true", "class": "mono"}),
+    )
+    why = CleanTextField(
+        label=gettext_lazy("Why"),
+        required=False,
+        max_length=300,
+        help_text=gettext_lazy("For the history: what you changed, and what for."),
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+
+    @staticmethod
+    def initial_of(note: Note | None) -> dict[str, Any]:
+        """Return what the form shows of the soul that stands."""
+        return {"content": note.content, "standing": note.pk} if note else {}
+
+
+# --- Settings of the agent: its persona, and its soul with the chain of those before ---
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def persona(request: BeaconRequest) -> HttpResponse:
+    """Show and rewrite the agent note: name, personality, speaking style."""
+    note = identity.active(request.user, Note.Kind.AGENT)
+    form = PersonaForm(request.POST or None, initial=PersonaForm.initial_of(note))
+    theirs: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        version = form.cleaned_data["version"]
+        try:
+            note = identity.write_persona(
+                request.user, form.persona(), by=request.actor, expected_version=version
+            )
+        except StaleWrite as exc:
+            theirs = _conflict(form, note, exc)
+        except MemoryRefused as exc:
+            form.take(exc)
+        else:
+            messages.success(
+                request,
+                _("The persona is saved; it holds from the next question on."),
+                extra_tags=undo_tag(note),
+            )
+            if not request.htmx:
+                return redirect("memory:persona")
+            form = PersonaForm(initial=PersonaForm.initial_of(note))
+    template = "memory/_persona.html" if request.htmx else "memory/settings_persona.html"
+    return render(request, template, {"form": form, "note": note, "tab": "persona", **theirs})
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def soul(request: BeaconRequest) -> HttpResponse:
+    """Show the soul with those before it, and write a new one."""
+    note = identity.active(request.user, Note.Kind.SOUL)
+    form = SoulForm(request.POST or None, initial=SoulForm.initial_of(note))
+    theirs: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            new = identity.write_soul(
+                request.user,
+                data["content"],
+                by=request.actor,
+                why=data["why"],
+                expected=data["standing"],
+            )
+        except StaleWrite as exc:
+            theirs = _conflict(form, note, exc)
+        except MemoryRefused as exc:
+            form.take(exc)
+        else:
+            _say(request, new, note)
+            if not request.htmx:
+                return redirect("memory:soul")
+            note, form = new, SoulForm(initial=SoulForm.initial_of(new))
+    return _soul_page(request, form, note, theirs)
+
+
+@require_POST
+@login_required
+def soul_bring_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Let an older soul stand again, by a new one with its text."""
+    souls = Note.objects.of(request.user).live().filter(kind=Note.Kind.SOUL)
+    older = get_object_or_404(souls, pk=pk)
+    note = identity.active(request.user, Note.Kind.SOUL)
+    try:
+        new = identity.bring_back_soul(request.user, older, by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(request, str(exc))
+    else:
+        _say(request, new, note)
+        note = new
+    if not request.htmx:
+        return redirect("memory:soul")
+    return _soul_page(request, SoulForm(initial=SoulForm.initial_of(note)), note, {})
+
+
+@require_POST
+@login_required
+def soul_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Let the soul stand again that this one came after, unless another one stands meanwhile."""
+    new = get_object_or_404(Note.objects.of(request.user).filter(kind=Note.Kind.SOUL), pk=pk)
+    before = Note.objects.of(request.user).live().filter(superseded_by=new).first()
+    standing = identity.active(request.user, Note.Kind.SOUL)
+    if before is None or standing is None or standing.pk != new.pk:
+        words = _("Another soul stands since, so that one is not taken back. The chain shows all.")
+        messages.warning(request, words)
+        return redirect("memory:soul")
+    try:
+        again = identity.bring_back_soul(request.user, before, by=request.actor)
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    else:
+        _say(request, again, new)
+    return redirect("memory:soul")
+
+
+def _soul_page(
+    request: BeaconRequest, form: SoulForm, note: Note | None, theirs: dict[str, Any]
+) -> HttpResponse:
+    template = "memory/_soul.html" if request.htmx else "memory/settings_soul.html"
+    chain = identity.old_souls(request.user)
+    context = {"form": form, "note": note, "chain": chain, "tab": "soul", **theirs}
+    return render(request, template, context)
+
+
+def _say(request: BeaconRequest, new: Note, before: Note | None) -> None:
+    if before is not None and new.pk == before.pk:
+        messages.success(request, _("The soul says this already: nothing was changed."))
+        return
+    words = _("A new soul stands; the one before is kept in the chain below.")
+    undo = f"undo:{reverse('memory:soul-undo', args=[new.pk])}" if before is not None else ""
+    messages.success(request, words, extra_tags=undo)
+
+
+def _conflict(form: PersonaForm | SoulForm, note: Note | None, exc: StaleWrite) -> dict[str, Any]:
+    """Return what tells of a save by somebody else; what was typed stays in the form."""
+    if note is None:
+        form.take(exc)
+        return {}
+    form.show_again(note)
+    return {"theirs": note, "why_refused": str(exc)}

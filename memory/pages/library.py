@@ -1,0 +1,369 @@
+"""Forms of the library: a document pasted or uploaded, and its title and text edited."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
+from django.db.models import Q
+from django.db.models.functions import Left
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy as _lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.text.cleaning import one_line, plain, shorten
+from beacon_site.text.dates import in_utc
+from beacon_site.text.markdown import LONGEST, by_direction
+from beacon_site.text.markdown import render as render_markdown
+from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.library import folder as library_folder
+from memory.library import reading as library_reading
+from memory.library import services as library_services
+from memory.library.reading import LARGEST, LONGEST_TITLE
+from memory.models import LibraryDocument
+from memory.search.snippets import marked
+from memory.web.double_submit import idempotent_post
+from memory.web.fields import CleanTextField, cleaned_of
+from memory.web.permissions import staff_only
+from memory.web.responses import undo_tag
+
+ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
+LONGEST_TEXT = 2_000_000  # characters, in a form
+_NO_TEXT = gettext_lazy("A document needs some text. To be rid of it, move it to the trash.")
+
+
+class AddDocumentForm(forms.Form):
+    """A new document: pasted text or a file, not both."""
+
+    title = CleanTextField(
+        label=gettext_lazy("Title"),
+        max_length=LONGEST_TITLE,
+        required=False,
+        help_text=gettext_lazy("Left empty, it is the document's own, or the file's name."),
+    )
+    text = CleanTextField(
+        label=gettext_lazy("Text"),
+        required=False,
+        max_length=LONGEST_TEXT,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 12}),
+        help_text=gettext_lazy("Markdown or plain text."),
+    )
+    file = forms.FileField(
+        label=gettext_lazy("or a file"),
+        required=False,
+        allow_empty_file=True,  # that it is empty is said by whoever reads it
+        widget=forms.FileInput(attrs={"accept": ",".join(ENDINGS)}),
+        help_text=gettext_lazy("Markdown, text, HTML or PDF, at most 5 MiB."),
+    )
+
+    def clean_file(self) -> UploadedFile[bytes] | None:
+        """Refuse what is not read or too large, before any of it is read."""
+        file: UploadedFile[bytes] | None = self.cleaned_data["file"]
+        if file is None:
+            return None
+        if PurePath(file.name or "").suffix.lower() not in ENDINGS:
+            raise forms.ValidationError(
+                _("“%(name)s” is none of %(endings)s.")
+                % {"name": file.name, "endings": ", ".join(ENDINGS)}
+            )
+        if (file.size or 0) > LARGEST:
+            raise forms.ValidationError(
+                _("The file has %(size).1f MiB; at most 5 MiB are taken.")
+                % {"size": (file.size or 0) / 1024 / 1024}
+            )
+        return file
+
+    def clean(self) -> dict[str, Any]:
+        """Ask for a text or a file, and for one of them only."""
+        data = super().clean() or self.cleaned_data
+        if self.errors:
+            return data
+        if not data["text"].strip() and data["file"] is None:
+            self.add_error("text", _("Paste a text, or choose a file."))
+        elif data["text"].strip() and data["file"] is not None:
+            self.add_error(
+                "file", _("Give a text or a file, not both: make two documents of them.")
+            )
+        return data
+
+
+class EditDocumentForm(forms.Form):
+    """A document's title and text, and which version they were made from."""
+
+    title = CleanTextField(
+        label=gettext_lazy("Title"),
+        max_length=LONGEST_TITLE,
+        error_messages={"required": gettext_lazy("A document needs a title: give it one.")},
+    )
+    text = CleanTextField(
+        label=gettext_lazy("Text"),
+        max_length=LONGEST_TEXT,
+        strip=False,
+        error_messages={"required": _NO_TEXT},
+        widget=forms.Textarea(attrs={"rows": 24, "class": "mono"}),
+    )
+    why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+    def clean_text(self) -> str:
+        """Return the text as it can be stored, with line feeds alone."""
+        text: str = self.cleaned_data["text"].replace("\r\n", "\n").replace("\r", "\n")
+        if not text.strip():
+            raise forms.ValidationError(_NO_TEXT)
+        return text
+
+
+# --- The library's pages: the list with its search, a document, adding, editing, the trash ---
+
+PAGE = 50
+MOST_FOUND = 50
+BEGINNING = 240  # characters of a document in the list
+CHECK_SECONDS = 8.0  # how long a person waits for "look now"; the task does the rest
+SHOWN = LONGEST  # characters of a document on its page
+KINDS = {
+    library_reading.MARKDOWN: _lazy("Markdown"),
+    library_reading.PLAIN: _lazy("plain text"),
+    library_reading.HTML: _lazy("web page (HTML)"),
+    library_reading.PDF: _lazy("PDF"),
+}
+
+
+@require_safe
+@login_required
+def library_list(request: BeaconRequest) -> HttpResponse:
+    """Show the documents that the person may read, newest first, or those that answer `q`."""
+    query = request.GET.get("q", "").strip()[:500]
+    context: dict[str, Any] = {"query": query, "watched": settings.BEACON_LIBRARY_DIR}
+    if query:
+        found = library_services.find(request.user, query, limit=MOST_FOUND)
+        context["found"] = [(one.document, marked(one.passage, query)) for one in found]
+    else:
+        context |= _page(request)
+    if request.htmx and request.htmx.target == "documents":
+        return render(request, "memory/_library_documents.html", context)
+    context["folder"] = library_folder.state()
+    return render(request, "memory/library.html", context)
+
+
+def _page(request: BeaconRequest) -> dict[str, Any]:
+    """Return one page of the list by keyset (created, id), and the cursor of the next."""
+    documents = LibraryDocument.objects.readable_by(request.user).live()
+    if place := _place(request.GET.get("cursor", "")):
+        created, pk = place
+        documents = documents.filter(Q(created__lt=created) | Q(created=created, pk__lt=pk))
+    rows = list(documents.defer("text").annotate(beginning=Left("text", BEGINNING))[: PAGE + 1])
+    for document in rows:
+        document.beginning = _beginning(document)
+    last = rows[PAGE - 1] if len(rows) > PAGE else None
+    return {"documents": rows[:PAGE], "next_cursor": _cursor(last) if last else None}
+
+
+def _beginning(document: Any) -> str:
+    """Return the first whole words, without Markdown's signs and the title that stands above."""
+    lines = [plain(line) for line in document.beginning.splitlines() if line.strip()]
+    if lines and lines[0] == document.title:
+        del lines[0]
+    said = one_line(" ".join(lines))
+    is_cut = len(document.beginning) == BEGINNING
+    return shorten(said, len(said) - 1) if is_cut else said
+
+
+def _cursor(document: LibraryDocument) -> str:
+    place = json.dumps([document.created.isoformat(), str(document.pk)])
+    return urlsafe_b64encode(place.encode()).decode()
+
+
+def _place(cursor: str) -> tuple[datetime, UUID] | None:
+    """Return the place that a cursor names; one that names none is the first page's."""
+    try:
+        created, pk = json.loads(urlsafe_b64decode(cursor))
+        return in_utc(datetime.fromisoformat(created)), UUID(pk)
+    except (ValueError, TypeError, AttributeError, NotBase64):
+        return None
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@idempotent_post
+def library_add(request: BeaconRequest) -> HttpResponse:
+    """Add a document by pasting it or by uploading a file."""
+    posted = request.method == "POST"
+    form = AddDocumentForm(request.POST, request.FILES) if posted else AddDocumentForm()
+    if posted and form.is_valid():
+        try:
+            document = library_services.add_document(
+                request.user,
+                title=form.cleaned_data["title"],
+                text=form.cleaned_data["text"],
+                file=form.cleaned_data["file"],
+                by=request.actor,
+            )
+        except InvalidValue as exc:
+            for field, errors in exc.errors.items():
+                form.add_error(field, errors)
+        else:
+            words = _("“%(title)s” is in the library.") % {"title": document}
+            messages.success(request, words, extra_tags=_trash_it(document))
+            _say_what_was_removed(request, form)
+            return _gone_to(request, document.get_absolute_url())
+    template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
+    return render(request, template, {"form": form})
+
+
+def _say_what_was_removed(request: BeaconRequest, form: forms.Form) -> None:
+    if fields := cleaned_of(form):
+        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        messages.warning(request, words % {"fields": ", ".join(fields)})
+
+
+@require_safe
+@login_required
+def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show one document, rendered or, with `view=source`, as it was written."""
+    document = get_object_or_404(LibraryDocument.objects.readable_by(request.user), pk=pk)
+    source = request.GET.get("view") == "source"
+    text = document.text[:SHOWN]
+    is_laid_out = document.is_markdown and not source
+    context = {
+        "document": document,
+        "source": source,
+        "text": text,
+        "is_cut": len(document.text) > SHOWN,
+        "rendered": by_direction(render_markdown(text)) if is_laid_out else "",
+        "may_edit": _may_edit(request, document),
+        "kind": KINDS.get(document.media_type, document.media_type),
+        "origin": _origin(request, document),
+    }
+    template = "memory/_library_text.html" if request.htmx else "memory/library_document.html"
+    return render(request, template, context)
+
+
+def _origin(request: BeaconRequest, document: LibraryDocument) -> str:
+    """Return in words how the document came into the library."""
+    if document.path:
+        return _("the watched folder")
+    if document.source == str(request.actor):
+        return _("added by you")
+    return _("added by %(who)s") % {"who": document.source.removeprefix("human:")}
+
+
+def _may_edit(request: BeaconRequest, document: LibraryDocument) -> bool:
+    """Whether the page may change it: a file of the watched folder is changed where it lies."""
+    return document.owner_id == request.user.pk and not document.path
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Edit a document; if somebody else did meanwhile, show theirs beside what was typed."""
+    document = get_object_or_404(
+        LibraryDocument.objects.of(request.user).live().filter(path=""), pk=pk
+    )
+    first = {"title": document.title, "text": document.text, "version": document.version}
+    posted = request.method == "POST"
+    form = EditDocumentForm(request.POST if posted else None, initial=first)
+    context: dict[str, Any] = {"document": document, "form": form}
+    if posted and form.is_valid():
+        data = form.cleaned_data
+        try:
+            document.rewrite(
+                title=data["title"],
+                text=data["text"],
+                by=request.actor,
+                expected_version=data["version"],
+                why=data["why"],
+            )
+        except StaleWrite as exc:
+            context |= _conflict(form, str(exc), document)
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            words = _("“%(title)s” is saved.") % {"title": document}
+            messages.success(request, words, extra_tags=undo_tag(document))
+            _say_what_was_removed(request, form)
+            return _gone_to(request, document.get_absolute_url())
+    template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
+    return render(request, template, context)
+
+
+def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> dict[str, Any]:
+    """Keep what was typed, now as a change of the newer version, which is shown beside it."""
+    document.refresh_from_db()
+    typed = {**form.cleaned_data, "version": document.version}
+    return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
+
+
+def _trash_it(document: LibraryDocument) -> str:
+    return "undo:" + reverse("memory:library-trash", args=[document.pk])
+
+
+@require_POST
+@login_required
+def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Move a document to the trash; a toast takes it back."""
+    document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
+    try:
+        document.trash(by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(request, str(exc))
+        return _gone_to(request, document.get_absolute_url())
+    messages.success(
+        request,
+        _("“%(title)s” is in the trash for 30 days.") % {"title": document},
+        extra_tags="undo:" + reverse("memory:library-restore", args=[pk]),
+    )
+    return _gone_to(request, reverse("memory:library"))
+
+
+@require_POST
+@login_required
+def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Bring a document back from the trash."""
+    document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
+    try:
+        document.restore(by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(request, str(exc))
+    else:
+        words = _("“%(title)s” is back in the library.") % {"title": document}
+        messages.success(request, words, extra_tags=_trash_it(document))
+    back = page_of_ours(request.POST.get("next", ""), reverse("memory:library"))
+    return _gone_to(request, back)
+
+
+@require_POST
+@staff_only
+def library_check(request: BeaconRequest) -> HttpResponse:
+    """Look at the watched folder now, and say what came of it."""
+    folder = library_folder.look_if_due(every=0, seconds=CHECK_SECONDS)
+    if folder is None:
+        messages.error(request, _("No folder is watched: BEACON_LIBRARY_DIR is not set."))
+    elif folder.problem:
+        messages.error(request, folder.problem)
+    else:
+        text = ngettext("%(n)d file can be searched.", "%(n)d files can be searched.", folder.files)
+        messages.success(request, text % {"n": folder.files})
+    return _gone_to(request, reverse("memory:library"))
+
+
+def _gone_to(request: BeaconRequest, address: str) -> HttpResponse:
+    """Lead on: by a redirect, or for htmx by a header, as the whole page changes."""
+    if request.htmx:
+        return HttpResponse(headers={"HX-Redirect": address})
+    return redirect(address)

@@ -1,0 +1,518 @@
+"""What was done to many records, in words: for the toast, and for the history of each."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from beacon_site.broker import send
+from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.text.cleaning import clean, one_line, shorten
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import BulkAct, Note, Observation, Revision, User
+from memory.models.history import as_json
+from memory.models.notes import LONGEST_TAG, MOST_TAGS
+from memory.models.remembered import Lock
+from memory.models.search_index import Recalled
+from memory.notes.services import PINNED, expiry
+from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
+
+UNDO = "undo"
+
+
+def reason_of(act: str) -> str:
+    """Return the reason that stands in the history of each record."""
+    reasons = {
+        "pin": _("pinned, with others"),
+        "unpin": _("unpinned, with others"),
+        "lock": _("locked, with others"),
+        "unlock": _("unlocked, with others"),
+        "tag": _("tagged, with others"),
+        "untag": _("a tag was taken off, with others"),
+        "trash": _("moved to the trash, with others"),
+        "restore": _("restored from the trash, with others"),
+        "categorise": _("put in another category, with others"),
+        UNDO: _("an act on many records was taken back"),
+    }
+    return reasons[act]
+
+
+def doing(act: str) -> str:
+    """Return what is being done, for the line that shows how far it is."""
+    words = {
+        "pin": _("Pinning"),
+        "unpin": _("Unpinning"),
+        "lock": _("Locking"),
+        "unlock": _("Unlocking"),
+        "tag": _("Adding a tag"),
+        "untag": _("Taking a tag off"),
+        "trash": _("Moving to the trash"),
+        "restore": _("Restoring from the trash"),
+        "categorise": _("Changing the category"),
+        UNDO: _("Taking back"),
+    }
+    return words[act]
+
+
+def outcome(act: Any) -> str:
+    """Return what came of a finished act (a BulkAct) as a sentence or two."""
+    words = _done(act.act, act.done) % {"done": f"{act.done:,}", "tag": act.arguments.get("tag")}
+    if act.left:
+        words += " " + ngettext(
+            "%(left)s was left as it was.", "%(left)s were left as they were.", act.left
+        ) % {"left": f"{act.left:,}"}
+    if act.problem:
+        words += " " + act.problem.replace("\n", "; ") + "."
+    return words
+
+
+def _done(act: str, done: int) -> str:
+    if done == 0:
+        return _("Nothing was changed.")
+    sentences = {
+        "pin": ngettext("Pinned %(done)s record.", "Pinned %(done)s records.", done),
+        "unpin": ngettext("Unpinned %(done)s record.", "Unpinned %(done)s records.", done),
+        "lock": ngettext("Locked %(done)s record.", "Locked %(done)s records.", done),
+        "unlock": ngettext("Unlocked %(done)s record.", "Unlocked %(done)s records.", done),
+        "tag": ngettext(
+            "Tagged %(done)s record “%(tag)s”.", "Tagged %(done)s records “%(tag)s”.", done
+        ),
+        "untag": ngettext(
+            "Took the tag “%(tag)s” off %(done)s record.",
+            "Took the tag “%(tag)s” off %(done)s records.",
+            done,
+        ),
+        "trash": ngettext(
+            "Moved %(done)s record to the trash.", "Moved %(done)s records to the trash.", done
+        ),
+        "restore": ngettext("Restored %(done)s record.", "Restored %(done)s records.", done),
+        "categorise": ngettext(
+            "Changed the category of %(done)s record.",
+            "Changed the category of %(done)s records.",
+            done,
+        ),
+        UNDO: ngettext(
+            "Took it back: %(done)s record is as it was.",
+            "Took it back: %(done)s records are as they were.",
+            done,
+        ),
+    }
+    return sentences[act]
+
+
+# --- bulk acts ---
+
+BATCH = 500
+AT_ONCE = 1_000  # records changed in the request itself; more are a task's
+MOST_TICKED = 1_000
+LEASE = timedelta(minutes=2)  # after it an act that nobody works on is taken up again
+PROGRESS = (
+    "state", "total", "done", "left", "problem", "arguments", "lease_until", "finished_at",
+)  # fmt: skip
+UNFINISHED = (BulkAct.State.WAITING, BulkAct.State.RUNNING)
+Fields = dict[str, Any]
+
+
+# --- what an act changes of one record: {} where there is nothing to change -----------------------
+
+
+def _pin(record: Any, asked: Mapping[str, Any]) -> Fields:
+    return dict(PINNED) if isinstance(record, Note) else {"pinned": True}
+
+
+def _unpin(record: Any, asked: Mapping[str, Any]) -> Fields:
+    if not isinstance(record, Note) or not record.pinned:
+        return {"pinned": False}
+    return {"pinned": False, "expires_at": expiry(record.ttl_days)}
+
+
+def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
+    if record.trashed_at is not None:
+        return {}
+    if isinstance(record, Note) and record.is_standing_identity:
+        raise InvalidValue(
+            _("the soul, agent and user note that stand are only superseded, under Settings")
+        )
+    return {"trashed_at": timezone.now()}
+
+
+def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
+    if (
+        isinstance(record, Note)
+        and record.kind in Note.IDENTITY
+        and record.superseded_by_id is None
+    ):
+        raise InvalidValue(_("soul, agent and user notes are brought back under Settings"))
+    return {"trashed_at": None}
+
+
+def _tag(record: Any, asked: Mapping[str, Any]) -> Fields:
+    if asked["tag"] in record.tags:
+        return {}
+    if len(record.tags) >= MOST_TAGS:
+        raise InvalidValue(_("it has %(most)d tags already") % {"most": MOST_TAGS})
+    return {"tags": [*record.tags, asked["tag"]]}
+
+
+def _untag(record: Any, asked: Mapping[str, Any]) -> Fields:
+    return {"tags": [tag for tag in record.tags if tag != asked["tag"]]}
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that can be done to many records."""
+
+    fields: Callable[[Any, Mapping[str, Any]], Fields]
+    needs: str = ""  # the argument without which there is nothing to do
+    pages: tuple[str, ...] = ("notes", "observations")
+
+
+ACTS: dict[str, Act] = {
+    "pin": Act(_pin),
+    "unpin": Act(_unpin),
+    "lock": Act(lambda record, asked: {"lock": asked["lock"]}, "lock"),
+    "unlock": Act(lambda record, asked: {"lock": Lock.OPEN}),
+    "tag": Act(_tag, "tag"),
+    "untag": Act(_untag, "tag"),
+    "trash": Act(_trash),
+    "restore": Act(_restore),
+    "categorise": Act(
+        lambda record, asked: {"category": asked["category"]}, "category", ("observations",)
+    ),
+}
+
+
+# --- asking for one -------------------------------------------------------------------------------
+
+
+def ask(
+    user: User,
+    page: str,
+    act: str,
+    *,
+    ids: Sequence[Any] = (),
+    query: str | None = None,
+    arguments: Mapping[str, str] | None = None,
+) -> BulkAct:
+    """Store what is to be done, to the records of `ids` or to all that the list's `query` matches.
+
+    Raises InvalidValue for an act, argument or choice that cannot be.
+    """
+    if page not in PAGES or act not in ACTS or page not in ACTS[act].pages:
+        raise InvalidValue(_("There is no such act on this list."))
+    if query is None and not ids:
+        raise InvalidValue(_("Nothing was done: tick the records it is meant for first."))
+    if len(ids) > MOST_TICKED:
+        raise InvalidValue(_("At most %(most)d records can be ticked.") % {"most": MOST_TICKED})
+    kept: dict[str, Any] = _checked(ACTS[act].needs, arguments or {})
+    if query is None:
+        kept["ids"] = [str(key) for key in ids]
+    return BulkAct.objects.create(owner=user, page=page, act=act, query=query or "", arguments=kept)
+
+
+def ask_undo(act: BulkAct) -> BulkAct:
+    """Store that an act is to be taken back.  Raises MemoryRefused if that was asked or it runs."""
+    with transaction.atomic():
+        held = BulkAct.objects.select_for_update().get(pk=act.pk)
+        if held.state in UNFINISHED:
+            raise MemoryRefused(_("It is still being done; take it back when it is finished."))
+        if held.state == BulkAct.State.UNDONE or held.act == UNDO:
+            raise MemoryRefused(_("There is nothing left to take back."))
+        BulkAct.objects.filter(pk=held.pk).update(state=BulkAct.State.UNDONE)
+        undo: BulkAct = BulkAct.objects.create(
+            owner=held.owner,
+            page=held.page,
+            act=UNDO,
+            arguments={"of": str(held.pk), "act": held.act},
+            total=held.done,
+        )
+    return undo
+
+
+def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+    """Return the argument that an act needs.  Raises InvalidValue, in words."""
+    if not needs:
+        return {}
+    value = one_line(clean(arguments.get(needs, ""))[0])
+    if needs == "tag":
+        if not value or len(value) > LONGEST_TAG:
+            raise InvalidValue(
+                _("Write the tag, of 1 to %(most)d characters, into its field first.")
+                % {"most": LONGEST_TAG}
+            )
+    elif needs == "lock":
+        value = value or Lock.READ_ONLY
+        if value not in Lock.values:
+            raise InvalidValue(_("There is no such lock."))
+    elif value not in Observation.Category.values:
+        raise InvalidValue(_("Choose the category first."))
+    return {needs: value}
+
+
+# --- carrying it out ------------------------------------------------------------------------------
+
+
+def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
+    """Work the act off for at most `seconds`, and return it; None if somebody else works on it.
+
+    Safe to be called twice.  What is left when the time is over, the tick takes up again.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        with transaction.atomic():
+            held = BulkAct.objects.select_for_update(skip_locked=True).filter(pk=pk)
+            act: BulkAct | None = held.first()
+            if act is None:
+                return None
+            if act.state not in UNFINISHED:
+                return act
+            _batch(act)
+            act.save(update_fields=PROGRESS)
+        if act.state not in UNFINISHED or time.monotonic() > until:
+            return act
+
+
+def to_be_taken_up() -> list[uuid.UUID]:
+    """Return the acts on which nobody works, oldest first."""
+    free = Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+    waiting = BulkAct.objects.filter(free, state__in=UNFINISHED).order_by("created")
+    return list(waiting.values_list("pk", flat=True)[:50])
+
+
+def give_up(pk: uuid.UUID | str, why: str) -> None:
+    """Mark an act that cannot go on as failed; what it did stays done, and can be taken back."""
+    BulkAct.objects.filter(pk=pk, state__in=UNFINISHED).update(
+        state=BulkAct.State.FAILED, problem=why, finished_at=timezone.now()
+    )
+
+
+def is_large(act: BulkAct) -> bool:
+    """Whether the act is for a task: it means more records than a request may change."""
+    if act.act == UNDO:
+        return (act.total or 0) > AT_ONCE
+    if "ids" in act.arguments:
+        return False
+    return int(_meant(act).order_by()[: AT_ONCE + 1].count()) > AT_ONCE
+
+
+def _batch(act: BulkAct) -> None:
+    """Do the next BATCH records, and note on the act how far it came."""
+    act.state, act.lease_until = BulkAct.State.RUNNING, timezone.now() + LEASE
+    if act.total is None:
+        act.total = _meant(act).count()
+    wanted, last = _undoings(act) if act.act == UNDO else _doings(act)
+    if wanted:
+        _write(act, wanted)
+    if last:
+        act.arguments["last"] = last
+    else:
+        act.state, act.finished_at = BulkAct.State.DONE, timezone.now()
+
+
+def _meant(act: BulkAct) -> QuerySet[Any]:
+    """Return the records that the act means; what was written after it was asked for is not."""
+    listed = PAGES[act.page]
+    if "ids" in act.arguments:
+        mine: QuerySet[Any] = listed.model.objects.of(act.owner)
+        return mine.filter(pk__in=act.arguments["ids"])
+    wanted = ListQuery.of(listed, QueryDict(act.query).dict())
+    return records_wanted(act.owner, wanted).filter(created__lte=act.before)
+
+
+def _doings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
+    """Return the next records with what is to change of each, and the last key; "" at the end."""
+    rest = _meant(act)
+    if last := act.arguments.get("last"):
+        rest = rest.filter(pk__gt=last)
+    keys = list(rest.order_by("pk").values_list("pk", flat=True)[:BATCH])
+    wanted = []
+    for record in _held(act, keys):
+        try:
+            fields = ACTS[act.act].fields(record, act.arguments)
+        except MemoryRefused as exc:
+            _leave(act, record, str(exc))
+            continue
+        changed = {name: v for name, v in fields.items() if getattr(record, name) != v}
+        if changed:
+            wanted.append((record, changed))
+        else:
+            act.left += 1  # it is so already
+    return wanted, str(keys[-1]) if len(keys) == BATCH else ""
+
+
+def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
+    """Return the records that the act to be undone changed and nobody since, as they were."""
+    changes = Revision.objects.of(act.owner).filter(source=f"bulk:{act.arguments['of']}")
+    changes = changes.filter(id__gt=act.arguments.get("last", 0)).order_by("id")[:BATCH]
+    found = list(changes)
+    held = {record.pk: record for record in _held(act, [one.record_id for one in found])}
+    wanted = []
+    for change in found:
+        record = held.get(change.record_id)
+        now = as_json(record.snapshot(*change.after)) if record else None
+        if record is None or now != change.after:
+            _leave(act, record or change.label, _("changed meanwhile, it was left as it is"))
+            continue
+        meta = record._meta
+        fields = {n: meta.get_field(n).to_python(v) for n, v in change.before.items()}
+        wanted.append((record, fields))
+    return wanted, str(found[-1].pk) if len(found) == BATCH else ""
+
+
+def _held(act: BulkAct, keys: Sequence[Any]) -> list[Any]:
+    model: Any = PAGES[act.page].model
+    records = model.objects.of(act.owner).filter(pk__in=keys).order_by("pk")
+    return list(records.select_for_update(no_key=True))
+
+
+def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
+    """Change the records together; where the database refuses one, each by itself."""
+    model: type[Recalled] = PAGES[act.page].model
+    told: dict[str, Any] = {
+        "by": Actor.person(act.owner),
+        "why": reason_of(act.act),
+        "source": f"bulk:{act.pk}",
+    }
+    try:
+        with transaction.atomic():
+            model.change_many(wanted, **told)
+    except IntegrityError:
+        for record, fields in wanted:
+            record.refresh_from_db()
+            try:
+                with transaction.atomic():
+                    model.change_many([(record, fields)], **told)
+            except IntegrityError:
+                _leave(act, record, _("the same words stand in the list already"))
+            else:
+                act.done += 1
+    else:
+        act.done += len(wanted)
+
+
+def _leave(act: BulkAct, record: Any, why: str) -> None:
+    act.left += 1
+    if act.problem.count("\n") < 2:
+        line = f"“{shorten(str(record), 60)}”: {why}"
+        act.problem = f"{act.problem}\n{line}".strip()
+
+
+# --- One act on many records of a list: asked for, shown while it goes on, and taken back ---
+
+LEAST_MERGED, MOST_MERGED = 2, 20
+IN_REQUEST_SECONDS = 10.0
+
+
+@login_required
+@require_POST
+def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
+    """Do one act on the ticked records, or on all that match; the list keeps its filters."""
+    if page not in PAGES:
+        raise Http404
+    query = request.GET.urlencode()
+    back = reverse(f"memory:{page}") + (f"?{query}" if query else "")
+    ids = _ticked(request)
+    act = request.POST.get("act", "")
+    if act == "merge":
+        return _merge(request, page, ids, back)
+    try:
+        asked = ask(
+            request.user,
+            page,
+            act,
+            ids=ids,
+            query=query if request.POST.get("all") else None,
+            arguments={name: request.POST.get(name, "") for name in ("tag", "lock", "category")},
+        )
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    else:
+        _begin(request, asked)
+    return _gone_back(request, back)
+
+
+@login_required
+@require_POST
+def bulk_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Take an act on many records back: those that nobody changed since are as they were."""
+    act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
+    try:
+        _begin(request, ask_undo(act))
+    except MemoryRefused as exc:
+        messages.info(request, str(exc))
+    return _gone_back(request, reverse(f"memory:{act.page}"))
+
+
+@login_required
+@require_safe
+def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show how far an act on many records is; the list asks every two seconds."""
+    act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
+    if not request.htmx:
+        return redirect(f"memory:{act.page}")
+    context = {"act": act, "doing": doing(act.act), "outcome": outcome(act)}
+    return render(request, "memory/_bulk_act.html", context)
+
+
+def _ticked(request: BeaconRequest) -> list[str]:
+    """Return the keys that were ticked, those left out that are none."""
+    found = []
+    for key in request.POST.getlist("record"):
+        try:
+            found.append(str(UUID(key)))
+        except ValueError:
+            continue
+    return list(dict.fromkeys(found))
+
+
+def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> HttpResponse:
+    """Go to the page on which the ticked notes are merged."""
+    if page != NOTES.page or not LEAST_MERGED <= len(ids) <= MOST_MERGED:
+        words = _("To merge, tick %(least)d to %(most)d notes; %(have)d are ticked.")
+        numbers = {"least": LEAST_MERGED, "most": MOST_MERGED, "have": len(ids)}
+        messages.warning(request, words % numbers)
+        return _gone_back(request, back)
+    return redirect(f"{reverse('memory:notes-merge')}?{urlencode({'ids': ids}, doseq=True)}")
+
+
+def _begin(request: BeaconRequest, act: BulkAct) -> None:
+    """Carry a small act out at once; a large one is a task's, and its row is found by the tick."""
+    if is_large(act):
+        transaction.on_commit(lambda: nudge(act))
+        messages.info(request, _("That is for a worker: this page shows how far it is."))
+        return
+    done = carry_out(act.pk, seconds=IN_REQUEST_SECONDS)
+    if done is None or done.state in UNFINISHED:
+        return  # it goes on without the request
+    undo = bool(done.done) and done.act != UNDO
+    tags = "undo:" + reverse("memory:bulk-undo", args=[done.pk]) if undo else ""
+    level = messages.SUCCESS if done.done else messages.WARNING
+    messages.add_message(request, level, outcome(done), extra_tags=tags)
+
+
+def nudge(act: BulkAct) -> Any:
+    """Tell a worker that the act waits; the tick does so if this fails."""
+    return send("memory.tasks.carry_out_bulk_act", str(act.pk), queue="maintenance")
+
+
+def _gone_back(request: BeaconRequest, default: str) -> HttpResponse:
+    return redirect(page_of_ours(request.POST.get("next", ""), default))

@@ -1,0 +1,595 @@
+"""Forms by which people write and correct notes and observations; the rules are `NoteChecks`'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.validators import ProhibitNullCharactersValidator
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text import merge as text_merge
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
+from memory.models.history import as_json
+from memory.models.notes import LONGEST_TAG, MOST_TAGS
+from memory.notes import services as notes
+from memory.notes.checks import TYPICAL, NoteChecks
+from memory.notes.services import edit_note
+from memory.observations.services import edit_observation, write_observation
+from memory.pages.records.record import model_of
+from memory.records import history as record_history
+from memory.records import undo as record_undo
+from memory.web.double_submit import idempotent_post
+from memory.web.fields import CleanTextField
+from memory.web.responses import go_to, next_of, say_cleaned, undo_tag
+
+NOTHING = gettext_lazy("Write what is to be remembered: there is nothing to read.")
+USUAL = ""  # the stability that is usual for the kind
+WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
+
+
+class _Typed(forms.CharField):
+    """A field whose text goes to `NoteChecks` as it was typed."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(strip=False, **more)
+        # What cannot be stored is taken out and said so, rather than refused.
+        nul = ProhibitNullCharactersValidator
+        self.validators = [one for one in self.validators if not isinstance(one, nul)]
+
+
+class RecordForm(forms.Form):
+    """What notes and observations have in common."""
+
+    CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
+    TOGETHER: ClassVar[tuple[str, ...]] = ()
+    is_pinned = False
+
+    content = _Typed(
+        label=gettext_lazy("Text to remember"),
+        error_messages={"required": NOTHING},
+        widget=forms.Textarea(attrs={"rows": 8}),
+        help_text=gettext_lazy("Markdown, at most 64 KiB. Recall finds it by these words."),
+    )
+    tags = _Typed(
+        label=gettext_lazy("Tags"),
+        required=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text=gettext_lazy("Separate tags with commas. At most 50, of 80 characters each."),
+    )
+    sensitivity = forms.ChoiceField(
+        label=gettext_lazy("Sensitivity"),
+        choices=Sensitivity.choices,
+        initial=Sensitivity.NORMAL,
+        help_text=gettext_lazy("What is sensitive goes to no outside model or embedder."),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Let the one validation look at each field; `cleaned_labels` then names the cleaned ones."""
+        data = super().clean() or self.cleaned_data
+        checks = NoteChecks()
+        for name in self.CHECKED:
+            if name in data and name in self.fields and not self.fields[name].disabled:
+                data[name] = checks.one(name, data[name])
+        if self.TOGETHER and all(name in data for name in self.TOGETHER):
+            checks.together(data, is_pinned=self.is_pinned, by_person=True)
+        self.refuse(checks.errors)
+        self.cleaned_labels = [self.fields[name].label for name in checks.cleaned]
+        return data
+
+    def refuse(self, errors: Any) -> None:
+        """Show messages beside their fields; those of a field that is not here stand above."""
+        for field, told in errors.items():
+            self.add_error(field if field in self.fields else None, told)
+
+    def take(self, exc: InvalidValue) -> None:
+        """Show why the record was refused."""
+        self.refuse(exc.errors or {"": [str(exc)]})
+
+    @property
+    def checked(self) -> dict[str, Any]:
+        """Return the fields of the record as they were checked, without disabled ones."""
+        data = self.cleaned_data
+        return {
+            name: data[name]
+            for name in self.CHECKED
+            if name in data and not self.fields[name].disabled
+        }
+
+
+class NoteForm(RecordForm):
+    """A note with all that can be said of it."""
+
+    CHECKED = (
+        "content", "kind", "stability", "ttl_days", "tags", "confidence", "sensitivity",
+        "evidence", "scope",
+    )  # fmt: skip
+    TOGETHER = ("kind", "stability", "ttl_days", "confidence", "evidence")
+
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Kind"), choices=Note.Kind.choices, initial=Note.Kind.LOG
+    )
+    stability = forms.ChoiceField(
+        label=gettext_lazy("Stability"),
+        required=False,
+        choices=[(USUAL, gettext_lazy("Default for this kind")), *Note.Stability.choices],
+        help_text=gettext_lazy(
+            "Default: a log is volatile for 30 days, a summary for 7. A rule is stable. A permanent "
+            "note never expires."
+        ),
+    )
+    ttl_days = _Typed(
+        label=gettext_lazy("Expires after (days)"),
+        required=False,
+        widget=forms.NumberInput(attrs={"min": "1", "inputmode": "numeric"}),
+        help_text=gettext_lazy("Required for a volatile note, optional for a stable one."),
+    )
+    confidence = _Typed(
+        label=gettext_lazy("Confidence"),
+        required=False,
+        initial="1",
+        widget=forms.NumberInput(attrs={"min": "0", "max": "1", "step": "any"}),
+        help_text=gettext_lazy("From 0 to 1. A rule needs at least 0.8."),
+    )
+    evidence = _Typed(
+        label=gettext_lazy("Evidence"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=gettext_lazy(
+            "What it is based on, one item per line. A rule that you write needs none."
+        ),
+    )
+    scope = _Typed(
+        label=gettext_lazy("Scope"),
+        required=False,
+        initial="owner",
+        help_text=gettext_lazy("owner, run:<number>, session:<id> or agent:<name>."),
+    )
+
+    def clean_stability(self) -> str:
+        """Return what was chosen, or what is usual for the kind."""
+        chosen: str = self.cleaned_data["stability"]
+        kind = self.cleaned_data.get("kind", "")
+        return chosen or TYPICAL.get(kind, (Note.Stability.STABLE, None))[0]
+
+    def clean_ttl_days(self) -> str:
+        """Return the days, those usual for the kind where both were left to it."""
+        days: str = self.cleaned_data["ttl_days"].strip()
+        kind = self.cleaned_data.get("kind", "")
+        if not days and not self.data.get("stability") and kind in TYPICAL:
+            return str(TYPICAL[kind][1] or "")
+        return days
+
+    def clean_confidence(self) -> str:
+        """Return the confidence; one that was not said is full."""
+        return self.cleaned_data["confidence"].strip() or "1"
+
+
+class NewNoteForm(NoteForm):
+    """A note written by hand; the soul, agent and user notes are written under Settings."""
+
+    topic = forms.ModelChoiceField(
+        label=gettext_lazy("Topic"),
+        queryset=Topic.objects.none(),
+        required=False,
+        empty_label=gettext_lazy("None"),
+    )
+
+    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
+        self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
+
+
+class ObservationForm(RecordForm):
+    """A finding, insight or lesson."""
+
+    CHECKED = ("content", "tags", "sensitivity")
+
+    category = forms.ChoiceField(
+        label=gettext_lazy("Category"),
+        choices=Observation.Category.choices,
+        help_text=gettext_lazy(
+            "A finding is a fact, an insight a conclusion, a lesson guidance for later."
+        ),
+    )
+
+    @property
+    def checked(self) -> dict[str, Any]:
+        """Return the fields of the record as they were checked."""
+        return {**super().checked, "category": self.cleaned_data["category"]}
+
+
+class NewObservationForm(ObservationForm):
+    """An observation written by hand."""
+
+    topic = forms.ModelChoiceField(
+        label=gettext_lazy("Topic"),
+        queryset=Topic.objects.none(),
+        required=False,
+        empty_label=gettext_lazy("None"),
+    )
+
+    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
+
+
+class _Editing(forms.Form):
+    """Which version was edited, and why."""
+
+    why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+class EditNoteForm(_Editing, NoteForm):
+    """A note as it is to be; what the soul, agent and user notes say is changed under Settings."""
+
+    def __init__(self, *args: Any, record: Note, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_pinned = record.pinned
+        choices = [(kind, kind.label) for kind in WRITABLE_KINDS]
+        if record.kind in Note.IDENTITY:
+            choices = [(Note.Kind(record.kind), Note.Kind(record.kind).label)]
+            self.fields["content"].disabled = True
+            self.fields["content"].help_text = gettext_lazy(
+                "What it says is changed under Settings."
+            )
+        self.fields["kind"].choices = choices  # type: ignore[attr-defined]
+        self.fields["stability"].required = True
+        self.fields["stability"].choices = Note.Stability.choices  # type: ignore[attr-defined]
+
+
+class EditObservationForm(_Editing, ObservationForm):
+    """An observation as it is to be."""
+
+    def __init__(self, *args: Any, record: Observation, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+class SupersedeForm(forms.Form):
+    """The note that stands in for another."""
+
+    content = _Typed(
+        label=gettext_lazy("What holds now"),
+        error_messages={"required": NOTHING},
+        widget=forms.Textarea(attrs={"rows": 8}),
+        help_text=gettext_lazy(
+            "Everything else is as in the old note, which stays readable in the chain."
+        ),
+    )
+    why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+def initial_of(record: Any) -> dict[str, Any]:
+    """Return a record's fields as the form shows them."""
+    return as_typed(record.snapshot(*_NAMES[type(record)])) | {"version": record.version}
+
+
+def as_typed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return stored values as a person would have typed them."""
+    typed = {name: "" if value is None else value for name, value in fields.items()}
+    if "tags" in typed:
+        typed["tags"] = ", ".join(typed["tags"])
+    if "evidence" in typed:
+        typed["evidence"] = "\n".join(typed["evidence"])
+    if "confidence" in typed:
+        typed["confidence"] = f"{typed['confidence']:g}"
+    return typed
+
+
+_NAMES: dict[type, tuple[str, ...]] = {
+    Note: NoteForm.CHECKED,
+    Observation: (*ObservationForm.CHECKED, "category"),
+}
+
+
+# --- The form in a list's row: what a record says, its tags, and the version that was seen ---
+
+LONGEST = 200_000  # characters that are read at all; the record's own limit is told by its rules
+
+
+class InlineForm(forms.Form):
+    """Text and tags of one record; its own rules check them."""
+
+    content = CleanTextField(
+        label=gettext_lazy("Text"),
+        max_length=LONGEST,
+        strip=False,
+        error_messages={"required": NOTHING},
+        widget=forms.Textarea(attrs={"rows": 4, "dir": "auto", "data-focus": ""}),
+    )
+    tags = CleanTextField(
+        label=gettext_lazy("Tags"),
+        required=False,
+        max_length=(LONGEST_TAG + 2) * MOST_TAGS * 2,
+        help_text=gettext_lazy("Separated by commas."),
+    )
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+# --- editing ---
+
+
+class Conflict(MemoryRefused):
+    """Somebody else changed the same record: `fields` are both edits put together.
+
+    `seen` is the version that mine was made from, `merge` the words of all three, `others` names
+    the fields (not the words) that both changed, with what stands there now.
+    """
+
+    def __init__(self, record: Any, seen: int, mine: Mapping[str, Any]) -> None:
+        super().__init__(
+            _(
+                "It was changed since you opened it, so nothing is saved yet. What you typed is "
+                "kept: below it is put together with the newer version."
+            )
+        )
+        self.theirs = record
+        self.seen = seen
+        base = as_json(record_history.fields_at(record, seen))
+        now = as_json(record.snapshot())
+        typed = as_json(dict(mine))
+        self.fields = {name: _joined(base.get(name), typed[name], now.get(name)) for name in typed}
+        self.others = [
+            (
+                record_undo.field_words(record, [name])[0],
+                record_history.shown(record, name, now[name]),
+            )
+            for name in typed
+            if name != "content"
+            and base.get(name) != typed[name] != now.get(name) != base.get(name)
+        ]
+        self.merge = merged_words(base.get("content", ""), mine, now.get("content", ""))
+        if "content" in typed:
+            self.fields["content"] = self.merge.text()
+        later = record_history.revisions_of(record).filter(version__gt=seen)
+        self.changes: list[Revision] = list(later[:10])
+
+    @property
+    def writers(self) -> str:
+        """Return who changed it meanwhile."""
+        owner = self.theirs.owner
+        names = dict.fromkeys(record_history.who(owner, one.actor) for one in self.changes)
+        return ", ".join(names)
+
+
+def merged_words(base: str, mine: Mapping[str, Any], theirs: str) -> text_merge.Merge:
+    """Return the words of both edits put together."""
+    return text_merge.merge(base.strip(), str(mine.get("content", theirs)).strip(), theirs.strip())
+
+
+def _joined(base: Any, mine: Any, theirs: Any) -> Any:
+    """Return theirs where only they changed it, else mine."""
+    return theirs if mine == base else mine
+
+
+def save_edit(record: Any, fields: dict[str, Any], *, by: Actor, seen: int, why: str = "") -> None:
+    """Store the fields of `record` as they were made from version `seen`.
+
+    Changes of others that leave those fields alone (a pin, a lock) are no conflict.  Raises
+    Conflict where they did not, InvalidValue with the reasons by field.
+    """
+    try:
+        _write(record, fields, by=by, expected=seen, why=why)
+    except StaleWrite as exc:
+        record.refresh_from_db()
+        # Who saw a version that never was has seen nothing: the whole history is news.
+        seen = seen if seen <= record.version else 0
+        base = as_json(record_history.fields_at(record, seen))
+        now = as_json(record.snapshot())
+        if any(base.get(name) != now.get(name) for name in fields):
+            raise Conflict(record, seen, fields) from exc
+        _write(record, fields, by=by, expected=record.version, why=why)
+
+
+def _write(record: Any, fields: dict[str, Any], *, by: Actor, expected: int, why: str) -> None:
+    write = edit_note if isinstance(record, Note) else edit_observation
+    write(record, by=by, expected_version=expected, why=why or _("edited"), **fields)
+
+
+# --- Writing, correcting and superseding notes and observations by hand ---
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+@idempotent_post
+def note_new(request: BeaconRequest) -> HttpResponse:
+    """Write a note; `?kind=rule` chooses the kind, with what is usual for it."""
+    kind = request.GET.get("kind", "")
+    first = {"kind": kind} if kind in TYPICAL else {}
+    form = NewNoteForm(request.POST or None, owner=request.user, initial=first)
+    if request.method == "POST" and form.is_valid():
+        fields = form.checked
+        try:
+            note = notes.write_note(
+                request.user, by=request.actor, topic=form.cleaned_data["topic"], **fields
+            )
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            messages.success(request, _("The note is remembered."), extra_tags=undo_tag(note))
+            say_cleaned(request, form.cleaned_labels)
+            return go_to(request, next_of(request, note.get_absolute_url()))
+    return _form(request, form, "note", _("New note"))
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+@idempotent_post
+def observation_new(request: BeaconRequest) -> HttpResponse:
+    """Write an observation."""
+    form = NewObservationForm(request.POST or None, owner=request.user)
+    if request.method == "POST" and form.is_valid():
+        fields = form.checked
+        try:
+            made = write_observation(
+                request.user, by=request.actor, topic=form.cleaned_data["topic"], **fields
+            )
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            messages.success(
+                request, _("The observation is remembered."), extra_tags=undo_tag(made)
+            )
+            say_cleaned(request, form.cleaned_labels)
+            return go_to(request, next_of(request, made.get_absolute_url()))
+    return _form(request, form, "observation", _("New observation"))
+
+
+def _form(request: BeaconRequest, form: Any, type: str, heading: str) -> HttpResponse:
+    context = {
+        "form": form,
+        "type": type,
+        "heading": heading,
+        "list_url": reverse(f"memory:{type}s"),
+        "list_name": _("Notes") if type == "note" else _("Observations"),
+    }
+    template = "memory/_record_new.html" if request.htmx else "memory/record_new.html"
+    return render(request, template, context)
+
+
+def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
+    rows = model_of(type).objects.of(request.user).live()
+    record: Any = get_object_or_404(rows, pk=pk)
+    record.owner = request.user
+    return record
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def edit_record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
+    """Edit a record; where somebody else did meanwhile, put both edits together on one page."""
+    record = _record(request, type, pk)
+    make = EditNoteForm if type == "note" else EditObservationForm
+    form = make(request.POST or None, record=record, initial=initial_of(record))
+    context: dict[str, Any] = {"record": record, "type": type, "form": form}
+    if request.method == "POST" and "compose" in request.POST:
+        context |= _composed(request, record, make)
+    elif request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            save_edit(record, form.checked, by=request.actor, seen=data["version"], why=data["why"])
+        except Conflict as exc:
+            context |= _merge_screen(exc, make, form.checked["content"], data["why"])
+        except InvalidValue as exc:
+            form.take(exc)
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            return _saved(request, record, form)
+    template = "memory/_record_edit.html" if request.htmx else "memory/record_edit.html"
+    return render(request, template, context)
+
+
+def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
+    last = record_history.revisions_of(record).first()
+    undo = ""
+    if last is not None and last.before:
+        address = reverse("memory:record-undo", args=[record.record_type(), record.pk, last.pk])
+        undo = f"undo:{address}"
+    said = _("Saved as version %(version)d.") % {"version": record.version}
+    messages.success(request, said, extra_tags=undo)
+    say_cleaned(request, form.cleaned_labels)
+    return go_to(request, next_of(request, record.get_absolute_url()))
+
+
+def _merge_screen(conflict: Conflict, make: Any, mine: str, why: str) -> dict[str, Any]:
+    """Return what the merge screen shows: both edits put together, on the newest version."""
+    theirs = conflict.theirs
+    typed = as_typed(conflict.fields) | {"version": theirs.version, "why": why}
+    return {
+        "conflict": conflict,
+        "hunks": _hunks(conflict.merge, {}),
+        "form": make(record=theirs, initial=typed),
+        "mine": mine,
+        "base_version": conflict.seen,
+    }
+
+
+def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
+    """Put the words together anew, with the sides that were chosen for each place."""
+    form = make(request.POST, record=record)
+    form.is_valid()
+    seen, based = (_number(request.POST.get(name, "")) for name in ("base_version", "version"))
+    mine = {"content": request.POST.get("mine", "").replace("\r\n", "\n")}
+    base, theirs = (record_history.words_at(record, version) for version in (seen, based))
+    merge = merged_words(base, mine, theirs)
+    choices = {n: request.POST.get(f"choice-{n}", "") for n in range(len(merge.conflicts))}
+    data = request.POST.copy()
+    data["content"] = merge.text(choices)
+    return {
+        "is_composed": True,
+        "hunks": _hunks(merge, choices),
+        "form": make(record=record, initial=data.dict()),
+        "mine": mine["content"],
+        "base_version": seen,
+    }
+
+
+def _hunks(merge: Any, choices: dict[int, str]) -> list[tuple[int, Any, str]]:
+    """Return each place that both changed, with its number and the side that is chosen."""
+    return [(n, part, choices.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Write the note that stands in for this one from now on."""
+    note: Note = _record(request, "note", pk)
+    if note.kind in Note.IDENTITY:
+        raise Http404
+    first = {"content": note.content, "version": note.version}
+    form = SupersedeForm(request.POST or None, initial=first)
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            made = notes.supersede(
+                note,
+                data["content"],
+                by=request.actor,
+                expected_version=data["version"],
+                why=data["why"],
+            )
+        except InvalidValue as exc:
+            form.add_error("content" if "content" in exc.errors else None, str(exc))
+        except MemoryRefused as exc:
+            form = _on_newest(request, note)
+            form.add_error(None, str(exc))
+        else:
+            undo = "undo:" + reverse("memory:note-unsupersede", args=[made.pk])
+            said = _("The new note stands in for the old one.")
+            messages.success(request, said, extra_tags=undo)
+            return go_to(request, made.get_absolute_url())
+    template = "memory/_note_supersede.html" if request.htmx else "memory/note_supersede.html"
+    return render(request, template, {"record": note, "form": form})
+
+
+def _on_newest(request: BeaconRequest, note: Note) -> SupersedeForm:
+    """Return the form with what was typed, on the version that stands now."""
+    note.refresh_from_db()
+    data = request.POST.copy()
+    data["version"] = str(note.version)
+    return SupersedeForm(data)

@@ -1,0 +1,647 @@
+"""What the address of a list of records asks for: words, operators and the order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache, cached_property, lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from django.apps import apps
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Left
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.html import escape
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import get_language, gettext_lazy, ngettext
+from django.utils.translation import gettext as _
+
+from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
+from beacon_site.http import zone_of
+from beacon_site.text.cleaning import clean, in_brief, one_line
+from beacon_site.text.terms import ENGLISH, query_terms
+from memory.core.bulk_queries import address
+from memory.models import Note, Observation, Revision, Topic, User, origins
+from memory.models.remembered import TRASH_DAYS, Trust
+from memory.models.search_index import Recalled
+from memory.search import bm25_sql
+from memory.search.filters import holding, narrowed
+from memory.search.query import (
+    MOST_TEXT,
+    Question,
+    parse,
+    toggled,
+    values_of,
+    with_choice,
+    with_values,
+)
+from memory.search.snippets import marked, passage
+
+NEWEST, OLDEST, CHANGED, EXPIRES, BEST = "newest", "oldest", "changed", "expires", "best"
+SORTS: dict[str, tuple[str, bool, Promise]] = {
+    NEWEST: ("created", True, gettext_lazy("Newest")),
+    OLDEST: ("created", False, gettext_lazy("Oldest")),
+    CHANGED: ("updated", True, gettext_lazy("Last changed")),
+    EXPIRES: ("expires_at", False, gettext_lazy("Expires first")),
+    BEST: ("", True, gettext_lazy("Best match")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A kind of record that has a list page; `page` is its word in addresses and saved views."""
+
+    page: str
+    model: type[Recalled]
+    facet: str  # the field that says of what kind a record is
+    sorts: tuple[str, ...]
+
+    @property
+    def type(self) -> str:
+        """Return the type's name in history and in the addresses of acts."""
+        return self.model.record_type()
+
+
+NOTES = Listed("notes", Note, "kind", (NEWEST, OLDEST, CHANGED, EXPIRES))
+OBSERVATIONS = Listed("observations", Observation, "category", (NEWEST, OLDEST, CHANGED))
+PAGES = {listed.page: listed for listed in (NOTES, OBSERVATIONS)}
+BY_TYPE = {listed.type: listed for listed in PAGES.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What a list's address asks for."""
+
+    listed: Listed
+    text: str
+    asked_sort: str
+    question: Question
+
+    @classmethod
+    def of(cls, listed: Listed, query: Mapping[str, str]) -> ListQuery:
+        """Read it from an address's query; what cannot be read is left out."""
+        text = one_line(clean(query.get("q", ""))[0])[: MOST_TEXT + 1]
+        sort = query.get("sort", "")
+        known = sort in listed.sorts or sort == BEST
+        return cls(listed, text, sort if known else "", parse(text))
+
+    @property
+    def states(self) -> frozenset[str]:
+        """Return what `is:` asks for, not negated."""
+        asked = (
+            one.values for one in self.question.filters if one.field == "is" and not one.negated
+        )
+        return frozenset(value for values in asked for value in values)
+
+    @property
+    def is_trash(self) -> bool:
+        """Whether the list shows the trash."""
+        return "trashed" in self.states
+
+    @property
+    def sort(self) -> str:
+        """Return the order: as asked, else the best match first where there are words."""
+        ranked = bool(self.question.words) and not self.is_trash
+        if self.asked_sort == BEST or not self.asked_sort:
+            return BEST if ranked else NEWEST
+        return self.asked_sort
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether records may be missing from the list because of what was asked."""
+        return self.question.has_words or bool(self.question.filters)
+
+    @property
+    def query(self) -> str:
+        """Return the query string that asks for the same, without the page."""
+        return query_of(self.text, self.asked_sort)
+
+
+def query_of(text: str, sort: str = "") -> str:
+    """Return the query string that asks for `text` in this order."""
+    return urlencode({name: value for name, value in (("q", text), ("sort", sort)) if value})
+
+
+# --- The chips and facets of a list: each is a link that edits the query in the address ---
+
+MOST_EDITED = 1_000  # characters of a query that links edit; each of a hundred holds it whole
+MOST_TOPICS = 12  # the latest ones; any other is asked for by `topic:`
+EXPIRY = ("expired", "expiring", "kept")
+SHOWN = ("superseded", "trashed")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One value of a facet: the query string that asks for it, or for it no more."""
+
+    label: str
+    query: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A question with its possible answers."""
+
+    label: str
+    options: Sequence[Option]
+
+    @property
+    def chosen(self) -> str:
+        """Return in words what is chosen."""
+        return ", ".join(option.label for option in self.options if option.is_chosen)
+
+
+def chips_of(wanted: ListQuery) -> list[Option]:
+    """Return the kinds (or categories) as chips, any of which may be chosen together."""
+    if len(wanted.text) > MOST_EDITED:
+        return []
+    field = wanted.listed.facet
+    labels = Note.Kind.choices if wanted.listed is NOTES else Observation.Category.choices
+    none = with_choice(wanted.text, field, "", [value for value, _label in labels])
+    every = Option(_("All"), query_of(none, wanted.asked_sort), not values_of(wanted.text, field))
+    return [every, *_toggles(wanted, field, labels)]
+
+
+def facets_of(user: User, wanted: ListQuery) -> list[Facet]:
+    """Return the other facets: one query, for the topics.  A very long query has none."""
+    if len(wanted.text) > MOST_EDITED:
+        return []
+    facets = [
+        Facet(_("Trust"), _toggles(wanted, "trust", Trust.choices)),
+        Facet(_("Origin"), _toggles(wanted, "source", _origins())),
+        Facet(_("Topic"), _toggles(wanted, "topic", _topics(user, wanted))),
+        Facet(_("Lock, pin"), _choices(wanted, [("locked", _("locked")), ("pinned", _("pinned"))])),
+    ]
+    if wanted.listed is not NOTES:
+        alike = [("duplicate", _("near-duplicates")), ("edited", _("corrected by a person"))]
+        return [
+            *facets,
+            Facet(_("State"), _choices(wanted, [*alike, ("trashed", _("in the trash"))])),
+        ]
+    expiry = [
+        ("expiring", _("within seven days")),
+        ("expired", _("expired")),
+        ("kept", _("kept until deleted")),
+    ]
+    states = [
+        ("edited", _("edited by a person")),
+        ("superseded", _("superseded")),
+        ("trashed", _("in the trash")),
+    ]
+    return [
+        Facet(_("Stability"), _toggles(wanted, "stability", Note.Stability.choices)),
+        Facet(_("Expiry"), _choices(wanted, expiry)),
+        *facets,
+        Facet(_("State"), _choices(wanted, states)),
+    ]
+
+
+def _origins() -> list[tuple[str, str]]:
+    return [
+        ("human:*", _("a person")),
+        ("agent:*", _("an agent")),
+        ("run:*", _("a run")),
+        ("session:*", _("a session")),
+        ("import:*", _("an import")),
+    ]
+
+
+def _topics(user: User, wanted: ListQuery) -> list[tuple[str, str]]:
+    """Return the latest topics, and those asked for that are not among them."""
+    latest = Topic.objects.of(user).live().order_by("-created")[:MOST_TOPICS]
+    found: list[tuple[str, str]] = list(latest.values_list("slug", "title"))
+    known = {slug for slug, _title in found}
+    asked = [value for value in values_of(wanted.text, "topic") if value not in known]
+    return [*found, *((value, value) for value in asked[:MOST_TOPICS])]
+
+
+def _toggles(wanted: ListQuery, field: str, labels: Iterable[tuple[Any, Any]]) -> list[Option]:
+    """Return values of which any may be asked for together."""
+    now = values_of(wanted.text, field)
+    return [
+        Option(
+            str(label),
+            query_of(toggled(wanted.text, field, value), wanted.asked_sort),
+            value in now,
+        )
+        for value, label in labels
+    ]
+
+
+def _choices(wanted: ListQuery, labels: Sequence[tuple[str, str]]) -> list[Option]:
+    """Return states (`is:`) of which one may be asked for at a time."""
+    now = values_of(wanted.text, "is")
+    among = [value for value, _label in labels]
+    found = []
+    for value, label in labels:
+        text = with_choice(wanted.text, "is", "" if value in now else value, among)
+        found.append(Option(label, query_of(text, wanted.asked_sort), value in now))
+    return found
+
+
+# --- Lists of notes and observations: the page of records that matches a URL, and its rows ---
+
+# --- rows --------------------------------------------------------------------------------------
+
+FOLDED, UNFOLDED = 280, 4_000  # characters of a record in its row, folded and unfolded
+
+
+@dataclass
+class Row:
+    """One record in the list, with the matching words marked.
+
+    A page has fifty of them, so values that are used more than once are cached.
+    """
+
+    record: Any
+    wanted: ListQuery
+    language: str = ENGLISH  # by which the words are stemmed
+    origin: str = ""  # readable source, such as Run #3 of “Batteries”
+    writer: str = ""  # the agent that wrote it, unless its source names it
+
+    @cached_property
+    def beginning(self) -> str:
+        """Return the text that an unfolded row shows, and one character more."""
+        text = getattr(self.record, "beginning", None)
+        return str(self.record.content if text is None else text)[: UNFOLDED + 1]
+
+    @cached_property
+    def label(self) -> SafeString:
+        """Return a short name of the record for the labels of its buttons."""
+        return escape(in_brief(self.beginning, 60))
+
+    @property
+    def short(self) -> SafeString:
+        """Return what the row shows: the whole text, or the passage that matches best."""
+        words = self.wanted.question.words
+        short = passage(self.beginning, words, FOLDED, self.language)
+        return marked(short, words, self.language)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the text is longer than the row shows."""
+        return len(self.beginning) > FOLDED
+
+    @property
+    def whole(self) -> SafeString:
+        """Return the text of the unfolded row."""
+        return marked(self.beginning[:UNFOLDED], self.wanted.question.words, self.language)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is longer than the unfolded row shows."""
+        return len(self.beginning) > UNFOLDED
+
+    @property
+    def when(self) -> Any:
+        """Return the time by which the list is sorted: created or changed."""
+        return self.record.updated if self.wanted.sort == CHANGED else self.record.created
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it has expired, so that recall no longer returns it."""
+        expires = getattr(self.record, "expires_at", None)
+        return expires is not None and expires <= timezone.now()
+
+    @property
+    def purged_at(self) -> Any:
+        """Return when a record in the trash is permanently deleted."""
+        return self.record.trashed_at and self.record.trashed_at + timedelta(days=TRASH_DAYS)
+
+    @property
+    def may_be_trashed(self) -> bool:
+        """Whether the row can be moved to the trash: not the current soul, agent and user note."""
+        return self.wanted.listed is not NOTES or not self.record.is_standing_identity
+
+    @cached_property
+    def url(self) -> str:
+        """Return the URL of the record's page."""
+        return self._page_of(self.record.pk)
+
+    @property
+    def edit_url(self) -> str:
+        """Return the URL of the page that edits all fields."""
+        return address(f"memory:{self.wanted.listed.type}-edit", self.record.pk)
+
+    @property
+    def inline_url(self) -> str:
+        """Return the URL of the row as a form."""
+        return address("memory:record-inline", self.record.pk, self.wanted.listed.type)
+
+    @property
+    def act_url(self) -> str:
+        """Return the URL of the row's main action: move to the trash, or restore."""
+        act = "record-restore" if self.record.trashed_at else "record-trash"
+        return address(f"memory:{act}", self.record.pk, self.wanted.listed.type)
+
+    @property
+    def successor_url(self) -> str:
+        """Return the URL of the note that replaced this one."""
+        return self._page_of(self.record.superseded_by_id)
+
+    @property
+    def older_url(self) -> str:
+        """Return the URL of the near-duplicate observation."""
+        return self._page_of(self.record.near_duplicate_of_id)
+
+    @property
+    def kind(self) -> str:
+        """Return the label of the note's kind or the observation's category."""
+        field = "kind" if self.wanted.listed is NOTES else "category"
+        return _word(self.record._meta.label, field, getattr(self.record, field), get_language())
+
+    @property
+    def stability(self) -> str:
+        """Return the label of a note's stability."""
+        return _word(self.record._meta.label, "stability", self.record.stability, get_language())
+
+    @property
+    def tags(self) -> list[tuple[str, str]]:
+        """Return the tags, each with the query that filters by it."""
+        return [(_clipped(tag, 40), _asking("tag", tag)) for tag in self.record.tags]
+
+    @property
+    def topic(self) -> str:
+        """Return the topic's title, shortened to fit a row."""
+        return _clipped(self.record.topic.title, 40)
+
+    @property
+    def source(self) -> str:
+        """Return the readable source instead of `run:4`, shortened to fit a row."""
+        return _clipped(self.origin or self.record.source, 24)
+
+    @property
+    def topic_query(self) -> str:
+        """Return the query that filters by the same topic."""
+        return _asking("topic", self.record.topic.slug)
+
+    @property
+    def source_query(self) -> str:
+        """Return the query that filters by the same source."""
+        return _asking("source", self.record.source)
+
+    def _page_of(self, key: Any) -> str:
+        return address(f"memory:{self.wanted.listed.type}", key)
+
+
+# A page has a hundred of these but few different ones, and building them takes much of its time.
+@lru_cache(maxsize=1_000)
+def _asking(field: str, value: str) -> str:
+    """Return the query string that filters by this value."""
+    return query_of(with_values("", field, [value]))
+
+
+def _clipped(text: str, most: int) -> str:
+    """Truncate the text; `truncatechars` is slow, so short texts skip it."""
+    return text if len(text) <= most else Truncator(text).chars(most)
+
+
+@cache
+def _word(model: str, field: str, value: str, _language: str | None) -> str:
+    """Return a choice's label in the language of the page."""
+    choices = apps.get_model(model)._meta.get_field(field).flatchoices
+    return str(dict(choices).get(value, value))
+
+
+# --- lists -------------------------------------------------------------------------------------
+
+MOST_COUNTED = 1_000  # a longer list says "more than", since counting a million takes a second
+MOST_RANKED = 200  # records that are sorted by best match
+SPARE = 25  # extra ranked records to load, in case filters remove some
+
+
+def records_wanted(user: User, wanted: ListQuery) -> QuerySet[Any]:
+    """Return the records that match the URL, unsorted.
+
+    Trashed, superseded and expired records are left out unless `is:` names them; the trash shows
+    all of them together.  Sorting by expiry leaves out records that never expire.
+    """
+    records: Any = wanted.listed.model.objects.of(user)
+    now = timezone.now()
+    if wanted.is_trash:
+        records = records.in_trash()
+    else:
+        records = records.live()
+        if wanted.listed is NOTES:
+            records = _standing(records, wanted.states)
+    records = narrowed(records, wanted.question, zone=zone_of(user.time_zone), now=now)
+    if wanted.sort == EXPIRES:
+        records = records.exclude(expires_at=None)
+    if wanted.is_trash:
+        return _in_trash_saying(records, wanted)
+    return holding(records, wanted.question, bm25_sql.language_of(user), user)
+
+
+def _standing(notes: Any, states: Collection[str]) -> Any:
+    if "superseded" in states:
+        return notes
+    notes = notes.filter(superseded_by=None)
+    return notes if "expired" in states else notes.unexpired()
+
+
+def _in_trash_saying(records: QuerySet[Any], wanted: ListQuery) -> QuerySet[Any]:
+    """Filter by the literal words, since the search index doesn't contain the trash."""
+    question = wanted.question
+    for word in question.words.split()[:20]:
+        records = records.filter(content__icontains=word)
+    left_out = Q(pk__in=[])
+    for word in question.without[:20]:
+        left_out |= Q(content__icontains=word)
+    return records.exclude(left_out)
+
+
+def counted(records: QuerySet[Any]) -> int:
+    """Return the number of records, at most one more than the limit."""
+    return records.order_by()[: MOST_COUNTED + 1].count()
+
+
+def page_wanted(user: User, wanted: ListQuery, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
+    """Return one page of rows: one query, two if ranked, and two more for the sources."""
+    records = _shown(records_wanted(user, wanted), wanted.listed)
+    if wanted.sort == BEST:
+        page = _best_page(user, records, wanted, cursor, size)
+    else:
+        by, falling, _label = SORTS[wanted.sort]
+        page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
+    language = bm25_sql.language_of(user)
+    told = _told_of(user, page.rows)
+    rows = [_row(one, wanted, language, told) for one in page.rows]
+    return Page(rows, page.next_cursor)
+
+
+def _told_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:
+    """Return the readable sources of the records, and who wrote them first."""
+    return origins.of(user, {text for one in records for text in (one.source, one.writer or "")})
+
+
+def _row(record: Any, wanted: ListQuery, language: str, told: Mapping[str, origins.Origin]) -> Row:
+    # An agent can name any source, so the row also names the agent.
+    is_agent = (record.writer or "").startswith("agent:") and record.writer != record.source
+    writer = told[record.writer].words if is_agent else ""
+    return Row(record, wanted, language, _words_of(told, record), writer)
+
+
+def row_of(user: User, listed: Listed, pk: Any) -> Row:
+    """Return one record as a row.  Raises the model's DoesNotExist for another's."""
+    records: Any = listed.model.objects.of(user)
+    record = _shown(records, listed).get(pk=pk)
+    return _row(record, ListQuery.of(listed, {}), ENGLISH, _told_of(user, [record]))
+
+
+def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
+    return told[record.source].words if record.source in told else ""
+
+
+def _shown(records: Any, listed: Listed) -> Any:
+    """Load only the columns of a row, and a long text only as far as it can unfold."""
+    records = records.select_related("topic").defer("content", "topic__summary")
+    first = Revision.objects.filter(
+        record_type=listed.type, record_id=OuterRef("pk"), version=1
+    ).order_by("-id")
+    records = records.annotate(
+        beginning=Left("content", UNFOLDED + 1), writer=Subquery(first.values("actor")[:1])
+    )
+    if listed is NOTES:
+        return records
+    alike = Observation.objects.live().filter(near_duplicate_of=OuterRef("pk")).order_by()
+    number = alike.values("near_duplicate_of").annotate(number=Count("pk")).values("number")
+    return records.annotate(alike=Coalesce(Subquery(number), 0))
+
+
+def _best_page(
+    user: User, records: QuerySet[Any], wanted: ListQuery, cursor: str, size: int
+) -> Page:
+    """Return a page of the best matches, as recall ranks them by words.
+
+    At most MOST_RANKED records with any of the words are ranked.  If there are more, the others
+    that contain all the words follow, newest first.
+    """
+    start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
+    until = start + size + 1  # one more than the page shows, to see whether there are more
+    ranked = _ranked(user, wanted)
+    # Filters rarely remove many ranked records, so a page seldom needs more rows than these.
+    found = [] if wanted.question.filters else _in_order(records, ranked[: until + SPARE])
+    is_full = len(ranked) == MOST_RANKED
+    if len(found) < until and (wanted.question.filters or is_full or until + SPARE < len(ranked)):
+        found = _in_order(records, ranked, others=until if is_full else 0)
+    is_last = start + size >= len(found)
+    return Page(found[start : start + size], None if is_last else str(start + size))
+
+
+def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -> list[Any]:
+    """Return the records that have one of the keys, in the order of the keys.
+
+    At most `others` of the newest records without a key follow, in the same query.
+    """
+    rows = records.filter(pk__in=keys).order_by()
+    if others:
+        newest = records.exclude(pk__in=keys).order_by("-created", "-pk")
+        rows = rows.union(newest[:others], all=True)
+    place = {key: number for number, key in enumerate(keys)}
+    found = {row.pk: row for row in rows}
+    wanted = [found[key] for key in keys if key in found]
+    following = [row for row in found.values() if row.pk not in place]
+    following.sort(key=lambda row: (row.created, row.pk), reverse=True)
+    return [*wanted, *following][:MOST_RANKED]
+
+
+def _ranked(user: User, wanted: ListQuery) -> list[Any]:
+    """Return the ids of the records that match the words best, best first, in two queries."""
+    terms = query_terms(wanted.question.words, bm25_sql.language_of(user))
+    if not terms:
+        return []
+    spaces = bm25_sql.spaces_of(user, [wanted.listed.type], terms)
+    jobs = [bm25_sql.Job(space, terms, bm25_sql.LEXICAL, MOST_RANKED) for space in spaces]
+    return [one.record_id for found in bm25_sql.ranked(jobs) for one in found]
+
+
+# --- What the lists of notes and observations say, each in its own words ---
+
+
+def title_of(listed: Listed) -> str:
+    """Return the list's heading."""
+    return _("Notes") if listed is NOTES else _("Observations")
+
+
+def words_of(listed: Listed, total: int, most: int) -> dict[str, str]:
+    """Return the list's words; `total` is counted no further than one beyond `most`."""
+    if listed is NOTES:
+        return _counted(_of_notes(total, most), total, most)
+    return _counted(_of_observations(total, most), total, most)
+
+
+def _counted(words: dict[str, str], total: int, most: int) -> dict[str, str]:
+    more = _("Select all matching (more than %(most)s)") % {"most": f"{most:,}"}
+    exact = _("Select all %(total)s matching") % {"total": f"{total:,}"}
+    return words | {"select_all": more if total > most else exact}
+
+
+def _of_notes(total: int, most: int) -> dict[str, str]:
+    count = ngettext("%(total)s note", "%(total)s notes", total) % {"total": f"{total:,}"}
+    return {
+        "one": _("Note"),
+        "new": _("New note"),
+        "search": _("Search notes"),
+        "example": _("stale kind:rule,summary -tag:travel after:30d"),
+        "count": count if total <= most else _("More than %(most)s notes") % {"most": f"{most:,}"},
+        "none_found": _("No note is like that"),
+        "all": _("Show all active notes"),
+        "none": _("No notes yet"),
+        "what": _(
+            "A note is something to go by: a rule, a log line, the summary of a run. Write one "
+            "by hand, or let the first run write its summary."
+        ),
+    }
+
+
+def _of_observations(total: int, most: int) -> dict[str, str]:
+    count = ngettext("%(total)s observation", "%(total)s observations", total)
+    count %= {"total": f"{total:,}"}
+    more = _("More than %(most)s observations") % {"most": f"{most:,}"}
+    return {
+        "one": _("Observation"),
+        "new": _("New observation"),
+        "search": _("Search observations"),
+        "example": _("price category:finding source:run:* after:30d"),
+        "count": count if total <= most else more,
+        "none_found": _("No observation is like that"),
+        "all": _("Show all observations"),
+        "none": _("No observations yet"),
+        "what": _(
+            "An observation is a finding, an insight or a lesson that a run or a session brought. "
+            "They come by themselves with the first run; you can also write one."
+        ),
+    }
+
+
+def row_words() -> dict[str, SafeString]:
+    """Return what every row says: looked up and escaped once a page, not fifty times."""
+    words = {
+        "select": _("Select:"),
+        "edit": _("Edit"),
+        "trash": _("Trash"),
+        "to_trash": _("Move to the trash:"),
+        "restore": _("Restore"),
+        "whole": _("Whole text"),
+        "rest": _("the rest on its page"),
+        "pinned": _("pinned"),
+        "external": _("from outside"),
+        "quarantined": _("quarantined"),
+        "agent": _("by an agent"),
+        "sensitive": _("sensitive"),
+        "superseded": _("superseded"),
+        "duplicate": _("near-duplicate of an older one"),
+        "kind": _("Kind"),
+        "category": _("Category"),
+        "expires": _("Expires"),
+        "expired": _("expired"),
+        "kept": _("kept"),
+        "written": _("Written"),
+        "purged": _("purged"),
+    }
+    return {name: escape(word) for name, word in words.items()}

@@ -1,0 +1,212 @@
+"""What the page and the panel of a note or an observation show: its words, and why it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.http import Http404
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import ngettext
+
+from beacon_site.text.markdown import LONGEST, by_direction
+from beacon_site.text.markdown import render as render_markdown
+from memory.models import Note, Observation, Remembered, Revision, Trust, Use, User, origins
+from memory.notes.services import chain
+from memory.records import history as record_history
+from memory.records.history import Change
+from memory.review.quarantine import reason_of
+
+TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
+FEW_CHANGES, FEW_USES, FEW_NEAR = 5, 8, 5
+
+TRUST_MEANS = {
+    Trust.OWNER: _lazy("You wrote it, edited it, or said that it holds."),
+    Trust.AGENT: _lazy("An agent or Beacon wrote it; nobody has checked it yet."),
+    Trust.EXTERNAL: _lazy(
+        "It comes from outside: prompts get it as data between marks, never as instructions."
+    ),
+    Trust.QUARANTINED: _lazy(
+        "It smells of instructions to a model: no prompt gets it until you say that it holds."
+    ),
+}
+LOCK_MEANS = {
+    "open": _lazy("Agents may change it where the rules let them."),
+    "append-only": _lazy("Agents may add to it, and change nothing. You may edit it."),
+    "read-only": _lazy("No agent changes it. You may edit it."),
+}
+
+
+@dataclass(slots=True)
+class RecordPage:
+    """A record with all that is told of it; `type` is its name in addresses."""
+
+    record: Any
+    type: str
+    html: SafeString
+    is_cut: bool
+    origin: origins.Origin
+    scope: origins.Origin | None
+    first: Revision | None
+    writer: str
+    changes: list[Change]
+    more_changes: bool
+    uses: list[tuple[origins.Origin, datetime]]
+    more_uses: int
+    near: list[Any] = field(default_factory=list)
+    chain: list[Any] = field(default_factory=list)
+
+    @property
+    def set_aside(self) -> str:
+        """Return why the record is in quarantine; empty where it is not."""
+        return reason_of(self.record)
+
+    @property
+    def kind(self) -> str:
+        """Return the note's kind, or the observation's category."""
+        return str(getattr(self.record, "kind", "") or self.record.category)
+
+    @property
+    def kind_words(self) -> str:
+        """Return the kind or category in words."""
+        is_note = isinstance(self.record, Note)
+        return str(
+            self.record.get_kind_display() if is_note else self.record.get_category_display()
+        )
+
+    @property
+    def trust_means(self) -> str:
+        """Return what the record's trust means."""
+        return str(TRUST_MEANS[Trust(self.record.trust)])
+
+    @property
+    def lock_means(self) -> str:
+        """Return what the record's lock means."""
+        return str(LOCK_MEANS[self.record.lock])
+
+    @property
+    def expiry(self) -> str:
+        """Return in words how long the record is kept."""
+        return expiry_words(self.record)
+
+    @property
+    def may_be_vouched_for(self) -> bool:
+        """Whether a person may yet say that it holds."""
+        return bool(self.record.trust != Trust.OWNER)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether its time is over."""
+        return isinstance(self.record, Note) and self.record.has_expired()
+
+    @property
+    def heading(self) -> str:
+        """Return what it is called above its words: “Rule”, “Finding”."""
+        words = self.kind_words
+        return words[:1].upper() + words[1:]
+
+    @property
+    def list_url(self) -> str:
+        """Return the address of the list in which it stands."""
+        return reverse(f"memory:{self.type}s")
+
+    @property
+    def list_name(self) -> str:
+        """Return the name of the list in which it stands."""
+        return _("Notes") if self.type == "note" else _("Observations")
+
+    @property
+    def history_url(self) -> str:
+        """Return the address of its whole history."""
+        return reverse(f"memory:{self.type}-history", args=[self.record.pk])
+
+    @property
+    def successor(self) -> Any | None:
+        """Return the note that stands in for this one, the newest of its chain, if there is one."""
+        standing = self.chain[0] if self.chain else None
+        return standing if standing is not None and standing.pk != self.record.pk else None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it is the soul, agent or user note, whose words are changed under Settings."""
+        return isinstance(self.record, Note) and self.record.kind in Note.IDENTITY
+
+
+def model_of(record_type: str) -> type[Remembered]:
+    """Return the model behind a type of these pages.  Raises Http404 for another."""
+    if record_type not in TYPES:
+        raise Http404
+    return TYPES[record_type]
+
+
+def expiry_words(record: Remembered, at: datetime | None = None) -> str:
+    """Return in words how long a record is kept: “expires in 12 days”, “kept until deleted”."""
+    expires: datetime | None = getattr(record, "expires_at", None)
+    if expires is None:
+        return _("kept until deleted")
+    left = (expires - (at or timezone.now())).total_seconds()
+    if left <= 0:
+        return _("expired: not recalled any more")
+    if left < 3600:
+        return _("expires within the hour")
+    if left < 2 * 86400:
+        hours = int(left // 3600)
+        return ngettext("expires in %(n)d hour", "expires in %(n)d hours", hours) % {"n": hours}
+    days = round(left / 86400)
+    return ngettext("expires in %(n)d day", "expires in %(n)d days", days) % {"n": days}
+
+
+def page_of(record: Any) -> RecordPage:
+    """Return what is told of `record`, whose owner is loaded: at most eight queries."""
+    owner: User = record.owner
+    history = record_history.history_of(record, size=FEW_CHANGES)
+    first = record_history.revisions_of(record).last() if history.next_cursor else None
+    first = first or (history.changes[-1].revision if history.changes else None)
+    uses = _uses_of(record)
+    scope = record.scope if record.scope != "owner" else ""
+    actor = first.actor if first else ""
+    places = origins.of(owner, [record.source, scope, actor, *(use.place for use in uses)])
+    return RecordPage(
+        record=record,
+        type=record.record_type(),
+        html=by_direction(render_markdown(record.content)),
+        is_cut=len(record.content) > LONGEST,
+        origin=places.get(record.source) or origins.Origin(record.source, record.source),
+        scope=places.get(scope),
+        first=first,
+        writer=places[actor].words if actor else "",
+        changes=history.changes,
+        more_changes=history.next_cursor is not None,
+        uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
+        more_uses=max(0, len(uses) - FEW_USES),
+        near=_near(record),
+        chain=_chain(record),
+    )
+
+
+def _chain(record: Any) -> list[Note]:
+    """Return what stands in for what, where the record is a note that is not alone."""
+    found = chain(record) if isinstance(record, Note) else []
+    return found if len(found) > 1 else []
+
+
+def _uses_of(record: Remembered) -> list[Use]:
+    """Return where the record entered a prompt or an answer, the latest first."""
+    uses = Use.objects.of(record.owner).filter(record_id=record.pk)
+    return list(uses.order_by("-id")[: FEW_USES + 100])
+
+
+def _near(record: Any) -> list[Any]:
+    """Return observations that say almost the same."""
+    if not isinstance(record, Observation):
+        return []
+    live = Observation.objects.of(record.owner).live()
+    older = live.filter(pk=record.near_duplicate_of_id or record.pk).exclude(pk=record.pk)
+    newer = live.filter(near_duplicate_of__in=[record.near_duplicate_of_id or record.pk, record.pk])
+    found = older.order_by() | newer.order_by().exclude(pk=record.pk)
+    return list(found.distinct().order_by("created")[:FEW_NEAR])

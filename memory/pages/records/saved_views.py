@@ -1,0 +1,150 @@
+"""Views of lists saved under a name, and those that are there from the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
+
+from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.text.cleaning import clean, is_visible, one_line
+from memory.core.errors import InvalidValue, LimitReached, MemoryRefused
+from memory.models import SavedView, User
+
+LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view as a list shows it; `pk` is None for one that is there from the start."""
+
+    name: str
+    query: str
+    pk: int | None = None
+    is_open: bool = False
+
+
+BUILT_IN = {
+    "notes": (
+        (gettext_lazy("expiring this week"), "is:expiring", "expires"),
+        (gettext_lazy("from outside, unreviewed"), "trust:external", ""),
+    ),
+    "observations": (
+        (gettext_lazy("lessons"), "category:lesson", ""),
+        (gettext_lazy("from outside, unreviewed"), "trust:external", ""),
+    ),
+}
+
+
+def views_of(user: User, page: str, query: str = "") -> list[View]:
+    """Return the views of a page, those from the start first: one query."""
+    given = [
+        View(str(name), urlencode({"q": text} | ({"sort": sort} if sort else {})))
+        for name, text, sort in BUILT_IN.get(page, ())
+    ]
+    saved = SavedView.objects.of(user).filter(page=page)
+    found = [*given, *(View(view.name, view.query, view.pk) for view in saved)]
+    now = _plain(query)
+    return [View(one.name, one.query, one.pk, _plain(one.query) == now) for one in found]
+
+
+def save_view(user: User, page: str, name: str, query: str) -> SavedView:
+    """Save the address of a list under a name; one of the same name is replaced.
+
+    Raises InvalidValue for a page or name that cannot be, LimitReached at SavedView.MOST.
+    """
+    name = one_line(clean(name)[0])
+    most = SavedView._meta.get_field("name").max_length or 60
+    if page not in SavedView.Page.values:
+        raise InvalidValue(_("There is no list of that name."))
+    if not is_visible(name):
+        raise InvalidValue(_("A view needs a name. Type one and save again."))
+    if len(name) > most:
+        raise InvalidValue(
+            _("The name has %(have)d characters, and at most %(most)d fit. Shorten it.")
+            % {"most": most, "have": len(name)}
+        )
+    query = _plain(clean(query)[0])
+    if len(query) > LONGEST_QUERY:
+        raise InvalidValue(_("This search is too long to be saved as a view. Shorten it."))
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)  # two saves, one limit
+        others = SavedView.objects.of(user).filter(page=page).exclude(name=name)
+        if others.count() >= SavedView.MOST:
+            raise LimitReached(
+                _("There are %(most)d saved views already: delete one first.")
+                % {"most": SavedView.MOST}
+            )
+        view, _made = SavedView.objects.update_or_create(
+            owner=user, page=page, name=name, defaults={"query": query}
+        )
+    return view
+
+
+def _plain(query: str) -> str:
+    """Return the query string without the page of the list and without what is empty."""
+    pairs = parse_qsl(query.lstrip("?"))[:50]
+    return urlencode([(name, value) for name, value in pairs if name != "cursor"])
+
+
+# --- Saving the address of a list under a name, and taking such a view away ---
+
+_UNDO = "undo_view"  # in the session: the view that was deleted last
+
+
+@login_required
+@require_POST
+def views_save(request: BeaconRequest) -> HttpResponse:
+    """Save the list's address under the name that was typed."""
+    page, name = request.POST.get("page", ""), request.POST.get("name", "")
+    try:
+        view = save_view(request.user, page, name, request.POST.get("query", ""))
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    else:
+        words = _("“%(name)s” is saved as a view of this list.") % {"name": view}
+        undo = "undo:" + reverse("memory:view-delete", args=[view.pk])
+        messages.success(request, words, extra_tags=undo)
+    return _gone_back(request)
+
+
+@login_required
+@require_POST
+def view_delete(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Delete a saved view; the records that it shows stay."""
+    view = get_object_or_404(SavedView.objects.of(request.user), pk=pk)
+    request.session[_UNDO] = {"page": view.page, "name": view.name, "query": view.query}
+    view.delete()
+    words = _("The view “%(name)s” is gone; what it showed stays.") % {"name": view.name}
+    messages.success(request, words, extra_tags="undo:" + reverse("memory:views-undo"))
+    return _gone_back(request)
+
+
+@login_required
+@require_POST
+def views_undo(request: BeaconRequest) -> HttpResponse:
+    """Bring the view back that was deleted last."""
+    last = request.session.pop(_UNDO, None)
+    if last is None:
+        messages.info(request, _("There is nothing left to take back."))
+        return _gone_back(request)
+    try:
+        save_view(request.user, last["page"], last["name"], last["query"])
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    else:
+        messages.success(request, _("The view “%(name)s” is back.") % {"name": last["name"]})
+    return _gone_back(request)
+
+
+def _gone_back(request: BeaconRequest) -> HttpResponse:
+    return redirect(page_of_ours(request.POST.get("next", ""), reverse("memory:notes")))

@@ -1,0 +1,471 @@
+"""Merging notes by hand: which, what they say together, and taking a merge or a successor back."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from memory.core.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
+from memory.llm import connections
+from memory.models import BulkAct, Note, Observation, Remembered, Revision
+from memory.models.remembered import Lock
+from memory.notes import merging
+from memory.notes.services import edit_note
+from memory.observations import edit_observation
+from memory.pages.records import bulk, saved_views
+from memory.pages.records import listing as record_listing
+from memory.pages.records import record as record_page
+from memory.pages.records.editing import InlineForm
+from memory.pages.records.listing import (
+    BEST,
+    BY_TYPE,
+    NOTES,
+    OBSERVATIONS,
+    SORTS,
+    Listed,
+    ListQuery,
+    row_words,
+    title_of,
+    words_of,
+)
+from memory.pages.trash import listing as trash_listing
+from memory.records import acts as record_acts
+from memory.records import history as record_history
+from memory.records import kinds as record_kinds
+from memory.records import traces
+from memory.records import undo as record_undo
+from memory.records.kinds import kind_of, models
+from memory.web.responses import go_back, go_to, next_of, refused, say_cleaned, undo_tag
+
+
+def _asked(data: Any) -> list[UUID]:
+    """Return the ids that an address or a form names, each once, as far as they are ids."""
+    found = []
+    for text in ",".join([*data.getlist("ids"), *data.getlist("id")]).split(","):
+        try:
+            found.append(UUID(text.strip()))
+        except ValueError:
+            continue
+    return list(dict.fromkeys(found))[: merging.MOST + 1]
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def merge(request: BeaconRequest) -> HttpResponse:
+    """Show what the chosen notes would say together; a POST merges them, or asks the model first."""
+    posted = request.method == "POST"
+    data = request.POST if posted else request.GET
+    ids = _asked(data)
+    notes = sorted(Note.objects.of(request.user).filter(pk__in=ids), key=lambda note: note.created)
+    context: dict[str, Any] = {
+        "notes": notes,
+        "content": data.get("content", "") if posted else merging.concatenation(notes),
+        "is_sensitive": any(note.sensitivity == "sensitive" for note in notes),
+        "has_model": connections.llm_profile() is not None,
+    }
+    if posted and "propose" in data:
+        proposal = merging.proposed(notes, owner=request.user)
+        context |= {"content": proposal.content, "proposal": proposal}
+    elif posted:
+        try:
+            made = merging.merge(
+                request.user,
+                ids,
+                by=request.actor,
+                content=data.get("content", ""),
+                versions=_versions(data, ids),
+            )
+        except StaleWrite as exc:
+            context |= {"problem": str(exc), "is_stale": True}
+        except MemoryRefused as exc:
+            context["problem"] = str(exc)
+        else:
+            return _merged(request, made.note, len(notes))
+    template = "memory/_notes_merge.html" if request.htmx else "memory/notes_merge.html"
+    return render(request, template, context)
+
+
+def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
+    """Return which version of each note was seen."""
+    seen = {key: data.get(f"version-{key}", "") for key in ids}
+    return {key: int(text) for key, text in seen.items() if text.isdecimal() and len(text) < 9}
+
+
+def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
+    said = _("%(count)d notes are merged into this one. They stay readable in its chain.")
+    undo = "undo:" + reverse("memory:note-unsupersede", args=[note.pk])
+    messages.success(request, said % {"count": count}, extra_tags=undo)
+    say_cleaned(request, [_("Note")] if note.cleaned else [])
+    return go_to(request, note.get_absolute_url())
+
+
+@require_POST
+@login_required
+def unsupersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Take a merge or a superseding back: the older notes stand again, this one is trashed."""
+    note: Note = get_object_or_404(Note.objects.of(request.user), pk=pk)
+    try:
+        originals = merging.unmerge(note, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    said = ngettext(
+        "The older note stands again; the newer one is in the trash.",
+        "The %(count)d older notes stand again; the newer one is in the trash.",
+        len(originals),
+    )
+    messages.success(request, said % {"count": len(originals)})
+    back = originals[0].get_absolute_url()
+    # Where the newer note's own page asked, the older one's is what a person wants to see.
+    if request.POST.get("next", "") == note.get_absolute_url():
+        return go_to(request, back)
+    return go_back(request, back)
+
+
+# --- record ---
+
+PANELS = ("panel", "record-panel")
+
+
+def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
+    """Return the person's own record, from the trash too; 404 for another's."""
+    rows = record_page.model_of(type).objects.of(request.user)
+    record: Remembered = get_object_or_404(rows.select_related("topic"), pk=pk)
+    record.owner = request.user
+    return record
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
+    """Show one record: as a page, or for a list as the panel beside it."""
+    page = record_page.page_of(_record(request, type, pk))
+    asked = request.GET.get("panel") == "1" or request.htmx.target in PANELS
+    in_panel = bool(request.htmx) and asked
+    template = "memory/_record_panel.html" if in_panel else "memory/record.html"
+    return render(request, template, {"page": page, "record": page.record, "in_panel": in_panel})
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def history(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
+    """Show who changed the record, when, why and from what to what; and any two versions."""
+    found = _record(request, type, pk)
+    context: dict[str, Any] = {
+        "record": found,
+        "type": type,
+        "versions": range(found.version, 0, -1)[:200],
+        "comparison": _comparison(request, found),
+        "is_whole": request.GET.get("show") == "all",
+        "as_text": request.GET.get("view") != "lines",
+    }
+    if request.htmx and request.htmx.target == "record-compare":
+        return render(request, "memory/_record_compare.html", context)
+    page = record_history.history_of(found, cursor=request.GET.get("cursor", ""))
+    context |= {"changes": page.changes, "next_cursor": page.next_cursor}
+    return render(request, "memory/record_history.html", context)
+
+
+def _comparison(request: BeaconRequest, record: Remembered) -> Any:
+    """Return the two versions that the address names, the older first; None if it names none."""
+    ends = [request.GET.get(name, "") for name in ("from", "to")]
+    numbers = [int(end) for end in ends if end.isdecimal() and len(end) < 9]
+    older, newer = (min(numbers), max(numbers)) if len(numbers) == 2 else (0, 0)
+    if not 1 <= older <= record.version or newer > record.version:
+        return None
+    whole = request.GET.get("show") == "all"
+    return record_history.compare(record, older, newer, whole=whole)
+
+
+# --- record acts ---
+
+# Whose acts are research's, on pages of their own, and which of them are done here.
+OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}
+
+
+def _record_acts_record(
+    request: BeaconRequest, type: str, pk: UUID, *, act: str = "restore"
+) -> Any:
+    model = record_kinds.models().get(type)
+    if model is None or act not in OWN_PAGES.get(type, (act,)):
+        raise Http404
+    record: Remembered = get_object_or_404(model.objects.of(request.user), pk=pk)
+    record.owner = request.user
+    return record
+
+
+def page_of(record: Any) -> str:
+    """Return the address of the record's own page, or the trash's for a record without one."""
+    has_page = hasattr(record, "get_absolute_url")
+    return str(record.get_absolute_url()) if has_page else reverse("memory:trash")
+
+
+@require_POST
+@login_required
+def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
+    """Carry out one act, say so with the way back, and show the record anew."""
+    record = _record_acts_record(request, type, pk, act=act)
+    said = str(record_acts.ACTS[act].said(record))
+    value, name = request.POST.get("lock", ""), str(record)
+    try:
+        revision = record_acts.carry_out(act, record, by=request.actor, value=value)
+    except MemoryRefused as exc:
+        return refused(request, str(exc), way=getattr(exc, "way", ""))
+    if act == "restore" and str(record) != name:
+        said = trash_listing.renamed(name, record)
+    if revision is not None:
+        undo = reverse("memory:record-undo", args=[type, pk, revision.pk])
+        messages.success(request, said, extra_tags=f"undo:{undo}")
+    return _shown(request, record)
+
+
+def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
+    """Show the panel anew where the act came from there, else the page that asked for it."""
+    if request.htmx and request.htmx.target == "record-panel":
+        record.refresh_from_db()
+        page = record_page.page_of(record)
+        context = {"page": page, "record": record, "in_panel": True}
+        response = render(request, "memory/_record_panel.html", context)
+        response["HX-Trigger"] = "record-changed"
+        return response
+    return go_back(request, page_of(record))
+
+
+@require_POST
+@login_required
+def undo(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
+    """Take one change of the record back, by a new revision."""
+    return _by_revision(request, type, pk, revision, record_undo.undo, _("Taken back."))
+
+
+@require_POST
+@login_required
+def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
+    """Put the record back as it was with an older revision, by a new one."""
+    said = _("The record is as it was then. What it was until now stays in the history.")
+    return _by_revision(request, type, pk, revision, record_undo.restore_to, said)
+
+
+def _by_revision(
+    request: BeaconRequest, type: str, pk: UUID, number: int, do: Any, said: str
+) -> HttpResponse:
+    record = _record_acts_record(request, type, pk)
+    revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
+    before = record.version
+    try:
+        record = do(get_object_or_404(revisions, pk=number), by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    made = revisions.filter(version__gt=before).order_by("-id").first()
+    if made is None:
+        messages.info(request, _("It is like that already."))
+    else:
+        back = reverse("memory:record-undo", args=[type, pk, made.pk])
+        messages.success(request, said, extra_tags=f"undo:{back}")
+    return go_back(request, page_of(record))
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
+    """Delete a record in Trash permanently, once its name is typed."""
+    record = _record_acts_record(request, type, pk, act="purge")
+    context: dict[str, Any] = {
+        "record": record,
+        "type": type,
+        "noun": record_kinds.kind_of(type).noun,
+        "name": record_acts.typed_name(record),
+        "next": next_of(request, reverse("memory:trash")),
+        "predecessors": record.supersedes.count() if isinstance(record, Note) else 0,
+        "goes": trash_listing.what_goes(record),
+        "stays": record_kinds.kind_of(type).stays,
+        "repeats": traces.what_stays(record),
+    }
+    if request.method == "POST":
+        typed = request.POST.get("name", "")
+        try:
+            record_acts.purge(record, typed=typed, by=request.actor)
+        except InvalidValue as exc:
+            context |= {"problem": str(exc), "typed": typed}
+        except MemoryRefused as exc:
+            return refused(request, str(exc))
+        else:
+            messages.success(request, _("Deleted permanently, with its history."))
+            return go_to(request, context["next"])
+    template = "memory/_record_purge.html" if request.htmx else "memory/record_purge.html"
+    return render(request, template, context)
+
+
+# --- The lists of notes and observations, and the edit in a row ---
+
+JUST = timedelta(minutes=2)  # so long a large act that is done is still told of
+
+
+@login_required
+@require_safe
+@vary_on_headers("HX-Request")
+def notes(request: BeaconRequest) -> HttpResponse:
+    """Show the person's notes; over htmx the list alone."""
+    return _list(request, NOTES)
+
+
+@login_required
+@require_safe
+@vary_on_headers("HX-Request")
+def observations(request: BeaconRequest) -> HttpResponse:
+    """Show the person's observations; over htmx the list alone."""
+    return _list(request, OBSERVATIONS)
+
+
+def _list(request: BeaconRequest, listed: Listed) -> HttpResponse:
+    wanted = ListQuery.of(listed, request.GET)
+    page = record_listing.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    total = record_listing.counted(record_listing.records_wanted(request.user, wanted))
+    context = {
+        "listed": listed,
+        "wanted": wanted,
+        "rows": page.rows,
+        "next_cursor": page.next_cursor,
+        "title": title_of(listed),
+        "words": words_of(listed, total, record_listing.MOST_COUNTED),
+        "say": row_words(),
+        "list_url": reverse(f"memory:{listed.page}"),
+        "here": request.get_full_path(),
+        "problems": wanted.question.problems,
+        "sorts": _sorts(wanted),
+        "chips": record_listing.chips_of(wanted),
+        "facets": record_listing.facets_of(request.user, wanted),
+        "views": saved_views.views_of(request.user, listed.page, wanted.query),
+        "acts": _large_acts(request, listed),
+        "categories": Observation.Category.choices if listed is OBSERVATIONS else (),
+        "locks": [choice for choice in Lock.choices if choice[0] != Lock.OPEN],
+    }
+    template = "memory/_records.html" if request.htmx else "memory/records.html"
+    return render(request, template, context)
+
+
+def _sorts(wanted: ListQuery) -> list[tuple[str, Any, bool]]:
+    """Return the orders that make sense here: value, words, whether it is this one."""
+    names = list(wanted.listed.sorts)
+    if wanted.question.words and not wanted.is_trash:
+        names.insert(0, BEST)
+    return [(name, SORTS[name][2], name == wanted.sort) for name in names]
+
+
+def _large_acts(request: BeaconRequest, listed: Listed) -> list[dict[str, Any]]:
+    """Return the acts on this list that a task does, and those it has just done: one query."""
+    lately = Q(finished_at__gt=timezone.now() - JUST, total__gt=bulk.AT_ONCE)
+    acts = BulkAct.objects.of(request.user).filter(page=listed.page)
+    acts = acts.filter(lately | Q(state__in=bulk.UNFINISHED))
+    return [
+        {"act": act, "doing": bulk.doing(act.act), "outcome": bulk.outcome(act)} for act in acts[:5]
+    ]
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
+    """Show a row as a form, and save it; what another wrote meanwhile is told, the text kept."""
+    listed = BY_TYPE.get(type)
+    if listed is None:
+        raise Http404
+    model: Any = listed.model
+    record = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
+    if request.GET.get("cancel"):
+        return _row(request, listed, pk)
+    first = {
+        "content": record.content, "tags": ", ".join(record.tags), "version": record.version
+    }  # fmt: skip
+    form = InlineForm(request.POST if request.method == "POST" else None, initial=first)
+    context: dict[str, Any] = {
+        "listed": listed,
+        "record": record,
+        "form": form,
+        "title": title_of(listed),
+        "cancel_url": reverse(f"memory:{listed.page}"),
+        "edit_url": reverse(f"memory:{listed.type}-edit", args=[pk]),
+    }
+    if request.method == "POST" and form.is_valid():
+        try:
+            _save(listed, record, form.cleaned_data, request)
+        except InvalidValue as exc:
+            for field, errors in (exc.errors or {"content": [str(exc)]}).items():
+                form.add_error(field if field in form.fields else None, errors)
+        except StaleWrite:
+            context |= _conflict(request, listed, form, pk)
+        except Locked as exc:
+            form.add_error(None, str(exc))
+        else:
+            said = _("Saved; what stood there before is in its history.")
+            messages.success(request, said, extra_tags=undo_tag(record))
+            if request.htmx:
+                return _row(request, listed, pk)
+            return redirect(f"memory:{listed.page}")
+    template = "memory/_record_row_form.html" if request.htmx else "memory/record_inline.html"
+    return render(request, template, context)
+
+
+def _save(listed: Listed, record: Any, data: dict[str, Any], request: BeaconRequest) -> None:
+    save: Any = edit_note if listed is NOTES else edit_observation
+    save(
+        record,
+        by=request.actor,
+        expected_version=data["version"],
+        content=data["content"],
+        tags=data["tags"],
+    )
+
+
+def _conflict(request: BeaconRequest, listed: Listed, form: InlineForm, pk: UUID) -> dict[str, Any]:
+    """Keep what was typed, show what stands there now, and let the next save be based on it."""
+    model: Any = listed.model
+    theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
+    kept = request.POST.copy()
+    kept["version"] = str(theirs.version)
+    form.data = kept
+    return {"record": theirs, "theirs": theirs}
+
+
+def _row(request: BeaconRequest, listed: Listed, pk: UUID) -> HttpResponse:
+    row = record_listing.row_of(request.user, listed, pk)
+    list_url = reverse(f"memory:{listed.page}")
+    words = row_words()
+    context = {"row": row, "listed": listed, "list_url": list_url, "say": words, "alone": True}
+    return render(request, "memory/_record_row.html", context)
+
+
+# --- record open ---
+
+
+@require_safe
+@login_required
+def record_open(request: BeaconRequest, kind: str, pk: uuid.UUID) -> HttpResponse:
+    """Lead to the page of a record of the person's."""
+    model = models().get(kind)
+    if model is None:
+        raise Http404
+    record = get_object_or_404(model.objects.of(request.user), pk=pk)
+    if record.trashed_at is not None:
+        return redirect(f"{reverse('memory:trash')}?{urlencode({'type': kind})}")
+    address = kind_of(kind).address(record)
+    if not address:
+        raise Http404
+    return redirect(address)

@@ -1,0 +1,142 @@
+"""A reflection as a page shows it: what was thought, called and changed, and what waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import TextField, Value
+from django.db.models.functions import Cast
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.models import MemoryFile, Proposal, Reflection, User
+from memory.reflection.services import RULES
+
+HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """One change: which file, what became of it, and where it is seen (`url` may be empty)."""
+
+    path: str
+    words: str
+    url: str = ""
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One call of a tool, as it was made and answered."""
+
+    tool: str
+    arguments: str
+    result: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the block of a reflection shows."""
+
+    state: str
+    tag: str
+    assessment: str
+    why: str
+    changes: Sequence[ChangeRow] = field(default_factory=tuple)
+    calls: Sequence[CallRow] = field(default_factory=tuple)
+
+    @property
+    def waiting(self) -> list[ChangeRow]:
+        """Return the changes that wait for a person."""
+        return [one for one in self.changes if one.waits]
+
+    @property
+    def waiting_words(self) -> str:
+        """Return in words how much waits for a person; empty if nothing does."""
+        n = len(self.waiting)
+        if not n:
+            return ""
+        words = ngettext(
+            "%(n)d write waits for you: it is in no file before you accept it.",
+            "%(n)d writes wait for you: they are in no file before you accept them.",
+            n,
+        )
+        return words % {"n": n}
+
+
+def shown_of(owner: User, source: str) -> Shown | None:
+    """Return the reflection on this source as it is shown, None if there is none: two queries."""
+    reflection = Reflection.objects.of(owner).filter(source=source).first()
+    if reflection is None or reflection.state == Reflection.State.WAITING:
+        return None
+    return Shown(
+        state=reflection.state,
+        tag=_tag(reflection),
+        assessment=reflection.assessment,
+        why=reflection.why,
+        changes=_changes(owner, reflection.changes),
+        calls=[_call(one) for one in reflection.calls],
+    )
+
+
+def _tag(reflection: Reflection) -> str:
+    if reflection.state == Reflection.State.DONE:
+        return _("without a model") if reflection.by == RULES else _("by the model")
+    return str(reflection.get_state_display())
+
+
+def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[ChangeRow]:
+    states = _what_became(owner, changes)
+    return [
+        _held(one, states.get(one["proposal"], ""))
+        if one["act"] == HELD
+        else _written(one, is_there=one["path"] in states)
+        for one in changes
+    ]
+
+
+def _what_became(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the state of each proposal by its key, and each file that is there by its path."""
+    ids = [one["proposal"] for one in changes if one["act"] == HELD]
+    paths = {one["path"] for one in changes if one["act"] != HELD}
+    if not changes:
+        return {}
+    key = Cast("pk", TextField())
+    held = Proposal.objects.of(owner).filter(pk__in=ids).order_by().values_list(key, "state")
+    files = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by()
+    there = files.values_list("path", Value("there"))
+    return dict(held.union(there, all=True))
+
+
+def _held(change: dict[str, Any], state: str) -> ChangeRow:
+    if not state:
+        return ChangeRow(change["path"], _("proposed; it is gone since"))
+    url = reverse("memory:proposal", args=[change["proposal"]])
+    if state == Proposal.State.WAITING:
+        return ChangeRow(change["path"], _("waits for you"), url, waits=True)
+    words = {
+        Proposal.State.ACCEPTED.value: _("proposed, and accepted"),
+        Proposal.State.REJECTED.value: _("proposed, and rejected"),
+    }
+    said = words.get(state, _("proposed; it expired undecided"))
+    return ChangeRow(change["path"], said, url)
+
+
+def _written(change: dict[str, Any], *, is_there: bool) -> ChangeRow:
+    words = _("version %(n)d") % {"n": change["version"]}
+    if not is_there:
+        return ChangeRow(change["path"], _("%(version)s; gone since") % {"version": words})
+    return ChangeRow(change["path"], words, reverse("memory:file", args=[change["path"]]))
+
+
+def _call(call: dict[str, Any]) -> CallRow:
+    arguments = "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in call["arguments"].items()
+    )
+    return CallRow(call["tool"], arguments, call["result"], bool(call["is_error"]))

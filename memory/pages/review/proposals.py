@@ -1,0 +1,680 @@
+"""The words of a proposal that look like prompt injection, marked in the rows of its diff."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import takewhile
+from typing import Any
+
+from django.db import OperationalError, connection, transaction
+from django.db.models import Count, Max, Q, QuerySet
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import ngettext
+
+from beacon_site.db.keyset import Page, page_of
+from beacon_site.text import diff as text_diff
+from beacon_site.text.cleaning import shorten
+from beacon_site.text.diff import Piece, Row
+from beacon_site.text.injection import instruction_spans, smells_of_instructions
+from memory.core.actors import Actor
+from memory.core.errors import MemoryRefused
+from memory.models import (
+    MemoryFile,
+    Note,
+    Observation,
+    Proposal,
+    Remembered,
+    Revision,
+    User,
+    origins,
+)
+from memory.models.proposals import Danger
+from memory.review import risks
+from memory.review import services as review_services
+from memory.review.levels import KINDS, levels_of
+from memory.review.outdated import Outdated, outdated, with_newer_texts
+from memory.review.risks import reasons_of
+from memory.review.verdict import MERGE, TRASH, Overtaken
+
+Span = tuple[int, int]
+_MARK = '<mark class="offending">{}</mark>'
+
+
+class MarkedPiece(Piece):
+    """A piece of a line whose offending words are marked; `spans` are their places in it."""
+
+    __slots__ = ("spans",)
+    spans: Sequence[Span]
+
+    @classmethod
+    def of(cls, piece: Piece, spans: Sequence[Span]) -> MarkedPiece:
+        """Return the piece with marks."""
+        marked = cls(piece.kind, piece.text)
+        object.__setattr__(marked, "spans", spans)
+        return marked
+
+    @property
+    def shown(self) -> SafeString:
+        """Return the text for a page, escaped, with a <mark> around each span."""
+        text, at, parts = self.text.rstrip("\r\n"), 0, list[str]()
+        for begin, end in self.spans:
+            parts += [text[at:begin], format_html(_MARK, text[begin:end])]
+            at = end
+        return format_html_join("", "{}", [(part,) for part in [*parts, text[at:]]])
+
+
+def marked(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows with the offending words of their new text marked.
+
+    Orders that only several lines together give are marked as a whole.
+    """
+    rows = list(rows)
+    texts = ["".join(piece.text for piece in row.after) if row.new else "" for row in rows]
+    spans = [
+        instruction_spans(text) if row.kind != "same" else []
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    if not any(spans):
+        added = [text if row.kind != "same" else "" for row, text in zip(rows, texts, strict=True)]
+        if smells_of_instructions("".join(added)):
+            spans = [[(0, len(text))] if text.strip() else [] for text in added]
+    return [_row(row, found) if found else row for row, found in zip(rows, spans, strict=True)]
+
+
+def _row(row: Row, spans: Sequence[Span]) -> Row:
+    pieces, at = [], 0
+    for piece in row.pieces:
+        if piece.kind == "old":
+            pieces.append(piece)
+            continue
+        end = at + len(piece.text)
+        inside = [(max(a, at) - at, min(b, end) - at) for a, b in spans if a < end and b > at]
+        pieces.append(MarkedPiece.of(piece, inside) if inside else piece)
+        at = end
+    return replace(row, pieces=tuple(pieces))
+
+
+# --- preview ---
+
+LONGEST_WAIT_MS = 300  # for a row that someone else writes right now
+_TEXTS = ("content", "text", "value", "title")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one record: `act` is create, change, replace, merge, trash, restore or vouch.
+
+    `before` and `after` are its whole text, of a merge `before` is that of all merged notes; to
+    vouch leaves the text and makes it the person's own.
+    `category` is that of an observation.
+    """
+
+    record_type: str
+    act: str
+    label: str
+    before: str
+    after: str
+    category: str = ""
+
+    @property
+    def shown_before(self) -> str:
+        """Return the text before, as a diff shows it."""
+        return self._named(self.before)
+
+    @property
+    def shown_after(self) -> str:
+        """Return the text after, as a diff shows it."""
+        return self._named(self.after)
+
+    def _named(self, text: str) -> str:
+        return f"{self.category}: {text}" if self.category and text else text
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What accepting would store; or the conflict, or the reason why nothing could be stored."""
+
+    changes: tuple[Change, ...] = ()
+    is_merged: bool = False
+    warnings: tuple[str, ...] = ()
+    conflict: Overtaken | None = None
+    problem: str = ""
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all that it would write is there already."""
+        return not (self.changes or self.conflict or self.problem)
+
+
+def preview(
+    proposal: Proposal, *, by: Actor, after: Mapping[str, Any] | None = None, seen: str = ""
+) -> Preview:
+    """Return what `review.accept` with the same arguments would do now; nothing is stored."""
+    wanted = {**proposal.after, **(after or {})}
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT_MS}ms"]
+                )
+            last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
+            applied = review_services.carry_out(proposal, wanted, by, seen)
+            found = changes_since(last, [applied.record, *applied.others], by)
+            transaction.set_rollback(True)
+    except Overtaken as exc:
+        return Preview(conflict=exc)
+    except MemoryRefused as exc:
+        return Preview(problem=str(exc))
+    except OperationalError:
+        words = _("Someone is changing this right now. Reload the page to see what accepting does.")
+        return Preview(problem=words)
+    return Preview(tuple(found), applied.merged, tuple(map(str, applied.warnings)))
+
+
+def changes_since(last: int, records: Sequence[Remembered], by: Actor) -> list[Change]:
+    """Return what became of the records in the revisions after `last`, each once, in order."""
+    if not records:
+        return []
+    made = Revision.objects.filter(
+        owner_id=records[0].owner_id,
+        record_id__in=[record.pk for record in records],
+        id__gt=last,
+        actor=str(by),
+    )
+    by_record: dict[Any, list[Revision]] = {}
+    for revision in made.order_by("id"):
+        by_record.setdefault(revision.record_id, []).append(revision)
+    replaced = _replaced(by_record, records)
+    gone = {older.pk for olders in replaced.values() for older in olders}
+    changes = []
+    for record in records:
+        revisions = by_record.pop(record.pk, [])
+        if revisions and record.pk not in gone:
+            changes.append(_change(record, revisions, replaced.get(str(record.pk), [])))
+    return changes
+
+
+def _replaced(
+    by_record: Mapping[Any, Sequence[Revision]], records: Sequence[Remembered]
+) -> dict[str, list[Remembered]]:
+    """Return which records each new one replaces, by the new one's key; a merge replaces several."""
+    found: dict[str, list[Remembered]] = {}
+    for record in records:
+        for revision in by_record.get(record.pk, ()):
+            if key := revision.after.get("superseded_by_id"):
+                found.setdefault(str(key), []).append(record)
+    return found
+
+
+def _change(
+    record: Remembered,
+    revisions: Sequence[Revision],
+    olders: Sequence[Remembered],
+) -> Change:
+    before, after = _text_of(revisions[0].before, record), _text_of(revisions[-1].after, record)
+    act = "change"
+    if olders:
+        act = "replace" if len(olders) == 1 else "merge"
+        before = "\n\n".join(_text_of({}, older) for older in olders)
+    elif revisions[0].version == 1:
+        act, before = "create", ""
+    elif "trashed_at" in revisions[-1].after:
+        act = "trash" if revisions[-1].after["trashed_at"] else "restore"
+        after = "" if act == "trash" else after
+    elif before == after:
+        act = "vouch"
+    category = record.get_category_display() if isinstance(record, Observation) else ""
+    return Change(record.record_type(), act, str(record), before, after, category)
+
+
+def _text_of(fields: Mapping[str, Any], record: Remembered) -> str:
+    """Return the record's text among a revision's fields, else as the record has it."""
+    for name in _TEXTS:
+        if hasattr(record, name):
+            return str(fields.get(name, getattr(record, name)))
+    return ""
+
+
+# --- What the Review page shows: each proposal with its diff, who wants it, and why it is held ---
+
+PAGE = 20
+# What differs, in characters: of a list together, of one proposal; and the lines that are shown.
+MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
+MOST_ROWS, MOST_WHOLE = 24, 2_000
+PREVIEW_SECONDS = 0.6  # of one list: each preview carries its proposal out, and takes it back
+STATES = {
+    Proposal.State.WAITING.value: _lazy("Waiting"),
+    Proposal.State.ACCEPTED.value: _lazy("Accepted"),
+    Proposal.State.REJECTED.value: _lazy("Rejected"),
+    Proposal.State.EXPIRED.value: _lazy("Expired"),
+}
+TYPES = {
+    "memoryfile": _lazy("Memory files"),
+    "note": _lazy("Notes"),
+    "observation": _lazy("Observations"),
+}
+_FIELDS = {
+    "kind": _lazy("kind"),
+    "scope": _lazy("scope"),
+    "confidence": _lazy("confidence"),
+    "stability": _lazy("stability"),
+    "ttl_days": _lazy("days that it is kept"),
+    "tags": _lazy("tags"),
+    "sensitivity": _lazy("sensitivity"),
+    "evidence": _lazy("evidence"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the list's address asks for; what it cannot mean is left out."""
+
+    state: str = Proposal.State.WAITING.value
+    type: str = ""
+    by: str = ""  # who wants it, as actors are written: agent:claude
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query."""
+        state, record_type = query.get("state", ""), query.get("type", "")
+        return cls(
+            state=state if state in STATES else Proposal.State.WAITING.value,
+            type=record_type if record_type in TYPES else "",
+            by=query.get("by", "").replace("\x00", "")[:200],
+        )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is what can still be decided."""
+        return self.state == Proposal.State.WAITING
+
+
+@dataclass(slots=True)
+class ProposalRow:
+    """One proposal as people read it; while it waits, with what accepting it would do now."""
+
+    proposal: Proposal
+    title: str
+    act: str
+    who: str
+    via: origins.Origin | None = None
+    rows: list[text_diff.Row] = field(default_factory=list)
+    is_cut: bool = False
+    details: list[tuple[str, str]] = field(default_factory=list)
+    preview: Preview | None = None
+    outdated: list[Outdated] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return why it is held, the gravest first."""
+        return reasons_of(self.proposal)
+
+    @property
+    def can_edit(self) -> bool:
+        """Whether it holds a text that a person can change before accepting it."""
+        return bool(self.proposal.after.get("act") != TRASH)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is for a memory file, whose path is set in mono."""
+        return self.proposal.record_type == "memoryfile"
+
+    @property
+    def is_injection(self) -> bool:
+        """Whether it is in the group that is marked as dangerous."""
+        return bool(self.proposal.danger == Danger.INJECTION)
+
+    @property
+    def is_merge(self) -> bool:
+        """Whether accepting it replaces several notes with one."""
+        changes = self.preview.changes if self.preview else ()
+        return any(change.act == "merge" for change in changes)
+
+    @property
+    def conflict(self) -> Overtaken | None:
+        """Return what accepting it as it is would run into."""
+        return self.preview.conflict if self.preview else None
+
+    @property
+    def old_facts(self) -> list[Outdated]:
+        """Return the facts it quotes that were replaced, corrected or marked as wrong."""
+        return [one for one in self.outdated if not one.is_target]
+
+    @property
+    def changed_target(self) -> Outdated | None:
+        """Return how the record it would change was changed since."""
+        return next((one for one in self.outdated if one.is_target), None)
+
+    @property
+    def has_newer_text(self) -> bool:
+        """Whether it can be accepted with the newer facts in place of those it quotes."""
+        return bool(with_newer_texts(self.proposal, self.outdated))
+
+
+@dataclass(slots=True)
+class Group:
+    """The proposals of one danger on a page: its heading, and how many there are in all."""
+
+    danger: Danger
+    number: int
+    rows: list[ProposalRow] = field(default_factory=list)
+
+    @property
+    def heading(self) -> str:
+        """Return what the group is called."""
+        return str(self.danger.label)
+
+    @property
+    def is_grave(self) -> bool:
+        """Whether each of them needs its own decision."""
+        return self.danger in risks.NEEDS_OWN_DECISION
+
+
+def groups(rows: Sequence[ProposalRow], counts: Mapping[int, int]) -> list[Group]:
+    """Return the rows of a page of what waits in their groups, in the order of the rows."""
+    found: list[Group] = []
+    for row in rows:
+        if not found or found[-1].danger != row.proposal.danger:
+            of = Danger(row.proposal.danger)
+            found.append(Group(of, counts.get(of, 0)))
+        found[-1].rows.append(row)
+    return found
+
+
+def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
+    """Return the proposals that are asked for, in no order."""
+    mine = Proposal.objects.of(owner)
+    is_open = Q(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
+    late = Q(state=Proposal.State.WAITING, expires_at__lte=timezone.now())
+    state = Q(state=wanted.state)
+    if wanted.is_waiting:
+        state = is_open
+    elif wanted.state == Proposal.State.EXPIRED:
+        state |= late
+    found: QuerySet[Any] = mine.filter(state)
+    if wanted.by:
+        found = found.filter(actor=wanted.by)
+    return found.filter(record_type=wanted.type) if wanted.type else found
+
+
+def who_of(owner: User, actor: str) -> str:
+    """Return an actor in words; empty for none."""
+    return origins.of(owner, [actor])[actor].words if actor else ""
+
+
+def page(owner: User, wanted: Wanted, *, cursor: str = "") -> Page:
+    """Return a page of rows: what waits by danger, what is decided the latest first."""
+    rows = rows_of(owner, wanted).order_by()
+    if wanted.is_waiting:
+        found = risks.page(rows, cursor=cursor, size=PAGE)
+    else:
+        found = page_of(rows, by="created", falling=True, cursor=cursor, size=PAGE)
+    return Page(in_words(owner, found.rows), found.next_cursor)
+
+
+def in_words(
+    owner: User,
+    proposals: Sequence[Proposal],
+    *,
+    most: int = MOST_ROWS,
+    most_diffed: int = MOST_DIFFED,
+) -> list[ProposalRow]:
+    """Return the proposals as people read them.
+
+    What waits is previewed, for PREVIEW_SECONDS at most: a row without a preview says so.
+    """
+    named = origins.of(owner, [text for one in proposals for text in (one.source, one.actor)])
+    waiting = [one for one in proposals if one.is_waiting]
+    behind = outdated(owner, waiting) if waiting else {}
+    rows: list[ProposalRow] = []
+    left, ends = most_diffed, time.monotonic() + PREVIEW_SECONDS
+    for one in proposals:
+        one.owner = owner
+        row = ProposalRow(
+            one, title_of(one), act_of(one), named[one.actor].words, named.get(one.source)
+        )
+        if row.via is not None and row.via.text == one.actor:
+            row.via = None
+        if one.is_waiting and (not rows or time.monotonic() < ends):
+            row.preview = preview(one, by=Actor.person(owner))
+            row.act = act_now(row.preview) or row.act
+        row.outdated = behind.get(one.pk, [])
+        texts = _shown_texts(row)
+        hidden, old, new = ([], *texts) if row.is_merge else apart(*texts)
+        left -= len(old) + len(new)
+        diff = _diff(row, old, new) if left >= 0 else []
+        row.rows, row.is_cut = [*hidden, *diff[:most]], left < 0 or len(diff) > most
+        row.rows = marked(row.rows) if row.is_injection else row.rows
+        row.details = _details(one)
+        rows.append(row)
+    return rows
+
+
+def _diff(row: ProposalRow, old: str, new: str) -> list[text_diff.Row]:
+    """Return what differs.  A merge shows all its notes, then the new one: pairing lines of several
+    notes with lines of one would say that a note became a sentence of another."""
+    if row.is_merge:
+        return [*text_diff.diff(old, ""), *text_diff.diff("", new)]
+    return text_diff.folded(text_diff.diff(old, new))
+
+
+def _shown_texts(row: ProposalRow) -> tuple[str, str]:
+    """Return what accepting changes, before and after; of a conflict what was proposed."""
+    found = row.preview
+    if found is None or found.problem or found.conflict or found.changes_nothing:
+        return texts_of(row.proposal)
+    old = "".join(_ended(change.shown_before) for change in found.changes)
+    new = "".join(_ended(change.shown_after) for change in found.changes)
+    return old, new
+
+
+def act_now(found: Preview) -> str:
+    """Return in words what accepting does now; empty where it cannot be carried out as it is."""
+    if found.conflict or found.problem:
+        return ""
+    if found.changes_nothing:
+        return _("is already stored")
+    acts = {change.act for change in found.changes}
+    if len(acts) > 1:
+        return _("will be changed")
+    (act,) = acts
+    if act in ("change", "replace") and all(one.before == one.after for one in found.changes):
+        return _("keeps its text, changes its fields")
+    if act == "create" and found.changes[0].record_type == "memoryfile":
+        return _("creates a new file")
+    return {
+        "create": _("will be created"),
+        "change": _("will be changed"),
+        "replace": _("replaces the current one"),
+        "merge": _("replaces the notes it merges"),
+        "trash": _("moves to Trash"),
+        "restore": _("comes back from Trash"),
+        "vouch": _("is stored already and becomes yours"),
+    }[act]
+
+
+def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
+    """Return the texts from just before where they begin to differ, and a row for what is hidden.
+
+    A line put to the end of a large file is looked at without all that stands before it.
+    """
+    before, after = text_diff.lines_of(old), text_diff.lines_of(new)
+    pairs = zip(before, after, strict=False)
+    alike = sum(1 for _pair in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    first = max(0, alike - text_diff.CONTEXT)
+    hidden = [text_diff.Row("gap", hidden=first)] if first else []
+    return hidden, "".join(before[first:]), "".join(after[first:])
+
+
+def whole(owner: User, proposal: Proposal) -> ProposalRow:
+    """Return one proposal with as much of its diff as a page bears."""
+    return in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
+
+
+def texts_of(proposal: Proposal) -> tuple[str, str]:
+    """Return what it would change as it was seen, and as it is wanted; with a last line break each."""
+    wanted = proposal.edited or proposal.after
+    old, new = str(proposal.before.get("content", "")), str(wanted.get("content", ""))
+    if wanted.get("act") == TRASH:
+        new = ""
+    if proposal.record_type == "observation":
+        lines = review_services.lines_of(wanted)
+        categories = dict(Observation.Category.choices)
+        said = (f"{categories.get(line.category, line.category)}: {line.content}" for line in lines)
+        old, new = "", "\n".join(said)
+    return _ended(old), _ended(new)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def title_of(proposal: Proposal) -> str:
+    """Return what the proposal is for: a file's path, or what kind of record it would make."""
+    after = proposal.after
+    if proposal.record_type == "memoryfile":
+        return str(after.get("path", ""))
+    if proposal.record_type == "observation":
+        number = len(review_services.lines_of(after))
+        return ngettext("One observation", "%(n)d observations", number) % {"n": number}
+    if after.get("act") == MERGE:
+        number = len(after.get("versions", ()))
+        return ngettext("A merge of one note", "A merge of %(n)d notes", number) % {"n": number}
+    kinds = {
+        Note.Kind.RULE.value: _("A rule"),
+        Note.Kind.SOUL.value: _("The soul"),
+        Note.Kind.AGENT.value: _("The persona"),
+        Note.Kind.USER.value: _("The profile"),
+        Note.Kind.SUMMARY.value: _("A summary note"),
+    }
+    return kinds.get(str(after.get("kind", "")), _("A note"))
+
+
+def act_of(proposal: Proposal) -> str:
+    """Return what was proposed: to create, change or replace something."""
+    if proposal.record_type == "memoryfile":
+        return _("change") if proposal.version_seen else _("new file")
+    if proposal.after.get("act") == MERGE:
+        return _("merge")
+    if proposal.after.get("act") == TRASH:
+        return _("move to Trash")
+    return _("replacement") if proposal.target_id is not None else _("new")
+
+
+def _details(proposal: Proposal) -> list[tuple[str, str]]:
+    """Return the fields beside the text that a note would have, where the writer named them."""
+    if proposal.record_type != "note":
+        return []
+    said = []
+    for name, words in _FIELDS.items():
+        value, before = proposal.after.get(name), proposal.before.get(name)
+        joint = ", " if name == "tags" else "; "
+        if name in proposal.before and before != value:
+            arrow = f"{_shown(before, joint)} → {_shown(value, joint)}"
+            said.append((str(words), shorten(arrow, 300)))
+        elif value not in (None, "", []) and name not in ("kind", "scope"):
+            said.append((str(words), shorten(_shown(value, joint), 300)))
+    return said
+
+
+def _shown(value: Any, joint: str = "; ") -> str:
+    if value in (None, "", []):
+        return _("none")
+    return joint.join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# --- what stands beside it ------------------------------------------------------------------------
+
+
+def counts(owner: User) -> dict[str, int]:
+    """Return how many proposals there are of each state: one query."""
+    now = timezone.now()
+    waits = Q(state=Proposal.State.WAITING)
+    named = {
+        Proposal.State.WAITING.value: waits & Q(expires_at__gt=now),
+        Proposal.State.ACCEPTED.value: Q(state=Proposal.State.ACCEPTED),
+        Proposal.State.REJECTED.value: Q(state=Proposal.State.REJECTED),
+        Proposal.State.EXPIRED.value: Q(state=Proposal.State.EXPIRED)
+        | (waits & Q(expires_at__lte=now)),
+    }
+    month = Q(decided_at__gt=now - timedelta(days=30))
+    edited = Q(state=Proposal.State.ACCEPTED) & ~Q(edited={})
+    found: dict[str, int] = Proposal.objects.of(owner).aggregate(
+        **{name: Count("pk", filter=which) for name, which in named.items()},
+        month_accepted=Count("pk", filter=month & named["accepted"]),
+        month_edited=Count("pk", filter=month & edited),
+        month_rejected=Count("pk", filter=month & named["rejected"]),
+    )
+    return found
+
+
+def levels(owner: User) -> list[tuple[str, str]]:
+    """Return the level of each kind, as people read it."""
+    chosen = levels_of(owner)
+    return [(str(words), chosen[kind]) for kind, words in KINDS.items()]
+
+
+def target_url(proposal: Proposal) -> str:
+    """Return the page of what it would change, or of what came of it; empty where there is none."""
+    key = proposal.result_id or proposal.target_id
+    models: Mapping[str, Any] = {"memoryfile": MemoryFile, "note": Note, "observation": Observation}
+    kind = models.get(proposal.record_type)
+    record = kind and kind.objects.of(proposal.owner).filter(pk=key).first()
+    if record is None or record.trashed_at is not None:
+        return ""
+    return str(record.get_absolute_url())
+
+
+def edit_fields(proposal: Proposal, typed: Mapping[str, str] | None = None) -> list[Any]:
+    """Return what a person may edit before accepting: name, label, text, and the lines it takes."""
+    if proposal.after.get("act") == TRASH:
+        return []
+    if proposal.record_type != "observation":
+        label = _("The whole file") if proposal.record_type == "memoryfile" else _("The text")
+        fields = [("content", label, str(proposal.after.get("content", "")))]
+    else:
+        fields = [
+            (f"line-{n}", _("Observation %(n)d") % {"n": n + 1}, line.content)
+            for n, line in enumerate(review_services.lines_of(proposal.after))
+        ]
+    shown = [(name, label, (typed or {}).get(name, text)) for name, label, text in fields]
+    return [(name, label, text, _height(text)) for name, label, text in shown]
+
+
+def _height(text: str) -> int:
+    return min(28, max(4, text.count("\n") + len(text) // 90 + 2))
+
+
+def edited(proposal: Proposal, typed: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the form's texts make of `after`; an observation left empty is left out."""
+    if proposal.record_type != "observation":
+        text = typed.get("content")
+        if text is None:  # a form without the field leaves the text as it is
+            return {}
+        same = _as_sent(str(proposal.after.get("content", "")))
+        return {} if text == same else {"content": text}
+    rows: list[dict[str, Any]] = proposal.after.get("lines") or [proposal.after]
+    kept = []
+    for n, row in enumerate(rows):
+        text = typed.get(f"line-{n}", "")
+        if text.strip():
+            fields = {name: value for name, value in row.items() if name != "lines"}
+            kept.append({**fields, "content": text})
+    same_words = [row["content"] for row in kept] == [_as_sent(str(row["content"])) for row in rows]
+    return {} if same_words else {"lines": kept}
+
+
+def _as_sent(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def typed_of(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """Return what a browser sent for the fields, with line breaks as they are stored."""
+    return {name: _as_sent(str(data.get(name, ""))) for name in names if name in data}

@@ -1,0 +1,419 @@
+"""The form for how agents' writes are reviewed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.dates import moment_of
+from memory.accounts import settings_undo
+from memory.core.errors import MemoryRefused
+from memory.models import Proposal, RefusedSource, ReviewLevel
+from memory.pages.review import acts as review_acts
+from memory.pages.review import proposals as review_page
+from memory.review import blocking, outdated, risks
+from memory.review import levels as review_levels_module
+from memory.review import quarantine as aside
+from memory.review import services as reviewing
+from memory.review.levels import DEFAULT, KINDS
+from memory.review.quarantine import MODELS
+from memory.review.verdict import TRASH, Overtaken
+from memory.web.responses import go_back, go_to, next_of, undo_settings_tag
+
+USUAL = "usual"  # a kind's own level is not set: it goes by the default
+LABELS = {
+    "accept": _lazy("Accept"),
+    "hold risky": _lazy("Hold risky"),
+    "hold all": _lazy("Hold all"),
+}
+
+
+class LevelsForm(forms.Form):
+    """A level for each kind of write; a kind may go by the default."""
+
+    def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
+        usual = own.get(DEFAULT, ReviewLevel.Level.HOLD_RISKY.value)
+        self.fields[DEFAULT] = forms.ChoiceField(
+            label=_("By default"),
+            choices=levels,
+            initial=usual,
+            help_text=_("For every kind below that says “as by default”."),
+        )
+        for kind, words in KINDS.items():
+            self.fields[kind] = forms.ChoiceField(
+                label=words,
+                choices=[(USUAL, _("As by default")), *levels],
+                initial=own.get(kind, USUAL),
+            )
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """Return the levels that were chosen, by kind; "" for one that goes by the default."""
+        return {kind: self.cleaned_data[kind].replace(USUAL, "") for kind in self.fields}
+
+
+# --- The quarantine: what is set aside, why, and its release or its way to the trash ---
+
+MOST_TOLD = 3
+
+
+@require_safe
+@login_required
+def quarantine(request: BeaconRequest) -> HttpResponse:
+    """Show all that is in quarantine, the latest first, each with its reason."""
+    found = aside.page(request.user, cursor=request.GET.get("cursor", ""))
+    context = {
+        "rows": found.rows,
+        "next_cursor": found.next_cursor,
+        "here": request.get_full_path(),
+    }
+    return render(request, "memory/quarantine.html", context)
+
+
+@require_POST
+@login_required
+def quarantine_act(request: BeaconRequest) -> HttpResponse:
+    """Release what is ticked, or all, or move it to the trash; Undo puts it back."""
+    name = request.POST.get("act", "")
+    if request.POST.get("all"):
+        records = aside.everything(request.user)
+    else:
+        records = aside.chosen(request.user, request.POST.getlist("record"))
+    if name not in aside.ACTS or not records:
+        messages.warning(request, _("Tick first what you mean; it may be released already."))
+        return go_back(request, reverse("memory:quarantine"))
+    done = aside.act(request.user, records, name, by=request.actor)
+    if name == "release":
+        words = ngettext("%(n)d record released.", "%(n)d records released.", done.number)
+    else:
+        words = ngettext(
+            "%(n)d record moved to the trash.", "%(n)d records moved to the trash.", done.number
+        )
+    if done.number:
+        messages.success(request, words % {"n": done.number}, extra_tags=_undo(done))
+    _say_left(request, done)
+    if done.problems:
+        why = " ".join(done.problems[:MOST_TOLD])
+        messages.warning(request, _("Left as it is: %(why)s") % {"why": why})
+    return go_back(request, reverse("memory:quarantine"))
+
+
+def _undo(done: aside.Done) -> str:
+    return f"undo:{reverse('memory:quarantine-undo')}?{urlencode({'key': str(done.key)})}"
+
+
+def _say_left(request: BeaconRequest, done: aside.Done) -> None:
+    if done.left:
+        words = ngettext("%(n)d is left: press again.", "%(n)d are left: press again.", done.left)
+        messages.warning(request, words % {"n": done.left})
+
+
+@require_POST
+@login_required
+def quarantine_undo(request: BeaconRequest) -> HttpResponse:
+    """Put back into quarantine what one act released or threw away."""
+    try:
+        key = UUID(request.GET.get("key", ""))
+    except ValueError:
+        key = None
+    done = aside.take_back(request.user, key, by=request.actor) if key else None
+    if done is not None and done.number:
+        words = ngettext("It is back in quarantine.", "%(n)d are back in quarantine.", done.number)
+        messages.success(
+            request, words % {"n": done.number}, extra_tags=_undo(done) * bool(done.left)
+        )
+        _say_left(request, done)
+    else:
+        messages.info(request, _("There is nothing to put back: it was changed meanwhile."))
+    return go_back(request, reverse("memory:quarantine"))
+
+
+# --- “Block this source”: what can be refused and what that does, and the list of it ---
+
+
+@require_safe
+@login_required
+def refused_sources(request: BeaconRequest) -> HttpResponse:
+    """Show what is refused, how often that turned something away, and the way back."""
+    rows = RefusedSource.objects.of(request.user)[: blocking.MOST]
+    return render(request, "memory/refused_sources.html", {"rows": rows})
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
+    """Say what refusing the source of a proposal or record would do, and do what is chosen."""
+    models: dict[str, Any] = {**MODELS, "proposal": Proposal}
+    if kind not in models:
+        raise Http404
+    about = get_object_or_404(models[kind].objects.of(request.user), pk=pk)
+    about.owner = request.user
+    choices = blocking.choices_of(request.user, about)
+    wanted = request.POST.get("choice", "")
+    chosen = next((one for one in choices if one.value == wanted), None)
+    problem = _("Choose what is to be refused.") if request.method == "POST" else ""
+    if request.method == "POST" and chosen is not None:
+        why = request.POST.get("why", "")[:300]
+        try:
+            made = blocking.refuse(
+                request.user, chosen.kind, chosen.name, by=request.actor, why=why
+            )
+        except MemoryRefused as exc:
+            return _show_choices(request, kind, about, choices, str(exc))
+        words = _("Nothing is taken from %(what)s any more.") % {"what": chosen.words}
+        undo = f"undo:{reverse('memory:source-allow', args=[made.pk])}"
+        messages.success(request, words, extra_tags=undo)
+        return redirect(next_of(request, reverse("memory:refused-sources")))
+    return _show_choices(request, kind, about, choices, problem)
+
+
+def _show_choices(
+    request: BeaconRequest, kind: str, about: Any, choices: Sequence[Any], problem: str
+) -> HttpResponse:
+    """Show the page, which leads back to where it was asked for."""
+    if kind == "proposal":
+        page = reverse("memory:proposal", args=[about.pk])
+    else:
+        page = reverse("memory:record-open", args=[kind, about.pk])
+    context = {"about": about, "choices": choices, "problem": problem}
+    context["back"] = next_of(request, page)
+    return render(request, "memory/source_refuse.html", context)
+
+
+@require_POST
+@login_required
+def source_allow(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Let a refused source in again; what was rejected with it waits again."""
+    refused = get_object_or_404(RefusedSource.objects.of(request.user), pk=pk)
+    refused.owner = request.user
+    name, number = refused.name, blocking.allow(refused, by=request.actor)
+    words = _("“%(name)s” is let in again.") % {"name": name}
+    if number:
+        back = ngettext("One proposal waits again.", "%(n)d proposals wait again.", number)
+        words = f"{words} {back % {'n': number}}"
+    messages.success(request, words)
+    return go_back(request, reverse("memory:refused-sources"))
+
+
+# --- Review: agents' writes that wait for a person, and the levels that decide which do ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def review_list(request: BeaconRequest) -> HttpResponse:
+    """Show what waits for the person, the most dangerous first, or what was decided."""
+    wanted = review_page.Wanted.of(request.GET)
+    found = review_page.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    by_danger = {}
+    if wanted.is_waiting and found.rows:
+        by_danger = risks.counts(review_page.rows_of(request.user, wanted))
+    context = {
+        "rows": found.rows,
+        "groups": review_page.groups(found.rows, by_danger) if by_danger else [],
+        "next_cursor": found.next_cursor,
+        "wanted": wanted,
+        "counts": review_page.counts(request.user),
+        "levels": review_page.levels(request.user),
+        "states": review_page.STATES,
+        "types": review_page.TYPES,
+        "by_whom": review_page.who_of(request.user, wanted.by),
+        "here": request.get_full_path(),
+    }
+    over_htmx = request.htmx and request.htmx.target == "review"
+    return render(request, f"memory/{'_review' if over_htmx else 'review'}.html", context)
+
+
+def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
+    found: Proposal = get_object_or_404(Proposal.objects.of(request.user), pk=pk)
+    found.owner = request.user
+    return found
+
+
+@require_safe
+@login_required
+def proposal(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show one proposal whole, with what a person can do with it."""
+    return _page(request, _proposal(request, pk))
+
+
+def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
+    row = review_page.whole(request.user, found)
+    if row.conflict and "conflict" not in more and "problem" not in more:
+        mine = {"content": row.conflict.merge.text()}
+        fields = review_page.edit_fields(found, mine)
+        more = {"conflict": row.conflict, "fields": fields, "is_open": True, **more}
+    context = {
+        "proposal": found,
+        "row": row,
+        "fields": review_page.edit_fields(found),
+        "target_url": review_page.target_url(found),
+        "next": next_of(request),
+        **more,
+    }
+    return render(request, f"memory/{'_proposal' if request.htmx else 'proposal'}.html", context)
+
+
+@require_POST
+@login_required
+def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Carry a proposal out, as it is or as the person edited it; a changed target is put together."""
+    found = _proposal(request, pk)
+    names = [name for name, *_rest in review_page.edit_fields(found)]
+    typed = review_page.typed_of(request.POST, names)
+    after = review_page.edited(found, typed) if "edit" in request.POST else {}
+    if "newer" in request.POST:
+        behind = outdated.outdated(request.user, [found]).get(found.pk, [])
+        after = outdated.with_newer_texts(found, behind)
+    token = request.POST.get("seen", "")
+    try:
+        applied = reviewing.accept(found, by=request.actor, after=after or None, seen=token)
+    except Overtaken as exc:
+        mine = {"content": exc.merge.text()}
+        fields = review_page.edit_fields(found, mine)
+        return _page(request, found, conflict=exc, fields=fields, is_open=True)
+    except reviewing.Decided as exc:
+        if after:  # what was typed stays in sight
+            found = _proposal(request, pk)
+            fields = review_page.edit_fields(found, typed)
+            return _page(request, found, problem=str(exc), fields=fields, is_late=True)
+        messages.info(request, str(exc))
+        return go_to(request, found.get_absolute_url())
+    except MemoryRefused as exc:
+        fields = review_page.edit_fields(found, typed)
+        is_open = "edit" in request.POST
+        return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
+    told = {"what": review_page.title_of(found)}
+    is_trashed = found.after.get("act") == TRASH
+    said = (_("Moved to Trash: %(what)s.") if is_trashed else _("Stored: %(what)s.")) % told
+    if applied.merged:
+        said = _("Put together with what stands, and stored: %(what)s.") % told
+    words = " ".join([said, *map(str, applied.warnings)])
+    messages.success(request, words, extra_tags=_put_back(found.decided_at))
+    return go_to(request, _on(request))
+
+
+@require_POST
+@login_required
+def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Reject a proposal, with a reason if there is one; Undo lets it wait again."""
+    found = _proposal(request, pk)
+    try:
+        reviewing.reject(found, by=request.actor, why=request.POST.get("why", ""))
+    except MemoryRefused as exc:
+        messages.info(request, str(exc))
+        return go_to(request, found.get_absolute_url())
+    undo = _put_back(found.decided_at)
+    messages.success(request, _("Rejected: nothing was stored."), extra_tags=undo)
+    return go_to(request, _on(request))
+
+
+def _put_back(at: datetime | None) -> str:
+    """Return the way back of what was decided at this moment, for a toast."""
+    if at is None:
+        return ""
+    return f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': at.isoformat()})}"
+
+
+def _on(request: BeaconRequest) -> str:
+    """Return where to go on: where the form says it was, else the next that waits, else the list."""
+    if asked := next_of(request):
+        return asked
+    following = reviewing.waiting(request.user).first()
+    return following.get_absolute_url() if following else reverse("memory:review")
+
+
+@require_POST
+@login_required
+def review_put_back(request: BeaconRequest) -> HttpResponse:
+    """Let what was decided in one act wait again; what accepting it wrote is taken back."""
+    at = moment_of(request.GET.get("at", ""))
+    again = review_acts.Waiting()
+    if at is not None and at.tzinfo:
+        again = review_acts.put_back(request.user, at, by=request.actor)
+    if again.number:
+        words = ngettext("It waits again.", "%(n)d proposals wait again.", again.number)
+        messages.success(request, words % {"n": again.number})
+    if again.problems:
+        why = " ".join(again.problems[: review_acts.MOST_TOLD])
+        messages.warning(request, _("Not taken back: %(why)s") % {"why": why})
+    elif not again.number:
+        messages.info(request, _("There is nothing to put back: it was decided anew meanwhile."))
+    return go_back(request, reverse("memory:review"))
+
+
+@require_POST
+@login_required
+def review_bulk(request: BeaconRequest) -> HttpResponse:
+    """Accept or reject the ticked proposals, or all that wait; the list keeps its filters."""
+    act = request.POST.get("act", "")
+    asked = review_page.Wanted.of(request.GET)
+    wanted = review_page.Wanted(type=asked.type, by=asked.by)
+    rows = review_page.rows_of(request.user, wanted).order_by("created", "pk")
+    if not request.POST.get("all"):
+        rows = rows.filter(pk__in=_ticked(request))
+    chosen = list(rows) if act in review_acts.ACTS else []
+    if not chosen:
+        is_late = act in review_acts.ACTS and bool(_ticked(request))
+        why = review_acts.decided_already() if is_late else review_acts.nothing_chosen()
+        messages.warning(request, why)
+        return go_back(request, reverse("memory:review"))
+    why = request.POST.get("why", "")
+    done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
+    level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
+    undo = _put_back(done.at if done.done else None)
+    messages.add_message(request, level, done.in_words(), extra_tags=undo)
+    return go_back(request, reverse("memory:review"))
+
+
+def _ticked(request: BeaconRequest) -> list[UUID]:
+    found = []
+    for key in request.POST.getlist("proposal"):
+        try:
+            found.append(UUID(key))
+        except ValueError:
+            continue
+    return found
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def review_levels(request: BeaconRequest) -> HttpResponse:
+    """Show and set how agents' writes of each kind are treated."""
+    form = LevelsForm(request.POST or None, own=review_levels_module.own_levels(request.user))
+    if request.method == "POST" and form.is_valid():
+        before = settings_undo.now(request.user, "levels")
+        if review_levels_module.set_levels(request.user, form.wanted, by=request.actor):
+            words = _("The levels are saved; they hold from the next write on.")
+            undo = undo_settings_tag(request, "levels", before)
+            messages.success(request, words, extra_tags=undo)
+        else:
+            messages.info(request, _("Nothing was changed."))
+        if not request.htmx:
+            return redirect("memory:review-levels")
+        form = LevelsForm(own=review_levels_module.own_levels(request.user))
+    context = {"form": form, "meanings": _meanings(), "tab": "review"}
+    template = "_review_levels" if request.htmx else "settings_review"
+    return render(request, f"memory/{template}.html", context)
+
+
+def _meanings() -> list[tuple[Any, Any]]:
+    return [(LABELS[level], words) for level, words in review_levels_module.MEANINGS.items()]

@@ -1,0 +1,336 @@
+"""Forms of the scratchpad: a value under its key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count, F, Func, IntegerField, QuerySet, TextField, Value
+from django.db.models.functions import Left, Substr
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.db.keyset import Page, page_of
+from beacon_site.http import BeaconRequest
+from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.models import Revision, ScratchpadEntry, User, origins
+from memory.models.remembered import OWNER_SCOPE
+from memory.models.scratchpad import MOST_KEY
+from memory.scratchpad import services as scratchpad
+from memory.web.fields import CleanTextField, cleaned_of
+from memory.web.responses import go_to, next_of, say_cleaned, undo_tag
+
+
+class EntryForm(forms.Form):
+    """A key with its value, in a scope; what may be stored is checked where it is stored."""
+
+    key = CleanTextField(
+        label=gettext_lazy("Key"),
+        error_messages={
+            "required": gettext_lazy("Give the value a key to find it by, such as plan/next.")
+        },
+        help_text=gettext_lazy(
+            "One line of at most 200 characters. Parts divided by / : or . make groups, "
+            "such as plan/next."
+        ),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    value = CleanTextField(
+        label=gettext_lazy("Value"),
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "mono"}),
+        help_text=gettext_lazy("Text or JSON, at most 64 KiB."),
+    )
+    scope = forms.CharField(
+        label=gettext_lazy("Scope"),
+        initial="owner",
+        error_messages={"required": gettext_lazy("Name a scope; owner is the usual one.")},
+        help_text=gettext_lazy(
+            "owner for all of your sessions and agents, or session:, run:, agent: …"
+        ),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+
+
+class EditEntryForm(forms.Form):
+    """The same entry's key and value, on the version that was seen."""
+
+    key = EntryForm.base_fields["key"]
+    value = EntryForm.base_fields["value"]
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["key"].widget.attrs["maxlength"] = MOST_KEY * 2
+
+
+# --- page ---
+
+PAGE = 50
+BEGINNING = 1_200  # characters of a value in the list
+MOST_CHIPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the list's address asks for; what cannot be is left out."""
+
+    words: str = ""
+    prefix: str = ""
+    scope: str = OWNER_SCOPE
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query."""
+        scope = query.get("scope", "")
+        try:
+            scope = scratchpad.checked_scope(scope)
+        except InvalidValue:
+            scope = OWNER_SCOPE
+        return cls(
+            words=query.get("q", "").replace("\x00", "").strip()[:200],
+            prefix=query.get("prefix", "").replace("\x00", "")[:200],
+            scope=scope,
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether entries may be missing because of what was asked."""
+        return bool(self.words or self.prefix)
+
+    def address(self, prefix: str) -> str:
+        """Return the query string of the same scope under another prefix."""
+        asked = {"scope": self.scope if self.scope != OWNER_SCOPE else "", "prefix": prefix}
+        return urlencode({name: value for name, value in asked.items() if value})
+
+    @property
+    def trail(self) -> list[tuple[str, str]]:
+        """Return the prefix part by part, each with the query string that leads there."""
+        found, at = [], ""
+        for part in _parts(self.prefix):
+            at += part
+            found.append((part, self.address(at)))
+        return found
+
+
+def _parts(prefix: str) -> list[str]:
+    parts, start = [], 0
+    for place, char in enumerate(prefix, start=1):
+        if char in SEPARATORS or place == len(prefix):
+            parts.append(prefix[start:place])
+            start = place
+    return parts
+
+
+SEPARATORS = "/:."
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A part of keys that several have in common, and the query string that lists them."""
+
+    part: str
+    number: int
+    address: str
+
+
+@dataclass(slots=True)
+class EntryRow:
+    """One entry: its value in short, as JSON where it is JSON, and who changed it last."""
+
+    entry: Any
+    shown: str
+    is_json: bool
+    is_cut: bool
+    actor: str = ""
+
+
+def entries_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
+    """Return the entries that the address asks for, in no order."""
+    rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope)
+    if wanted.words:
+        found = scratchpad.search(user, wanted.words, scope=wanted.scope)
+        rows = rows.filter(pk__in=found.order_by().values("pk"))
+    return rows.order_by()
+
+
+def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
+    """Return one page of rows: two queries."""
+    rows = entries_wanted(user, wanted).defer("value")
+    rows = rows.annotate(
+        beginning=Left("value", BEGINNING),
+        size=Func("value", function="octet_length", output_field=IntegerField()),
+    )
+    found = page_of(rows, by="key", falling=False, cursor=cursor, size=PAGE)
+    return Page(_rows(user, found.rows), found.next_cursor)
+
+
+def _rows(user: User, entries: Sequence[Any]) -> list[EntryRow]:
+    found = _last_actors(entry.pk for entry in entries)
+    actors = {entry.pk: found.get(entry.pk, entry.source) for entry in entries}
+    named = origins.of(user, actors.values())
+    rows = []
+    for entry in entries:
+        is_cut = len(entry.beginning) == BEGINNING
+        shown, is_json = (entry.beginning, False) if is_cut else as_json(entry.beginning)
+        who = named.get(actors[entry.pk])
+        rows.append(EntryRow(entry, shown, is_json, is_cut, who.words if who else _("nobody")))
+    return rows
+
+
+def as_json(value: str) -> tuple[str, bool]:
+    """Return a value laid out and True if it is a JSON object or list, else as it is and False."""
+    if not value.lstrip().startswith(("{", "[")):
+        return value, False
+    try:
+        parsed = json.loads(value)
+        return json.dumps(parsed, ensure_ascii=False, indent=2), True
+    except (ValueError, RecursionError):
+        return value, False
+
+
+def _last_actors(ids: Iterable[Any]) -> dict[Any, str]:
+    changes = Revision.objects.filter(record_id__in=list(ids)).order_by("record_id", "-id")
+    return dict(changes.distinct("record_id").values_list("record_id", "actor"))
+
+
+def chips(user: User, wanted: Wanted) -> list[Chip]:
+    """Return the next parts of the keys under the prefix that end at one of SEPARATORS: a query."""
+    rest = Substr(F("key"), len(wanted.prefix) + 1)
+    part = Func(
+        rest,
+        Value(f"^[^{SEPARATORS}]*[{SEPARATORS}]"),
+        function="substring",
+        output_field=TextField(),
+    )
+    rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope).order_by()
+    parted = rows.annotate(part=part).exclude(part=None).values("part")
+    found = parted.annotate(number=Count("pk")).order_by("part")[:MOST_CHIPS]
+    return [
+        Chip(one["part"], one["number"], wanted.address(wanted.prefix + one["part"]))
+        for one in found
+    ]
+
+
+def scopes(user: User, wanted: Wanted) -> list[str]:
+    """Return the scopes in which there is anything, the owner's own first: one query."""
+    used = ScratchpadEntry.objects.of(user).live().order_by()
+    names = set(used.values_list("scope", flat=True).distinct()[:200]) | {wanted.scope}
+    return [OWNER_SCOPE, *sorted(names - {OWNER_SCOPE})]
+
+
+# --- scratchpad ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def scratchpad_list(request: BeaconRequest) -> HttpResponse:
+    """Show the entries of a scope, by prefix or by words; over htmx the list alone."""
+    wanted = Wanted.of(request.GET)
+    listing = page(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    context: dict[str, Any] = {
+        "wanted": wanted,
+        "rows": listing.rows,
+        "next_cursor": listing.next_cursor,
+        "chips": chips(request.user, wanted),
+        "kept": scratchpad.kept_in_words(wanted.scope),
+    }
+    if request.htmx and request.htmx.target == "scratchpad":
+        return render(request, "memory/_scratchpad.html", context)
+    context["scopes"] = scopes(request.user, wanted)
+    return render(request, "memory/scratchpad.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def scratchpad_new(request: BeaconRequest) -> HttpResponse:
+    """Set a value under a key; one that is taken is told, not replaced."""
+    first = {name: request.GET.get(name, "") for name in ("key", "scope")}
+    first["scope"] = first["scope"] or OWNER_SCOPE
+    form = EntryForm(request.POST if request.method == "POST" else None, initial=first)
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            _refuse_taken(request, data["key"], data["scope"])
+            entry = scratchpad.set_value(
+                request.user, data["key"], data["value"], by=request.actor, scope=data["scope"]
+            )
+        except InvalidValue as exc:
+            _tell(form, exc)
+        else:
+            return _saved(request, entry, form)
+    template = "_scratchpad_new" if request.htmx else "scratchpad_new"
+    return render(request, f"memory/{template}.html", {"form": form})
+
+
+def _refuse_taken(request: BeaconRequest, key: str, scope: str) -> None:
+    """Raise InvalidValue if there is such a key: who adds one does not mean to replace it."""
+    key, scope = scratchpad.checked_key(key), scratchpad.checked_scope(scope)
+    if ScratchpadEntry.objects.of(request.user).live().in_scope(scope).filter(key=key).exists():
+        problem = _("There is a value under “%(key)s” already: edit that one, or take another key.")
+        raise InvalidValue(problem % {"key": key}, errors={"key": [problem % {"key": key}]})
+
+
+def _tell(form: Any, exc: InvalidValue) -> None:
+    told: dict[str, Any] = exc.errors or {"": [str(exc)]}
+    for field, errors in told.items():
+        form.add_error(field if field in form.fields else None, errors)
+
+
+def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpResponse:
+    words = _("“%(key)s” is saved.") % {"key": entry}
+    messages.success(request, words, extra_tags=undo_tag(entry))
+    say_cleaned(request, cleaned_of(form))
+    wanted = Wanted(scope=entry.scope)
+    here = f"{reverse('memory:scratchpad')}?{wanted.address('')}".rstrip("?")
+    return go_to(request, next_of(request, here))
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Edit an entry on the version seen; if somebody else wrote meanwhile, show theirs beside."""
+    entry = get_object_or_404(ScratchpadEntry.objects.of(request.user).live(), pk=pk)
+    first = {"key": entry.key, "value": entry.value, "version": entry.version}
+    form = EditEntryForm(request.POST if request.method == "POST" else None, initial=first)
+    context: dict[str, Any] = {"entry": entry, "form": form, "next": next_of(request)}
+    if request.method == "POST" and form.is_valid():
+        try:
+            scratchpad.edit_entry(
+                entry,
+                key=form.cleaned_data["key"],
+                value=form.cleaned_data["value"],
+                by=request.actor,
+                expected_version=form.cleaned_data["version"],
+            )
+        except StaleWrite as exc:
+            context |= _conflict(form, str(exc), entry)
+        except InvalidValue as exc:
+            _tell(form, exc)
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            return _saved(request, entry, form)
+    template = "_scratchpad_edit" if request.htmx else "scratchpad_edit"
+    return render(request, f"memory/{template}.html", context)
+
+
+def _conflict(form: EditEntryForm, why: str, entry: ScratchpadEntry) -> dict[str, Any]:
+    """Keep what was typed, now as a change of the newer version, which is shown beside it."""
+    entry.refresh_from_db()
+    typed = {**form.cleaned_data, "version": entry.version}
+    return {"form": EditEntryForm(initial=typed), "theirs": entry, "why_refused": why}

@@ -1,0 +1,318 @@
+"""Forgetting everything that came from one source, in one act that can be taken back.
+
+Data flow: a source (`run:12`, `session:…`, `import:…`, a web domain) -> what of it would go, by type
+-> one transaction that moves it to the trash, each revision bearing `source="forget:<key>"`, and
+rejects what waits from there
+-> the same key brings back exactly those.  Reports stay, and so do facts that a person struck: they
+keep what is wrong from being found again.  Of the content store goes what came from the source, was
+read at the domain, or was kept for it; snapshots, which somebody took, have their own copies.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.forms.models import model_to_dict
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.translation import gettext as _
+
+from beacon_site.text.canonical_urls import canonical_url
+from beacon_site.text.cleaning import clean, one_line
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, LimitReached, MemoryRefused
+from memory.models import (
+    Activity,
+    ContentItem,
+    Note,
+    Observation,
+    Remembered,
+    Revision,
+    ScratchpadEntry,
+    SeenUrl,
+    Source,
+    Topic,
+    TopicFact,
+    Trust,
+    User,
+)
+from memory.models.origins import HEURISTIC
+from memory.pages.review import acts as review_acts
+from memory.records.kinds import kind_of
+
+MOST = 5_000  # records of one act; beyond it a person waits too long for the answer
+LONGEST = 200  # characters of a source
+BATCH = 500
+_DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
+_TYPES: tuple[type[Remembered], ...] = (Note, Observation, TopicFact, ScratchpadEntry, ContentItem)
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """How many records of one type would go, and how many of those a person had a hand in."""
+
+    type: str
+    noun: str
+    count: int
+    by_hand: int
+
+
+def checked_source(text: str) -> str:
+    """Return the source as it is looked for.  Raises InvalidValue for none, or a too long one."""
+    source = one_line(clean(text)[0]).removesuffix(HEURISTIC)
+    if not source:
+        raise InvalidValue(_("Name a source, such as run:12, session:…, import:… or example.org."))
+    if len(source) > LONGEST:
+        told = {"most": LONGEST, "have": len(source)}
+        problem = _("A source has at most %(most)d characters; this has %(have)d.")
+        raise InvalidValue(problem % told)
+    return source
+
+
+def from_source(owner: User, source: str) -> list[QuerySet[Any]]:
+    """Return what is remembered from `source`, outside the trash, one queryset a type."""
+    found: list[QuerySet[Any]] = []
+    for model in _TYPES:
+        rows = model.objects.of(owner).live().filter(_came_from(model, source))
+        if model is Note:
+            rows = rows.exclude(pk__in=Note.objects.of(owner).standing_identity().values("pk"))
+        if model is TopicFact:
+            rows = rows.exclude(state=TopicFact.State.STRUCK).filter(topic__trashed_at=None)
+        found.append(rows)
+    return found
+
+
+def _came_from(model: type[Remembered], source: str) -> Q:
+    domain = source.removeprefix("domain:").casefold().removeprefix("www.")
+    if _DOMAIN.fullmatch(domain) and ":" not in domain:
+        named = Q(source=f"domain:{domain}")
+        at = Q(url__iregex=rf"^https?://([^/?#]*\.)?{re.escape(domain)}(:\d+)?([/?#]|$)")
+        if model is ContentItem:
+            return named | at
+        return at if model is TopicFact else named
+    came = Q(source__in=[source, source + HEURISTIC])
+    if ":" not in source:  # no scope of a program's or a run's: the owner's own is no source
+        return came
+    if model is ContentItem:
+        inside = Q(scope__startswith=f"{source}/") | Q(kept_with__startswith=f"{source}/")
+        return came | Q(scope=source) | Q(kept_with=source) | inside
+    return came | Q(scope=source) if model is ScratchpadEntry else came
+
+
+def what_would_go(owner: User, source: str) -> list[Going]:
+    """Return by type what `forget_source` would move to the trash: two queries a type."""
+    going = []
+    for rows in from_source(owner, source):
+        count = rows.order_by().count()
+        if count:
+            record_type = rows.model.record_type()
+            by_hand = rows.filter(_touched(rows.model)).order_by().count()
+            going.append(Going(record_type, str(kind_of(record_type).noun), count, by_hand))
+    if waiting := review_acts.waiting_from(owner, source).order_by().count():
+        going.append(Going("proposal", _("proposals that wait for you"), waiting, 0))
+    return going
+
+
+def _touched(model: type[Remembered]) -> Q:
+    touched = Q(pinned=True)
+    if model is Note:
+        touched |= Q(edited_by_person=True)
+    if model is TopicFact:
+        touched |= Q(touched_by_person=True)
+    if model is ContentItem:
+        touched |= Q(trust=Trust.OWNER)
+    return touched
+
+
+def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, int]:
+    """Move everything from `source` to the trash; return the key of the act, and how many it was.
+
+    One transaction.  Raises InvalidValue where there is nothing, LimitReached beyond MOST.
+    """
+    source, key, count = checked_source(source), uuid.uuid4(), 0
+    why = _("everything from %(source)s was forgotten") % {"source": source}
+    with transaction.atomic():
+        for rows in from_source(owner, source):
+            for batch in _batches(rows):
+                count += len(batch)
+                _check_count(count, source)
+                fields = {"trashed_at": timezone.now()}
+                wanted = [(record, fields) for record in batch]
+                rows.model.change_many(wanted, by=by, why=why, source=f"forget:{key}")
+                _tell_topics(batch)
+        count += review_acts.reject_from(owner, source, by=by, why=f"forget:{key}")
+        if not count:
+            problem = _("Nothing is remembered from “%(source)s”, or it lies in the trash already.")
+            raise InvalidValue(problem % {"source": source})
+        Activity.log(owner, by, "forgot-source", label=source, records=count, key=str(key))
+    return key, count
+
+
+def _check_count(count: int, source: str) -> None:
+    if count > MOST:
+        raise LimitReached(
+            _(
+                "More than %(most)s records come from “%(source)s”: too many for one act. Nothing "
+                "was changed. In the lists of notes and observations, find source:%(source)s and "
+                "select all that match: that goes on in the background."
+            )
+            % {"most": f"{MOST:,}", "source": source}
+        )
+
+
+def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
+    """Yield the records, their rows held, in batches; one more than may go is enough to know."""
+    ids = list(rows.order_by("pk").values_list("pk", flat=True)[: MOST + 1])
+    for at in range(0, len(ids), BATCH):
+        yield _held(rows.model, ids[at : at + BATCH], trashed_at=None)
+
+
+def _held(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]:
+    """Return the rows, held until the transaction ends; a content item without its 8 MiB."""
+    rows = model._default_manager.filter(pk__in=ids, **more).order_by("pk")
+    if model is ContentItem:
+        rows = rows.defer("content")
+    return list(rows.select_for_update(of=("self",), no_key=True))
+
+
+def _tell_topics(batch: Sequence[Any]) -> None:
+    """Let copies of topics follow what became of their facts."""
+    for owner_id, topic_id in {
+        (fact.owner_id, fact.topic_id) for fact in batch if isinstance(fact, TopicFact)
+    }:
+        Topic.notify_changed(owner_id, topic_id)
+
+
+def lying_in_trash(owner: User, key: uuid.UUID) -> int:
+    """Return how many records that the act `key` forgot lie in the trash still, or are rejected."""
+    told = Revision.objects.of(owner).filter(source=f"forget:{key}")
+    rejected: int = review_acts.rejected_for(owner, f"forget:{key}").count()
+    return rejected + sum(
+        model.objects.of(owner).in_trash().filter(pk__in=ids).count()
+        for model in _TYPES
+        if (ids := _ids(told, model))
+    )
+
+
+def _ids(told: Any, model: type[Remembered]) -> list[Any]:
+    of_type = told.filter(record_type=model.record_type())
+    return list(of_type.order_by().values_list("record_id", flat=True)[: MOST + 1])
+
+
+def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]]:
+    """Bring back what the act `key` forgot and nobody has touched since.
+
+    Returns how many came back, and why others could not.
+    """
+    source = f"forget:{key}"
+    came, refused = 0, []
+    with transaction.atomic():
+        told = Revision.objects.of(owner).filter(source=source)
+        for model in _TYPES:
+            of_type = told.filter(record_type=model.record_type())
+            versions = dict(of_type.values_list("record_id", "version"))
+            rows = model.objects.of(owner).in_trash().filter(pk__in=list(versions))
+            held = _held(model, list(rows.values_list("pk", flat=True)), trashed_at__isnull=False)
+            untouched = [one for one in held if one.version == versions[one.pk]]
+            back, problems = _restored(model, untouched, by=by)
+            came += back
+            refused += problems
+        came += review_acts.put_back_for(owner, source, by=by)
+    return came, refused
+
+
+def _restored(
+    model: type[Remembered], records: Sequence[Any], *, by: Actor
+) -> tuple[int, list[str]]:
+    """Bring records back, together where that is allowed, else one by one by their own rules."""
+    if model is not TopicFact:
+        try:
+            with transaction.atomic():
+                for at in range(0, len(records), BATCH):
+                    wanted = [(one, {"trashed_at": None}) for one in records[at : at + BATCH]]
+                    model.change_many(wanted, by=by, why=_("what was forgotten is taken back"))
+        except IntegrityError:
+            # Something of the same name or words was written meanwhile: the others come back.
+            records = list(model.objects.filter(pk__in=[one.pk for one in records]).in_trash())
+        else:
+            return len(records), []
+    came, problems = 0, []
+    for record in records:
+        try:
+            with transaction.atomic():
+                kind_of(record.record_type()).restore(record, by)
+            came += 1
+        except (MemoryRefused, IntegrityError) as exc:
+            said = str(exc) if isinstance(exc, MemoryRefused) else _("the same is there again")
+            problems.append(_("“%(record)s”: %(why)s") % {"record": record, "why": said})
+    return came, problems
+
+
+# --- Forgetting that an address was seen, so that a search may bring it as new again ---
+
+KIND = "url-forgotten"
+_DATES = ("published_at",)
+_MOMENTS = ("returned_at", "first_at", "last_at")
+
+
+def forget_url(topic: Topic, url: str, *, by: Actor) -> Activity:
+    """Take an address out of what the topic has seen; return the line that can bring it back.
+
+    Raises InvalidValue where the topic has not seen it.
+    """
+    url = canonical_url(clean(url)[0])
+    with transaction.atomic():
+        Topic.objects.select_for_update().get(pk=topic.pk)
+        kept = {model.__name__: _taken(model, topic, url) for model in (SeenUrl, Source)}
+        if not any(kept.values()):
+            raise InvalidValue(_("The topic has not seen this address (any more)."))
+        line = Activity.log(topic.owner, by, KIND, subject=topic, label=url, url=url, rows=kept)
+        Topic.notify_changed(topic.owner_id, topic.pk)
+    return line
+
+
+def remember_url(topic: Topic, line_id: int, *, by: Actor) -> str:
+    """Take `forget_url` back; return the address.
+
+    What a run has met again meanwhile stays as it is.  Raises InvalidValue for no such line.
+    """
+    with transaction.atomic():
+        Topic.objects.select_for_update().get(pk=topic.pk)
+        line = Activity.objects.of(topic.owner).filter(pk=line_id, kind=KIND, topic=topic).first()
+        if line is None or not line.detail.get("rows"):
+            raise InvalidValue(_("What was forgotten cannot be brought back any more."))
+        url = str(line.detail["url"])
+        for model in (SeenUrl, Source):
+            row = line.detail["rows"].get(model.__name__)
+            if row and not model.objects.filter(topic=topic, url=url).exists():
+                model.objects.create(topic=topic, **_read(row))
+        Activity.log(topic.owner, by, "url-remembered", subject=topic, label=url)
+        Topic.notify_changed(topic.owner_id, topic.pk)
+    return url
+
+
+def _taken(model: type[SeenUrl] | type[Source], topic: Topic, url: str) -> dict[str, Any] | None:
+    row = model.objects.filter(topic=topic, url=url).first()
+    if row is None:
+        return None
+    fields = model_to_dict(row)
+    row.delete()
+    return {name: value for name, value in fields.items() if name not in ("id", "topic")}
+
+
+def _read(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row's values as the log's JSON kept them."""
+    read = dict(row)
+    for name in _DATES:
+        if read.get(name):
+            read[name] = parse_date(str(read[name]))
+    for name in _MOMENTS:
+        if read.get(name):
+            read[name] = parse_datetime(str(read[name]))
+    return read

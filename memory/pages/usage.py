@@ -1,0 +1,345 @@
+"""The form for what a person's month may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from beacon_site.http import BeaconRequest
+from memory.accounts import settings_undo
+from memory.models import Activity, User
+from memory.usage import spending
+from memory.usage.spending import Line, Month, Spent
+from memory.web.responses import undo_settings_tag
+
+if TYPE_CHECKING:
+    _OfUser = forms.ModelForm[User]
+else:
+    _OfUser = forms.ModelForm
+
+MOST_TOKENS = 2_000_000_000  # what the column holds
+_NEGATIVE = gettext_lazy(
+    "A limit cannot be negative. 0 lets no call be made; empty means that there is no limit."
+)
+
+
+class LimitsForm(_OfUser):
+    """A person's own limits of tokens and money for each month."""
+
+    monthly_tokens = forms.IntegerField(
+        label=gettext_lazy("Tokens a month"),
+        required=False,
+        min_value=0,
+        max_value=MOST_TOKENS,
+        help_text=gettext_lazy("Asked and answered together. Empty: no limit."),
+        error_messages={
+            "invalid": gettext_lazy("Enter a whole number of tokens, such as 2000000."),
+            "min_value": _NEGATIVE,
+        },
+    )
+    monthly_money = forms.DecimalField(
+        label=gettext_lazy("Dollars a month"),
+        required=False,
+        min_value=Decimal(0),
+        max_digits=10,
+        decimal_places=2,
+        help_text=gettext_lazy(
+            "By the prices that staff entered for the model. Calls whose price is unknown count "
+            "nothing here. Empty: no limit."
+        ),
+        error_messages={
+            "invalid": gettext_lazy("Enter an amount in dollars, such as 12.50."),
+            "min_value": _NEGATIVE,
+        },
+    )
+
+    class Meta:
+        model = User
+        fields = ("monthly_tokens", "monthly_money")
+
+
+# --- chart ---
+
+MOST_MONTHS = 12
+MOST_BARS = 8
+STEP, WIDE, FOOT, HIGH = (
+    58,
+    34,
+    118,
+    88,
+)  # in pixels: of a column, a pillar, the ground, the highest
+Amount = Callable[[Spent], "Decimal | int"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pillar:
+    """One month: its pillar, its words, and its key where there is something to open."""
+
+    x: int
+    height: int
+    label: str
+    year: str
+    amount: str
+    words: str
+    key: str
+    is_unknown: bool
+
+    @property
+    def y(self) -> int:
+        """Return where the pillar begins from above."""
+        return FOOT - self.height
+
+    @property
+    def middle(self) -> int:
+        """Return the middle of the pillar."""
+        return self.x + WIDE // 2
+
+    @property
+    def amount_y(self) -> int:
+        """Return the foot of the amount above the pillar."""
+        return self.y - (18 if self.is_unknown else 6)
+
+    @property
+    def unknown_y(self) -> int:
+        """Return where the open box of what has no known price begins."""
+        return self.y - 14
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One topic's share, in hundredths of the largest."""
+
+    line: Line
+    share: int
+    amount: str
+
+
+@dataclass(slots=True)
+class Drawing:
+    """One measure, money or tokens: pillars of months or bars of topics."""
+
+    title: str
+    words: str
+    pillars: list[Pillar] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    left_out: int = 0
+
+    @property
+    def width(self) -> int:
+        """Return how wide the drawing of months is."""
+        return STEP * len(self.pillars) + 8
+
+
+def of_months(months: Sequence[Month]) -> list[Drawing]:
+    """Return the months (newest first, as `spending.months` gives them) in money and in tokens.
+
+    The last twelve, months without a call between them too; nothing where there was no call.
+    """
+    if not any(month.spent.calls for month in months):
+        return []
+    by_first = {month.first: month.spent for month in months}
+    shown = _without_a_gap(months[0].first, min(by_first))
+    return [
+        _months(_("Money a month"), shown, by_first, _money, _money_short, knows_unknown=True),
+        _months(_("Tokens a month"), shown, by_first, _tokens, _tokens_short),
+    ]
+
+
+def of_lines(lines: Sequence[Line]) -> list[Drawing]:
+    """Return one month's topics (or people) in money and in tokens; nothing for fewer than two."""
+    if len(lines) < 2:
+        return []
+    return [
+        _lines(_("Money"), lines, _money, lambda spent: spent.cost),
+        _lines(_("Tokens"), lines, _tokens, lambda spent: f"{spent.tokens:,}"),
+    ]
+
+
+def _money(spent: Spent) -> Decimal:
+    return spent.money
+
+
+def _tokens(spent: Spent) -> int:
+    return spent.tokens
+
+
+def _money_short(spent: Spent) -> str:
+    """Return the known money; a question mark where no price of it is known."""
+    if spent.unpriced and not spent.money:
+        return "?"
+    return spending.dollars(spent.money) if spent.money else ""
+
+
+def _tokens_short(spent: Spent) -> str:
+    """Return tokens as they fit above a pillar: `950`, `12k`, `3.4M`."""
+    count = spent.tokens
+    if count >= 1_000_000:
+        return f"{count / 1_000_000:.1f}M"
+    if count >= 1_000:
+        return f"{count // 1_000}k"
+    return str(count) if count else ""
+
+
+def _without_a_gap(last: date, first: date) -> list[date]:
+    """Return the first days of the months up to `last`, at most MOST_MONTHS, oldest first."""
+    found = [last]
+    while found[-1] > first and len(found) < MOST_MONTHS:
+        day = found[-1]
+        found.append(date(day.year - (day.month == 1), (day.month - 2) % 12 + 1, 1))
+    return found[::-1]
+
+
+def _months(
+    title: str,
+    shown: Sequence[date],
+    by_first: dict[date, Spent],
+    amount_of: Amount,
+    short: Callable[[Spent], str],
+    *,
+    knows_unknown: bool = False,
+) -> Drawing:
+    spents = [by_first.get(first, Spent()) for first in shown]
+    most = max(amount_of(spent) for spent in spents)
+    pillars = [
+        Pillar(
+            x=STEP * place + (STEP - WIDE) // 2,
+            height=_part(amount_of(spent), most, HIGH),
+            label=date_format(first, "M"),
+            year=str(first.year) if place == 0 or first.month == 1 else "",
+            amount=short(spent),
+            words=_words(first, spent, knows_unknown=knows_unknown),
+            key=f"{first:%Y-%m}" if first in by_first else "",
+            is_unknown=knows_unknown and bool(spent.unpriced),
+        )
+        for place, (first, spent) in enumerate(zip(shown, spents, strict=True))
+    ]
+    ends = {"first": date_format(shown[0], "F Y"), "last": date_format(shown[-1], "F Y")}
+    words = _("%(title)s, %(first)s to %(last)s") % {"title": title, **ends}
+    return Drawing(title, words, pillars=pillars)
+
+
+def _words(first: date, spent: Spent, *, knows_unknown: bool) -> str:
+    if knows_unknown:
+        told = spent.cost if spent.calls else spending.dollars(Decimal(0))
+    else:
+        told = ngettext("%(n)s token", "%(n)s tokens", spent.tokens) % {"n": f"{spent.tokens:,}"}
+    return f"{date_format(first, 'F Y')}: {told}"
+
+
+def _lines(
+    title: str, lines: Sequence[Line], amount_of: Amount, told: Callable[[Spent], str]
+) -> Drawing:
+    ordered = sorted(lines, key=lambda line: (-amount_of(line.spent), line.label))
+    most = amount_of(ordered[0].spent)
+    bars = [
+        Bar(line, _part(amount_of(line.spent), most, 100), told(line.spent))
+        for line in ordered[:MOST_BARS]
+    ]
+    return Drawing(title, title, bars=bars, left_out=max(0, len(lines) - MOST_BARS))
+
+
+def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
+    """Return `amount` as its part of `whole`; what is there at all is to be seen."""
+    return max(round(whole * amount / most), 2) if most and amount else 0
+
+
+# --- What was spent: each person their own, staff also all accounts together ---
+
+
+@require_safe
+@login_required
+def spending_page(request: BeaconRequest) -> HttpResponse:
+    """Show the months, and the chosen one in its parts."""
+    context = _spent(request)
+    if request.htmx:
+        return render(request, "memory/_spending.html", context)
+    return _page(request, context, LimitsForm(instance=request.user))
+
+
+@require_safe
+@login_required
+def spending_csv(request: BeaconRequest) -> HttpResponse:
+    """Send the chosen month's calls, one a line."""
+    calls, whose = _whose(request)
+    month = spending.chosen(spending.months(calls, request.user), request.GET.get("month", ""))
+    if month is None:
+        raise Http404
+    text = spending.as_csv(spending.within(calls, month, request.user), whose=whose)
+    answer = HttpResponse(text, content_type="text/csv; charset=utf-8; header=present")
+    answer["Content-Disposition"] = f'attachment; filename="beacon-spending-{month.key}.csv"'
+    return answer
+
+
+@require_POST
+@login_required
+def spending_limits(request: BeaconRequest) -> HttpResponse:
+    """Store what the person's month may spend."""
+    # A copy: what a refused form held must not show in the frame as saved.
+    form = LimitsForm(request.POST, instance=User.objects.get(pk=request.user.pk))
+    if form.is_valid():
+        before = settings_undo.now(request.user, "limits")
+        request.user.monthly_tokens = form.cleaned_data["monthly_tokens"]
+        request.user.monthly_money = form.cleaned_data["monthly_money"]
+        request.user.save(update_fields=["monthly_tokens", "monthly_money"])
+        Activity.log(request.user, request.actor, "limits-changed", subject=request.user)
+        messages.success(
+            request,
+            _("Your limits are saved. They hold from the next call on."),
+            extra_tags=undo_settings_tag(request, "limits", before),
+        )
+        if not request.htmx:
+            return redirect("memory:spending")
+        form = LimitsForm(instance=request.user)
+    if request.htmx:
+        context = {"form": form, **_limits(request.user, spending.spent_this_month(request.user))}
+        return render(request, "memory/_spending_limits.html", context)
+    return _page(request, _spent(request), form)
+
+
+def _page(request: BeaconRequest, context: dict[str, Any], form: LimitsForm) -> HttpResponse:
+    return render(request, "memory/spending.html", {"tab": "spending", "form": form, **context})
+
+
+def _whose(request: BeaconRequest) -> tuple[spending.Calls, User | None]:
+    """Return the calls asked for and whose they are: None is everybody's, which is for staff."""
+    if request.GET.get("who") != "all":
+        return spending.calls_of(request.user), request.user
+    if not request.user.is_staff:
+        raise Http404
+    return spending.calls_of_all(), None
+
+
+def _spent(request: BeaconRequest) -> dict[str, Any]:
+    calls, whose = _whose(request)
+    found = spending.months(calls, request.user)
+    asked = request.GET.get("month", "")
+    month = spending.chosen(found, asked)
+    shown = month or found[0]
+    detail = spending.detail(spending.within(calls, shown, request.user), whose=whose)
+    return {
+        "month_drawings": of_months(found),
+        "part_drawings": of_lines(detail.by_topic if whose else detail.by_person),
+        "months": found,
+        "month": shown,
+        "unknown_month": asked if month is None else "",
+        "detail": detail,
+        "everybody": whose is None,
+        **_limits(request.user, found[0].spent if whose else spending.Spent()),
+    }
+
+
+def _limits(user: User, spent: spending.Spent) -> dict[str, Any]:
+    return {"limits": spending.limits_of(user, spent), "present": spent}

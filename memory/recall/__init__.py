@@ -1,1 +1,0 @@
-"""Ranked search over what is remembered."""

@@ -1,0 +1,261 @@
+"""Why a record is set aside in quarantine, in words."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import CharField, QuerySet, Value
+from django.db.models.functions import Left
+from django.utils.translation import gettext as _
+
+from beacon_site.db.keyset import Page, cursor_of, keyset
+from beacon_site.text.cleaning import shorten
+from beacon_site.text.injection import smells_of_instructions
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import (
+    Activity,
+    ContentItem,
+    Note,
+    Observation,
+    Revision,
+    ScratchpadEntry,
+    TopicFact,
+    Trust,
+    User,
+    origins,
+)
+from memory.records.kinds import kind_of
+
+
+def reason_of(record: Any) -> str:
+    """Return why the record is set aside, in words; "" for one that is not."""
+    if record.trust != Trust.QUARANTINED:
+        return ""
+    names = ("title", "content", "text", "key", "value")
+    return reason_in(getattr(record, name, "") for name in names)
+
+
+def reason_in(texts: Iterable[Any]) -> str:
+    """Return why a record that says these texts is set aside."""
+    for text in filter(None, texts):
+        if smell := smells_of_instructions(str(text)):
+            return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
+    return _("It derives from something in quarantine, or came so with an archive.")
+
+
+# --- quarantine ---
+
+PAGE = 20
+MOST = 1_000  # of one act
+MOST_SHOWN = 600  # characters of a text in the list
+LOOKED_AT = (
+    20_000  # characters of a page in which the list looks for the reason: a page may be long
+)
+SECONDS = 10.0  # of one request; what is left waits on, and it is said
+MODELS: dict[str, Any] = {
+    "note": Note,
+    "observation": Observation,
+    "contentitem": ContentItem,
+    "scratchpadentry": ScratchpadEntry,
+    "topicfact": TopicFact,
+}
+ACTS = ("release", "trash")
+_SOURCE = "quarantine:"
+_FROM_AGENTS = ("session:", "agent:")
+
+
+def released_trust(record: Any) -> str:
+    """Return what a released record counts for: its writer's word, or text from outside."""
+    by_agent = record.source.startswith(_FROM_AGENTS) and not isinstance(record, ContentItem)
+    return Trust.AGENT if by_agent else Trust.EXTERNAL
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class QuarantineRow:
+    """One record in quarantine as a person reads it."""
+
+    record: Any
+    type: str
+    noun: str
+    url: str
+    why: str
+    text: str
+    origin: origins.Origin | None
+
+
+def count(owner: User) -> int:
+    """Return how many records are in quarantine."""
+    return sum(_rows(owner, model).count() for model in MODELS.values())
+
+
+def _rows(owner: User, model: Any) -> Any:
+    rows = model.objects.of(owner).live().filter(trust=Trust.QUARANTINED).order_by()
+    return rows.filter(superseded_by=None) if model is Note else rows
+
+
+def page(owner: User, *, cursor: str = "") -> Page:
+    """Return one page of the quarantine, the latest first: one query, and one for each type on it."""
+    fields = ("created", "id", "record_type")
+    parts = []
+    for name, model in MODELS.items():
+        behind = keyset(_rows(owner, model), by="created", falling=True, cursor=cursor)
+        named = behind.annotate(record_type=Value(name, output_field=CharField()))
+        parts.append(named.order_by("-created", "-id").values(*fields)[: PAGE + 1])
+    found = list(parts[0].union(*parts[1:], all=True).order_by("-created", "-id")[: PAGE + 1])
+    shown = found[:PAGE]
+    more = cursor_of(shown[-1]["created"], shown[-1]["id"]) if len(found) > PAGE else None
+    records: dict[Any, Any] = {}
+    for name in {one["record_type"] for one in shown}:
+        ids = [one["id"] for one in shown if one["record_type"] == name]
+        rows = _without_long(MODELS[name].objects.of(owner).filter(pk__in=ids))
+        has_topic = any(f.name == "topic" for f in MODELS[name]._meta.concrete_fields)
+        records |= {row.pk: row for row in (rows.select_related("topic") if has_topic else rows)}
+    named = origins.of(owner, [record.source for record in records.values()])
+    return Page([_row(records[one["id"]], named) for one in shown if one["id"] in records], more)
+
+
+def _without_long(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Leave the texts of pages where they are, megabytes each, but for their beginnings."""
+    if rows.model is not ContentItem:
+        return rows
+    short: QuerySet[Any] = rows.annotate(begins=Left("content", LOOKED_AT)).defer("content")
+    return short
+
+
+def _row(record: Any, named: Any) -> QuarantineRow:
+    kind = kind_of(record.record_type())
+    if isinstance(record, ContentItem):
+        text = getattr(record, "begins", "")
+        why = (
+            reason_in([record.title, text]) if record.size <= len(text) else _of_long(record, text)
+        )
+    else:
+        texts = (getattr(record, name, "") for name in ("content", "text", "value"))
+        text, why = next(filter(None, texts), ""), reason_of(record)
+    return QuarantineRow(
+        record,
+        record.record_type(),
+        str(kind.noun),
+        kind.address(record),
+        why,
+        shorten(str(text), MOST_SHOWN),
+        named.get(record.source),
+    )
+
+
+def _of_long(record: ContentItem, begins: str) -> str:
+    smell = smells_of_instructions(record.title) or smells_of_instructions(begins)
+    if smell:
+        return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
+    return _("Its page says why: it is long, and the reason stands further down in it.")
+
+
+# --- a person's acts ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Done:
+    """What became of the records of one act; `key` names the act, by which it is taken back.
+
+    `left` of them were not come to: there was no time for them.
+    """
+
+    key: uuid.UUID
+    number: int = 0
+    left: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
+    """Return the records that a form names as `type:id`, as far as they are in quarantine."""
+    by_type: dict[str, list[uuid.UUID]] = {}
+    for one in wanted[:MOST]:
+        name, _colon, key = one.partition(":")
+        try:
+            by_type.setdefault(name, []).append(uuid.UUID(key))
+        except ValueError:
+            continue
+    found: list[Any] = []
+    for name, keys in by_type.items():
+        if name in MODELS:
+            found += _without_long(_rows(owner, MODELS[name]).filter(pk__in=keys))
+    return found
+
+
+def everything(owner: User) -> list[Any]:
+    """Return all that is in quarantine, as much as one act may change."""
+    found: list[Any] = []
+    for model in MODELS.values():
+        found += _without_long(_rows(owner, model))[: MOST - len(found)]
+    return found
+
+
+def act(
+    owner: User, records: Sequence[Any], name: str, *, by: Actor, seconds: float = SECONDS
+) -> Done:
+    """Release the records, or move them to the trash; each by itself, for as long as a request may.
+
+    What is released counts for as much as its source does from then on.
+    """
+    if not by.is_person or name not in ACTS:
+        raise InvalidValue(_("Only a person releases what is in quarantine, or throws it away."))
+    done, ends = Done(uuid.uuid4()), time.monotonic() + seconds
+    told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
+    for place, record in enumerate(records):
+        if time.monotonic() > ends:
+            done.left = len(records) - place
+            break
+        try:
+            with transaction.atomic():
+                if name == "trash":
+                    record.trash(why=_("thrown out of quarantine"), **told)
+                else:
+                    why = _("released from quarantine")
+                    record.change(why=why, trust=released_trust(record), **told)
+        except MemoryRefused as exc:
+            done.problems.append(str(exc))
+        else:
+            done.number += 1
+    if done.number:
+        kind = "quarantine-released" if name == "release" else "quarantine-trashed"
+        Activity.log(owner, by, kind, label=str(done.number), number=done.number)
+    return done
+
+
+def take_back(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS) -> Done:
+    """Put back into quarantine what one act released or threw away, and nobody changed since.
+
+    For as long as a request may last; asked again it goes on with the rest.
+    """
+    changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}")
+    done, ends = Done(key), time.monotonic() + seconds
+    for change in changes.order_by("-id"):
+        model = MODELS.get(change.record_type)
+        rows = _without_long(model.objects.of(owner).filter(pk=change.record_id)) if model else None
+        record = rows.first() if rows is not None else None
+        if record is None or record.version != change.version:
+            continue
+        if time.monotonic() > ends:
+            done.left += 1
+            continue
+        try:
+            with transaction.atomic():
+                if "trashed_at" in change.after:
+                    record.restore(by=by)
+                else:
+                    why = _("put back into quarantine")
+                    record.change(by=by, why=why, trust=Trust.QUARANTINED)
+        except MemoryRefused as exc:
+            done.problems.append(str(exc))
+        else:
+            done.number += 1
+    return done

@@ -1,0 +1,393 @@
+"""Every agent's write passes here first: stored at once, or held until a person decides (decision 10).
+
+Data flow: a tool's or the reflector's write -> `verdict` -> stored by its caller, or `hold` -> a
+Proposal that reading agents never see -> a person's `accept` (the write is carried out as theirs,
+see `memory.review.apply`) or `reject`; what nobody decides within 30 days expires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count, Max
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import clean, one_line, shorten
+from memory.core.actors import MAINTENANCE, Actor
+from memory.core.errors import InvalidValue, LimitReached, Locked, MemoryRefused
+from memory.models import Activity, Note, Proposal, Remembered, ReviewLevel, Revision, Trust, User
+from memory.models.history import as_json
+from memory.models.proposals import PROPOSAL_LIFETIME
+from memory.notes.checks import LONGEST_SCOPE
+from memory.review import blocked, risks
+from memory.review.apply import APPLY, lines_of
+from memory.review.levels import level_of
+from memory.review.risks import Held, Risk, Write, found_risks
+from memory.review.verdict import Applied, Overtaken
+
+__all__ = [
+    "APPLY", "Decided", "Overtaken", "Verdict", "accept", "carry_out", "expire_due", "held_in", "hold",
+    "lines_of", "put_back", "reject", "verdict", "wait_again", "waiting",
+]  # fmt: skip
+
+MOST_WAITING = 1_000  # of one owner
+MOST_WAITING_OF_ONE = 400  # of one agent, so that it can't take the room of all others
+MOST_BYTES = 1_048_576  # of one proposal: twice the largest file, and what stands round it
+LONGEST_REASON = 2_000
+# What each kind of write makes or changes.
+RECORD_TYPES = {
+    "file": "memoryfile",
+    "rule": "note",
+    "soul": "note",
+    "note": "note",
+    "observation": "observation",
+}
+# Persona and profile say who is who, as the soul does.
+_LIKE_THE_SOUL = ("agent", "user")
+
+
+class Decided(MemoryRefused):
+    """The proposal waits no more: it was decided, or it expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a write is held, and why: "" says that it is stored at once."""
+
+    held: str = ""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for a person."""
+        return bool(self.held)
+
+
+def kind_of_note(*kinds: str) -> str:
+    """Return the kind by which a write is judged that touches notes of these: the strictest."""
+    if set(kinds) & {kind.value for kind in Note.IDENTITY}:
+        return "soul"
+    return "rule" if Note.Kind.RULE in kinds else "note"
+
+
+def verdict(
+    owner: User,
+    kind: str,
+    *,
+    by: Actor,
+    trust: str,
+    texts: Sequence[str] = (),
+    leaves_topic: bool,
+    quoted: str = "",
+    target: Remembered | None = None,
+    path: str = "",
+    after: str = "",
+    messages: Sequence[str] = (),
+) -> Verdict:
+    """Say whether a write of `kind` (file, rule, soul, note, observation) is stored at once.
+
+    `trust` is the lowest of what it derives from; `leaves_topic` whether it will be used outside
+    the topic it came from.  A file's write gives `path`, `after` (the whole new text) and `target`
+    (its row, if there is one); a note's that supersedes another gives that as `target`.  `quoted`
+    are the owner's own words that it rests on.  What a person writes is never held; what is
+    quarantined always is.  Raises Refused where the owner wants nothing from `by` any more.
+    """
+    if by.is_person:
+        return Verdict()
+    blocked.check(owner, by)
+    kind = "soul" if kind in _LIKE_THE_SOUL else kind
+    write = Write(
+        owner, kind, by, trust, leaves_topic, texts, quoted, target, path, after, messages
+    )
+    level = level_of(owner, kind)
+    if level == ReviewLevel.Level.ACCEPT and trust != Trust.QUARANTINED:
+        return Verdict()
+    why = found_risks(write)
+    if level == ReviewLevel.Level.HOLD_ALL:
+        why = why or [Risk("every-write")]
+    return Verdict(Held(why))
+
+
+def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
+    """Raise Locked for an act that cannot wait for a person who reviews all that agents write.
+
+    `act` names it in words, as the beginning of a sentence.
+    """
+    if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
+        words = _(
+            "%(act)s can’t wait for review, and the owner reviews everything that agents write. "
+            "Nothing was changed. Only the person can do this."
+        )
+        raise Locked(words % {"act": act})
+
+
+def waiting(owner: User) -> Any:
+    """Return what waits for the owner, the most dangerous first, then the oldest."""
+    return Proposal.objects.of(owner).waiting()
+
+
+def hold(
+    owner: User,
+    kind: str,
+    *,
+    by: Actor,
+    source: str,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    why: str,
+    held: str,
+    target_id: UUID | None = None,
+    version_seen: int | None = None,
+) -> Proposal:
+    """Keep a write until a person decides, and say so in Activity; the same again adds nothing.
+
+    `kind` is the write's kind, or the type of the record; `after` holds what `APPLY` of that type
+    takes.  Raises InvalidValue for what no accepting could store, LimitReached where too much
+    waits already, Refused where the owner wants nothing from there any more.
+    """
+    blocked.check(owner, by, source)
+    record_type = RECORD_TYPES.get(kind, kind)
+    if record_type not in APPLY:
+        known = ", ".join(RECORD_TYPES)
+        raise InvalidValue(_("“%(kind)s” cannot be proposed; known are: %(known)s.") % locals())
+    proposal = Proposal(
+        owner=owner,
+        actor=str(by),
+        source=one_line(clean(source)[0])[:LONGEST_SCOPE],
+        record_type=record_type,
+        target_id=target_id,
+        version_seen=version_seen,
+        before=_stored(before),
+        after=_stored(after),
+        reason=shorten(clean(why)[0], LONGEST_REASON),
+        held_because=held,
+    )
+    APPLY[record_type].check(proposal)
+    risks.rate(proposal, held)
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        same = waiting(owner).filter(
+            actor=proposal.actor, source=proposal.source, record_type=record_type,
+            target_id=target_id, after=proposal.after,
+        ).first()  # fmt: skip
+        if same is not None:
+            return same  # type: ignore[no-any-return]
+        _check_room(owner, proposal.actor)
+        proposal.save(force_insert=True)
+        Activity.log(owner, by, "held", subject=proposal, label=proposal.label, why=held)
+    return proposal
+
+
+def _check_room(owner: User, actor: str) -> None:
+    every = waiting(owner)
+    have, own = every.count(), every.filter(actor=actor).count()
+    if have >= MOST_WAITING:
+        problem = _(
+            "%(have)s proposals are already waiting, and the limit is %(most)s. Nothing was saved. "
+            "Ask the owner to open the Review page."
+        )
+        raise LimitReached(problem % {"have": f"{have:,}", "most": f"{MOST_WAITING:,}"})
+    if own >= MOST_WAITING_OF_ONE:
+        problem = _(
+            "%(have)s proposals of this agent are already waiting, and the limit is %(most)s. "
+            "Nothing was saved. Ask the owner to open the Review page."
+        )
+        raise LimitReached(problem % {"have": f"{own:,}", "most": f"{MOST_WAITING_OF_ONE:,}"})
+
+
+def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields as Postgres can hold them.  Raises LimitReached for too much text."""
+    kept: dict[str, Any] = as_json(_cleaned(dict(fields)))
+    size = sum(len(str(value).encode(errors="replace")) for value in kept.values())
+    if size > MOST_BYTES:
+        told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
+        problem = _("A proposal holds at most %(most)s bytes; this has %(have)s. Propose less.")
+        raise LimitReached(problem % told)
+    return kept
+
+
+def _cleaned(value: Any) -> Any:
+    """Return the value with what cannot be stored taken out of all its texts."""
+    if isinstance(value, str):
+        return clean(value)[0]
+    if isinstance(value, Mapping):
+        return {clean(str(key))[0]: _cleaned(each) for key, each in value.items()}
+    return [_cleaned(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+# --- a person decides -----------------------------------------------------------------------------
+
+
+def accept(
+    proposal: Proposal,
+    *,
+    by: Actor,
+    after: Mapping[str, Any] | None = None,
+    seen: str = "",
+    at: datetime | None = None,
+) -> Applied:
+    """Carry the write out as the person's own, and return the record that came of it.
+
+    `after` is what they made of it, `seen` the token of what it is based on by now (of
+    `Overtaken`), `at` the moment that those accepted in one act share (default: now).  Raises
+    Decided if it waits no more, Overtaken (with base, mine and theirs) where what it would change
+    was changed meanwhile and the two do not go together, and what the record's own rules raise; it
+    waits on in all these cases.
+    """
+    _only_people(by)
+    with transaction.atomic():
+        held = _held(proposal)
+        wanted = {**held.after, **_stored(after)} if after is not None else held.after
+        last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
+        applied = carry_out(held, wanted, by, seen)
+        edited = wanted if wanted != held.after else {}
+        fields = {
+            "edited": edited,
+            "result_id": applied.record.pk,
+            "results": _written(held, applied, by, last),
+            "decided_at": at or timezone.now(),
+        }
+        held = _decide(held, Proposal.State.ACCEPTED, by, **fields)
+        Activity.log(
+            held.owner, by, "proposal-accepted", subject=held, label=held.label,
+            edited=_("yes") if edited else "",
+        )  # fmt: skip
+    _tell(proposal, held)
+    return applied
+
+
+def carry_out(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
+    """Store what is wanted of the proposal, in the caller's transaction; its row stays as it is.
+
+    `memory.pages.review.proposals` calls it, too, and rolls back.  Raises as `accept` does.
+    """
+    if held.record_type not in APPLY:
+        # `hold` and imports take none of them; a row of another version of Beacon may be one.
+        said = _(
+            "This Beacon does not know how to store a “%(kind)s”. Reject the proposal instead."
+        )
+        raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
+    return APPLY[held.record_type].carry_out(held, wanted, by, seen)
+
+
+def _written(held: Proposal, applied: Applied, by: Actor, last: int) -> list[list[Any]]:
+    """Return the revisions that the acceptance made: those of its records after `last`."""
+    ids = [applied.record.pk, *(one.pk for one in applied.others)]
+    made = Revision.objects.of(held.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
+    rows = made.order_by("id").values_list("record_type", "record_id", "version")
+    return [[record_type, str(key), version] for record_type, key, version in rows]
+
+
+def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None = None) -> None:
+    """Let the write not be carried out; it can be put back.  Raises Decided if it waits no more.
+
+    `at` is the moment that those rejected in one act share (default: now).
+    """
+    _only_people(by)
+    reason = shorten(clean(why)[0], LONGEST_REASON)
+    with transaction.atomic():
+        fields = {"decision_reason": reason, "decided_at": at or timezone.now()}
+        held = _decide(_held(proposal), Proposal.State.REJECTED, by, **fields)
+        Activity.log(
+            held.owner, by, "proposal-rejected", subject=held, label=held.label, why=reason
+        )
+    _tell(proposal, held)
+
+
+def put_back(proposal: Proposal, *, by: Actor) -> None:
+    """Let a rejected proposal wait again.  Raises Decided for one that was not rejected."""
+    _only_people(by)
+    with transaction.atomic():
+        held = held_in(proposal, Proposal.State.REJECTED)
+        wait_again(held, by=by)
+    _tell(proposal, held)
+
+
+def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
+    """Return the proposal's row, held.  Raises Decided where it is in another state."""
+    held = _locked(proposal)
+    if held.state != state:
+        told = {"wanted": state.label, "state": held.get_state_display()}
+        raise Decided(_("Only what was %(wanted)s can be put back; this is %(state)s.") % told)
+    return held
+
+
+def wait_again(held: Proposal, *, by: Actor) -> None:
+    """Let a decided proposal, whose row the caller holds, wait as if nobody had looked at it."""
+    _only_people(by)
+    for name, value in _UNDECIDED.items():
+        setattr(held, name, value)
+    # One that was decided long ago would expire at once: it has a day at least.
+    held.expires_at = max(held.expires_at, timezone.now() + timedelta(days=1))
+    held.save(update_fields=[*_DECISION, "expires_at"])
+    Activity.log(held.owner, by, "proposal-put-back", subject=held, label=held.label)
+
+
+_UNDECIDED: dict[str, Any] = {
+    "state": Proposal.State.WAITING, "decided_by": "", "decided_at": None, "decision_reason": "",
+    "edited": {}, "result_id": None, "results": [],
+}  # fmt: skip
+_DECISION = tuple(_UNDECIDED)
+
+
+def _only_people(by: Actor) -> None:
+    if not by.is_person:
+        raise InvalidValue(_("Only a person decides on a proposal."))
+
+
+def _locked(proposal: Proposal) -> Proposal:
+    row: Proposal = Proposal.objects.select_for_update(of=("self",)).get(pk=proposal.pk)
+    row.owner = proposal.owner
+    return row
+
+
+def _held(proposal: Proposal) -> Proposal:
+    """Return the proposal's row, held.  Raises Decided if it waits no more."""
+    row = _locked(proposal)
+    if row.state != Proposal.State.WAITING:
+        told = {"state": row.get_state_display()}
+        raise Decided(_("This proposal was %(state)s meanwhile; nothing was changed.") % told)
+    if not row.is_waiting:
+        raise Decided(_("This proposal has expired: it waited for 30 days. Nothing was changed."))
+    return row
+
+
+def _decide(held: Proposal, state: str, by: Actor, **fields: Any) -> Proposal:
+    decided = {"state": state, "decided_by": str(by), "decided_at": timezone.now(), **fields}
+    for name, value in decided.items():
+        setattr(held, name, value)
+    held.save(update_fields=_DECISION)
+    return held
+
+
+def _tell(proposal: Proposal, held: Proposal) -> None:
+    """Let the caller's object say what its row says."""
+    for name in (*_DECISION, "expires_at"):
+        setattr(proposal, name, getattr(held, name))
+
+
+def expire_due(at: datetime | None = None) -> int:
+    """Let expire what waited for 30 days, one line of Activity an owner; return how many."""
+    due = Proposal.objects.filter(
+        state=Proposal.State.WAITING, expires_at__lte=at or timezone.now()
+    )
+    with transaction.atomic():
+        ids = list(
+            due.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)
+        )
+        rows = Proposal.objects.filter(pk__in=ids)
+        for owner, number in rows.order_by().values_list("owner").annotate(n=Count("pk")):
+            told = {"number": number, "days": PROPOSAL_LIFETIME.days}
+            Activity.log(
+                User.objects.get(pk=owner), MAINTENANCE, "proposals-expired",
+                label=_("proposals that waited for %(days)s days: %(number)s") % told,
+            )  # fmt: skip
+        rows.update(
+            state=Proposal.State.EXPIRED, decided_by=str(MAINTENANCE), decided_at=timezone.now()
+        )
+    return len(ids)

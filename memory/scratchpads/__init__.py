@@ -1,1 +1,0 @@
-"""The scratchpad: its entries, and its list."""

@@ -1,0 +1,570 @@
+"""Exact BM25 over the search index in one composed SELECT, with MaxScore pruning.
+
+Each term has an upper bound on what it adds to a score. For each level of a term (`terms.LEVELS`)
+the index stores how many documents contain it, how often, and the length of the shortest. The
+documents with the rarest terms are scored first. From the lowest score among the best `limit` of
+them follows which other terms a better document must contain together, and how often. Only documents
+that can still be among the best are scored after that (MaxScore pruning). Such a condition is a
+tsquery, which the index answers without reading documents.
+
+The frequency of a term in a document comes from `ts_rank()`. With equal weights it is
+(1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which rises with tf, so `width_bucket()` over the mid-points
+gives tf exactly, without unpacking the vector.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+from django.db import connection
+
+from beacon_site.text.terms import LABEL, LEVELS, MOST_TIMES, level_of, stemmed_as, tsquery_of
+
+# --- scoring SELECT ----------------------------------------------------------------------------
+
+_ZETA = 1.64493406685
+
+Row = tuple[uuid.UUID, float, list[bool]]  # record, score, which of the terms it contains
+
+
+@dataclass(frozen=True, slots=True)
+class TermFigures:
+    """How many documents contain a term, how often at most, and the length of the shortest."""
+
+    documents: int
+    most: int
+    shortest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The documents that contain a term at least so often, and the most that it adds to a score.
+
+    The bound applies to those of them that don't reach the next level.
+    """
+
+    query: str
+    documents: int
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of the query: `weight` is its count in the query x idf; the levels ascend."""
+
+    lexeme: str
+    weight: float
+    figures: TermFigures
+    levels: tuple[Level, ...]
+
+    @property
+    def bound(self) -> float:
+        """Return the most that the term adds to a score."""
+        return self.levels[-1].bound
+
+    @property
+    def query(self) -> str:
+        return tsquery_of([self.lexeme])
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Which entries are ranked: SQL conditions on `e` with their parameters, and phrases."""
+
+    where: tuple[str, ...] = ()
+    params: tuple[Any, ...] = ()
+    required: tuple[str, ...] = ()  # tsqueries, such as phrases
+    stands: bool | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the figures may count entries that are left out."""
+        return bool(self.where or self.required)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request for the best `limit` entries; `place` identifies it in the result."""
+
+    place: int
+    among: Among
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The documents of one space that `query` finds, scored by the terms.
+
+    Length lowers a score by `norm[0] + norm[1] * length`.  Several lists can be requested from
+    them, current and superseded records, with the same phrases.
+    """
+
+    space: int
+    query: str
+    terms: Sequence[Term]
+    norm: tuple[float, float]
+    wanted: Sequence[Wanted]
+
+
+def rows_of(looks: Sequence[Scored]) -> dict[int, list[Row]]:
+    """Run all looks in one statement; return the rows by place, best first."""
+    parts = [_select(look) for look in looks]
+    rows: dict[int, list[Row]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            " UNION ALL ".join(f"({statement})" for statement, _params in parts),
+            [value for _statement, params in parts for value in params],
+        )
+        for place, key, score, held in cursor.fetchall():
+            rows[place].append((key, score, held))
+    return rows
+
+
+def _select(look: Scored) -> tuple[str, list[Any]]:
+    """Return the SELECT of the best entries of each list, and its parameters.
+
+    Entries are looked up and scored once for all lists: for frequent words the index reads
+    hundreds of thousands of positions.
+    """
+    adds, values = _added(look.terms)
+    among, among_params = _among(look.wanted)
+    matched = ", ".join(["e.words @@ %s::tsquery"] * len(look.terms))
+    best = " UNION ALL ".join(
+        f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
+        f"WHERE {_standing('s', one.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
+        for one in look.wanted
+    )
+    statement = (
+        "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
+        f"SELECT c.id, c.record_id, c.stands, {adds} AS score FROM ("
+        "SELECT e.id, e.record_id, e.stands, e.words, %s::float8 + %s::float8 * e.length AS norm "
+        "FROM memory_searchentry e "
+        f"WHERE e.words @@ %s::tsquery AND {among} AND e.space_id = %s OFFSET 0) c) "
+        f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b "
+        "JOIN memory_searchentry e ON e.id = b.id"
+    )
+    required = [f"({query})" for query in look.wanted[0].among.required]
+    return statement, [
+        *values, *look.norm, " & ".join([f"({look.query})", *required]), *among_params, look.space,
+        *(term.query for term in look.terms),
+        *(value for one in look.wanted for value in (one.place, one.limit)),
+    ]  # fmt: skip
+
+
+def _among(wanted: Sequence[Wanted]) -> tuple[str, list[Any]]:
+    """Return the condition on the entries of any of the lists, and its parameters."""
+    lists = [" AND ".join([_standing("e", one.among), *one.among.where]) for one in wanted]
+    return f"({' OR '.join(lists)})", [value for one in wanted for value in one.among.params]
+
+
+def _standing(table: str, among: Among) -> str:
+    if among.stands is None:
+        return "TRUE"
+    return f"{table}.stands" if among.stands else f"NOT {table}.stands"
+
+
+def _added(terms: Sequence[Term]) -> tuple[str, list[Any]]:
+    """Return the SQL of the score, and its parameters.
+
+    All in double precision: with `numeric`, the type of a plain literal, it takes three times as
+    long.
+    """
+    parts: list[str] = []
+    params: list[Any] = []
+    for term in terms:
+        if term.lexeme[0] == LABEL:
+            parts.append("CASE WHEN c.words @@ %s::tsquery THEN %s::float8 ELSE 0 END")
+            params += [term.query, term.weight]
+            continue
+        parts.append(
+            "%s::float8 * (1 - c.norm / (c.norm + width_bucket("
+            "ts_rank('{1,1,1,1}', c.words, %s::tsquery)::float8, %s::float8[])))"
+        )
+        params += [term.weight, term.query, _steps(min(MOST_TIMES, max(1, term.figures.most)))]
+    return " + ".join(parts), params
+
+
+@lru_cache(maxsize=MOST_TIMES)
+def _steps(most: int) -> list[float]:
+    """Return the mid-points between the ranks of a term that occurs once, twice ... `most` times."""
+    sums = list(accumulate(1 / (tf * tf) for tf in range(1, most + 1)))
+    return [(sum_ - 0.5 / (tf * tf)) / _ZETA for tf, sum_ in enumerate(sums, 1)]
+
+
+# --- MaxScore pruning --------------------------------------------------------------------------
+
+TOGETHER = (4, 3, 2)  # how many terms a condition may require together
+LONG = 600  # characters; a longer condition costs the index more than it saves
+
+
+def levels_of(
+    word: str, weight: float, known: Mapping[str, TermFigures], norm_of: Callable[[int], float]
+) -> tuple[Level, ...]:
+    """Return the levels of a term in the space; `norm_of` gives the length norm."""
+    most = min(MOST_TIMES, known[word].most)
+    steps = [(1, word), *((times, level_of(word, times)) for times in LEVELS)]
+    levels: list[Level] = []
+    bound = 0.0
+    for (_times, lexeme), (until, _next) in zip(steps, [*steps[1:], (most + 1, "")], strict=True):
+        figures = known.get(lexeme)
+        if figures is None:
+            continue
+        times = max(1, min(most, until - 1))
+        bound = max(bound, weight * times / (times + norm_of(figures.shortest)))
+        levels.append(Level(tsquery_of([lexeme]), figures.documents, bound))
+    return tuple(levels)
+
+
+def likely(terms: Sequence[Term], documents: int, wanted: int, room: int) -> str:
+    """Return a condition on the documents that are probably the best, or "".
+
+    It requires terms together, and more than once while more than `room` documents would match.
+    `wanted` is the least number of matches to expect, as if words were independent.
+    """
+    left = sorted(terms, key=lambda term: (term.levels[0].documents, term.lexeme))
+    at = {left[0].lexeme: 0}
+    expected = float(left[0].levels[0].documents)
+    for term in left[1:]:
+        fewer = expected * term.levels[0].documents / documents
+        if expected > room and fewer >= wanted:
+            at[term.lexeme], expected = 0, fewer
+    for level in range(1, 1 + len(LEVELS)):
+        for term in left:
+            if at.get(term.lexeme) != level - 1 or level >= len(term.levels):
+                continue
+            share = term.levels[level].documents / max(1, term.levels[level - 1].documents)
+            if expected > room and expected * share >= wanted:
+                at[term.lexeme], expected = level, expected * share
+    chosen = [term.levels[at[term.lexeme]].query for term in left if term.lexeme in at]
+    return " & ".join(chosen) if len(at) > 1 or any(at.values()) else ""
+
+
+def holding(terms: Sequence[Term], documents: int, need: float) -> str:
+    """Return a tsquery that matches every document that can score `need`.
+
+    Of several such conditions it is the most selective.  The index evaluates all of it at each
+    position that it visits, so a long one is used only if there is no shorter one.
+    """
+    found = []
+    for together in TOGETHER:
+        for with_levels in (True, False):
+            try:
+                found.append(_Condition(terms, documents, with_levels, LONG).made(need, together))
+            except _TooLongError:
+                continue
+    if not found:
+        endless = _Condition(terms, documents, False, 10**9)
+        found.append(endless.made(need, TOGETHER[-1]))
+    return min(found, key=lambda one: (one[1], len(one[0])))[0]
+
+
+class _TooLongError(Exception):
+    """The condition exceeds its character limit."""
+
+
+class _Condition:
+    """Builds a condition: which terms a document needs together to reach a score, and how often."""
+
+    def __init__(
+        self, terms: Sequence[Term], documents: int, with_levels: bool, longest: int
+    ) -> None:
+        by_bound = sorted(terms, key=lambda term: (-term.bound, term.lexeme))
+        self.levels = [
+            term.levels
+            if with_levels
+            else (Level(term.query, term.levels[0].documents, term.bound),)
+            for term in by_bound
+        ]
+        # The most that the terms from each position on add together.
+        self.rest = [*accumulate((term.bound for term in reversed(by_bound)), initial=0.0)][::-1]
+        self.documents = max(1, documents)
+        self.room = longest
+
+    def made(self, need: float, together: int) -> tuple[str, float]:
+        """Return the condition, and the share of documents expected to match it."""
+        return self._holds(0, need * (1 - 1e-9), together)
+
+    def _holds(self, at: int, missing: float, together: int) -> tuple[str, float]:
+        """Return the condition on the terms from `at` on that can add up to `missing`."""
+        behind = range(at + 1, len(self.levels))
+        end = next((n for n in behind if self.rest[n] < missing), len(self.levels))
+        parts: list[tuple[str, float]] = []
+        for n in range(at, end):
+            parts += self._first(n, missing, together)
+        if not parts:  # the rest is too small only by a rounding error
+            parts = [self._part(levels[0]) for levels in self.levels[at:end]]
+        return " | ".join(text for text, _share in parts), min(1.0, sum(s for _text, s in parts))
+
+    def _first(self, n: int, missing: float, together: int) -> list[tuple[str, float]]:
+        """Return the conditions on documents that contain none of the terms before this one."""
+        parts: list[tuple[str, float]] = []
+        before = ""
+        for level in self.levels[n]:
+            left = missing - level.bound
+            if left > 0 and self.rest[n + 1] < left:
+                continue
+            text, share = self._part(level)
+            if left <= 0 or together == 1:
+                return [*parts, (text, share)]  # this includes the higher levels
+            inner, of_them = self._holds(n + 1, left, together - 1)
+            if inner != before:
+                parts.append((f"{text} & ({inner})", share * of_them))
+                before = inner
+        return parts
+
+    def _part(self, level: Level) -> tuple[str, float]:
+        self.room -= len(level.query) + 3
+        if self.room < 0:
+            raise _TooLongError
+        return level.query, level.documents / self.documents
+
+
+# --- ranking -----------------------------------------------------------------------------------
+
+MOST_TERMS = 32  # per query, rarest first; more of them don't change the order
+LABEL_WEIGHT = 0.5
+FEW = 100  # documents to score first, if the rarest terms have so many
+MANY = 4_000  # documents of one term; with more, only the likely best are scored first
+ENOUGH = 4  # times the documents wanted: the least that a first look should find
+SEVERAL = 4  # times that: the most that a narrowed first look may find
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """BM25's constants; without `b` it depends on the space's average length (lexical)."""
+
+    b: float | None = 0.75
+    k1: float = 1.2
+    labels: bool = False  # whether speaker, tags and topic count too
+
+    def b_of(self, average: float) -> float:
+        """Return b: short turns need no length normalization, long messages need all of it."""
+        if self.b is not None:
+            return self.b
+        return min(1.0, max(0.0, math.log(average / 18) / math.log(200 / 18)))
+
+
+EXACT = Formula()
+LEXICAL = Formula(b=None, labels=True)
+
+
+@dataclass(slots=True)
+class Space:
+    """The figures of records that are ranked together, and of the query's terms."""
+
+    id: int
+    record_type: str
+    language: str
+    documents: int
+    length: int
+    has_superseded: bool
+    terms: dict[str, TermFigures] = field(default_factory=dict)
+
+    @property
+    def average(self) -> float:
+        return self.length / self.documents if self.documents else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One entry found: its raw score, and which of the query's terms it contains."""
+
+    record_id: uuid.UUID
+    score: float
+    matched: tuple[str, ...]
+
+
+def spaces_of(
+    owner: Any, types: Iterable[str], lexemes: Iterable[str], *, with_levels: bool = True
+) -> list[Space]:
+    """Return the owner's spaces of these types, with the figures of the terms; one query.
+
+    `ranked` also needs the figures of the terms' levels (`with_levels`).
+    """
+    asked = list(dict.fromkeys(lexemes))
+    if with_levels:
+        asked += [level_of(one, times) for one in asked if one[0] != LABEL for times in LEVELS]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
+            "EXISTS (SELECT 1 FROM memory_searchentry e WHERE e.space_id = s.id AND NOT e.stands), "
+            "t.lexeme, t.documents, t.most, t.shortest FROM memory_searchspace s "
+            "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
+            "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
+            [asked, owner.pk, list(types)],
+        )
+        rows = cursor.fetchall()
+    found: dict[int, Space] = {}
+    for *space, lexeme, documents, most, shortest in rows:
+        one = found.setdefault(space[0], Space(*space))
+        if lexeme is not None:
+            one.terms[lexeme] = TermFigures(documents, most, shortest)
+    return list(found.values())
+
+
+def language_of(owner: Any) -> str:
+    """Return the language by which the owner's texts are stemmed."""
+    return stemmed_as(getattr(owner, "language", "") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One ranking: the best `limit` entries of a space, by terms of its language.
+
+    A word that occurs twice in `words` counts twice; `space.terms` must contain their figures.
+    `beside` is the place of an earlier job with the same terms: entries that score less than its
+    last one are left out.
+    """
+
+    space: Space
+    words: Sequence[str]
+    formula: Formula
+    limit: int
+    among: Among = field(default_factory=Among)
+    beside: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Documents to score.  All others contain only `rest` terms; after `is_last` none of them matter."""
+
+    query: str
+    rest: tuple[Term, ...] = ()  # the rarest first
+    room: int = 0
+    is_last: bool = False
+
+
+def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
+    """Return the best entries of each job, best first; this takes one or two queries, rarely more."""
+    found: list[list[Ranked]] = [[] for _job in jobs]
+    terms = {
+        place: known
+        for place, job in enumerate(jobs)
+        if job.limit > 0 and (known := _terms(job.space, job.words, job.formula))
+    }
+    looks = {
+        place: _first_look(jobs[place], some)
+        for place, some in terms.items()
+        if jobs[place].beside is None
+    }
+    while looks:
+        rows = rows_of([_scored(jobs, place, terms[place], look) for place, look in looks.items()])
+        for place, some in rows.items():
+            found[place] = _read(some, terms[place], found[place], jobs[place].limit)
+        more = {place: _next_look(jobs[place], look, found[place]) for place, look in looks.items()}
+        looks = {place: look for place, look in more.items() if look is not None}
+    for place, job in enumerate(jobs):
+        if job.beside is not None and len(least := found[job.beside]) >= jobs[job.beside].limit > 0:
+            found[place] = [one for one in found[place] if one.score >= least[-1].score]
+    return found
+
+
+def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Look) -> Scored:
+    """Return the look for a job and the jobs beside it."""
+    space, formula = jobs[place].space, jobs[place].formula
+    b = formula.b_of(space.average)
+    norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
+    wanted = [
+        Wanted(at, job.among, job.limit)
+        for at, job in enumerate(jobs)
+        if place in (at, job.beside) and job.limit > 0
+    ]
+    return Scored(space.id, look.query, terms, norm, wanted)
+
+
+def _first_look(job: Job, terms: list[Term]) -> _Look:
+    """Return the documents of the rarest terms or, if all are frequent, those that contain several."""
+    rest = sorted(terms, key=lambda term: (term.figures.documents, term.lexeme))
+    room = max(FEW, ENOUGH * job.limit) * (4 if job.among.is_narrow else 1)
+    return _look(rest, room, ENOUGH * job.limit, job.space.documents)
+
+
+def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
+    """Return the look for what else can be among the best; None if nothing can."""
+    if look.is_last or not look.rest:
+        return None
+    if len(best) < job.limit:
+        return _look(look.rest, look.room * 8, 0, 0)
+    sure = best[-1].score * (1 - 1e-9)
+    if sum(term.bound for term in look.rest) < sure:
+        return None
+    return _Look(holding(look.rest, job.space.documents, sure), is_last=True)
+
+
+def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look:
+    """Return the documents of the first terms that fit into `room`, but of at least one term.
+
+    Of a frequent term only the likely best are taken, if `documents` (of the space) is given.
+    """
+    totals = [*accumulate(term.figures.documents for term in rest)]
+    taken = sum(total <= room for total in totals)
+    queries = [term.query for term in rest[:taken]]
+    others = rest[taken:]
+    if others and (not taken or totals[taken - 1] < wanted):
+        some = ""
+        if documents and others[0].figures.documents > MANY:
+            some = likely(others, documents, room // 2, SEVERAL * room)
+        if some:
+            queries.append(f"({some})")
+        else:
+            queries.append(others[0].query)
+            others = others[1:]
+    return _Look(" | ".join(queries), tuple(others), room)
+
+
+def _read(
+    rows: Iterable[Row], terms: Sequence[Term], known: Iterable[Ranked], limit: int
+) -> list[Ranked]:
+    """Merge the rows into the entries known so far; return the best."""
+    best = {one.record_id: one for one in known}
+    for key, score, held in rows:
+        matched = tuple(t.lexeme for t, has in zip(terms, held, strict=True) if has)
+        best[key] = Ranked(key, score, matched)
+    return sorted(best.values(), key=lambda one: (-one.score, one.record_id))[:limit]
+
+
+def best_possible(space: Space, words: Sequence[str]) -> float:
+    """Return the score that no document of the space can reach for these words."""
+    return sum(
+        count * _idf(space, space.terms[word].documents)
+        for word, count in Counter(words).items()
+        if word in space.terms
+    )
+
+
+def _idf(space: Space, documents: int) -> float:
+    return math.log(1 + (space.documents - documents + 0.5) / (documents + 0.5))
+
+
+def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
+    """Return the query's terms that the space contains, the highest bound first."""
+    if not space.documents or not space.length:
+        return []
+    times = Counter(words)
+    b = formula.b_of(space.average)
+
+    def norm_of(length: int) -> float:
+        return formula.k1 * (1 - b + b * max(1, length) / space.average)
+
+    terms = []
+    for word, count in times.items():
+        for lexeme in (word, LABEL + word) if formula.labels else (word,):
+            if figures := space.terms.get(lexeme):
+                weight = count * _idf(space, figures.documents)
+                levels: tuple[Level, ...]
+                if lexeme[0] == LABEL:
+                    weight *= LABEL_WEIGHT
+                    query = tsquery_of([lexeme])
+                    levels = (Level(query, figures.documents, weight),)
+                else:
+                    levels = levels_of(lexeme, weight, space.terms, norm_of)
+                terms.append(Term(lexeme, weight, figures, levels))
+    terms.sort(key=lambda term: (term.figures.documents, term.lexeme))
+    return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))

@@ -1,0 +1,286 @@
+"""Making vectors of what records say, after their writers are gone.
+
+A writer only leaves a row that says which record waits (memory/models/search_index.py), in its own
+transaction; a task asks the embedder.  So no writer waits for it or hears of its failure, and
+sensitive records go to none but the embedder on this machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from beacon_site import broker
+from beacon_site.llm.embeddings import Embedder
+from beacon_site.net.errors import ProviderError
+from memory.core.actors import SYSTEM
+from memory.llm import connections, embedders
+from memory.models import Activity, Connection, Embedding, EmbeddingDue, User
+from memory.models.remembered import Sensitivity
+from memory.search.vectors import ensure_table, index_if_large, recalled_models
+
+logger = structlog.get_logger(__name__)
+
+BATCH = 64
+LEASE = timedelta(minutes=5)  # of claimed rows: those of a killed task are claimed again after it
+HELD = timedelta(hours=1)  # until a sensitive record is looked at again
+FIRST_WAIT = timedelta(minutes=1)
+LONGEST_WAIT = timedelta(hours=1)
+ALONE_AFTER = 2  # tries: a text that makes its whole batch fail is found by embedding it alone
+SECONDS = 600.0  # of one task
+NUDGE_EVERY = 1.0  # seconds between two nudges of a process: one task does all that waits
+
+_nudged_at = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the vectors are: made by the present model, still to be made, and held back.
+
+    `why` is what the embedder said when it failed last, "" if it works.
+    """
+
+    made: int
+    due: int
+    held: int
+    why: str = ""
+    since: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        """Return how many there are to be."""
+        return self.made + self.due
+
+
+# --- a writer's part ------------------------------------------------------------------------------
+
+
+def follow(records: list[Any]) -> None:
+    """Mark written records as waiting for a vector, and nudge a task once that is committed.
+
+    Where vectors are turned off nothing is marked, but the vectors of their old words are deleted.
+    """
+    if not records:
+        return
+    if embedders.is_off():
+        Embedding.objects.about(records).delete()
+        return
+    EmbeddingDue.objects.mark(records)
+    transaction.on_commit(_nudge)
+
+
+def _nudge() -> None:
+    global _nudged_at
+    now = time.monotonic()
+    if now - _nudged_at >= NUDGE_EVERY:
+        _nudged_at = now
+        broker.send("memory.tasks.embed_due", queue="maintenance")
+
+
+# --- a task's part --------------------------------------------------------------------------------
+
+
+def work_off(seconds: float = SECONDS) -> int:
+    """Embed what waits, for about so many seconds; return how many vectors were made.
+
+    Safe to run twice at once: a claimed row belongs to its task for LEASE, and a vector is stored
+    only if its record still says what was embedded.  Never raises for the embedder: rows it failed
+    at wait, and the first of several failures is told (Settings, Connections; Health; Activity).
+    """
+    embedder = embedders.embedder()
+    if embedder is None:
+        set_aside_if_off()
+        return 0
+    _take_up(embedder)
+    made, ends_at = 0, time.monotonic() + seconds
+    while time.monotonic() < ends_at and (batch := _claimed()):
+        try:
+            made += _embedded(batch, embedder)
+        except ProviderError as exc:
+            _failed(batch, embedder, str(exc))
+            break
+    if made:
+        _works(embedder)
+        index_if_large(embedder.dimensions)
+    return made
+
+
+def progress(embedder: Embedder | None = None, row: Connection | None = None) -> Progress:
+    """Return how far the vectors are, for a person; `row` is where their connection is stored."""
+    used = (row.profile.get("used") or {}) if row else used_state()
+    waiting = EmbeddingDue.objects.aggregate(
+        due=Count("id", filter=Q(held=False)), held=Count("id", filter=Q(held=True))
+    )
+    made = Embedding.objects.filter(model=embedder.model).count() if embedder else 0
+    since = datetime.fromisoformat(used["failing_at"]) if used.get("failing_at") else None
+    return Progress(made=made, **waiting, why=str(used.get("failing", "")), since=since)
+
+
+def used_state() -> dict[str, Any]:
+    """Return what the use of the embedder showed: `model`, `failing` and `failing_at`."""
+    return dict(connections.stored(connections.EMBEDDINGS).profile.get("used") or {})
+
+
+def set_aside_if_off() -> None:
+    """Where vectors are turned off, forget which model made them.
+
+    What is written meanwhile is not marked.  Once vectors are turned on the model counts as new,
+    and every record without a vector is looked for.
+    """
+    used = used_state()
+    if embedders.is_off() and used.pop("model", ""):
+        connections.keep_found(connections.EMBEDDINGS, used, under="used")
+
+
+def _take_up(embedder: Embedder) -> None:
+    """Where the model is new, mark every record that has no vector of it."""
+    used = used_state()
+    if used.get("model") == embedder.model and used.get("is_local") == embedder.is_local:
+        return
+    marked = mark_missing(embedder.model)
+    EmbeddingDue.objects.filter(held=True).update(held=False, not_before=timezone.now())
+    state = {"model": embedder.model, "is_local": embedder.is_local}
+    connections.keep_found(connections.EMBEDDINGS, state, under="used")
+    logger.info("another embedder, records wait for their vectors", model=embedder.model, n=marked)
+
+
+def mark_missing(model: str) -> int:
+    """Mark every record without a vector of `model` as waiting for one; return how many are new."""
+    marked = 0
+    with connection.cursor() as cursor:
+        for record_type, kind in recalled_models().items():
+            cursor.execute(
+                "INSERT INTO memory_embeddingdue "  # noqa: S608  a table's own name  # nosec B608
+                "(owner_id, record_type, object_id, tries, not_before, created, held) "
+                f"SELECT owner_id, %s, id, 0, now(), now(), false FROM {kind._meta.db_table} record "
+                "WHERE trashed_at IS NULL AND NOT EXISTS (SELECT 1 FROM memory_embedding made "
+                "WHERE made.record_type = %s AND made.object_id = record.id AND made.model = %s) "
+                "ON CONFLICT (record_type, object_id) DO NOTHING",
+                [record_type, record_type, model],
+            )
+            marked += cursor.rowcount
+    return marked
+
+
+def _claimed() -> list[EmbeddingDue]:
+    """Claim the next rows for LEASE; a row that failed twice is claimed by itself."""
+    now = timezone.now()
+    with transaction.atomic():
+        waiting = EmbeddingDue.objects.filter(not_before__lte=now).order_by("not_before", "id")
+        rows = list(waiting.select_for_update(skip_locked=True)[:BATCH])
+        if rows and rows[0].tries >= ALONE_AFTER:
+            rows = rows[:1]
+        rows = [row for row in rows if row.tries < ALONE_AFTER] or rows
+        for row in rows:
+            row.tries += 1
+            row.not_before = now + LEASE
+        EmbeddingDue.objects.bulk_update(rows, ["tries", "not_before"])
+    return rows
+
+
+def _embedded(batch: Sequence[EmbeddingDue], embedder: Embedder) -> int:
+    """Store vectors for the rows whose records may be given to the embedder; return how many."""
+    records = _records_of(batch)
+    held, todo, gone = [], [], []
+    for row in batch:
+        record = records.get((row.record_type, row.object_id))
+        if record is None or record.trashed_at is not None:
+            gone.append(row)
+        elif record.sensitivity == Sensitivity.SENSITIVE and not embedder.is_local:
+            held.append(row)
+        else:
+            todo.append((row, record))
+    if held:
+        ids = [row.pk for row in held]
+        later = timezone.now() + HELD
+        EmbeddingDue.objects.filter(pk__in=ids).update(held=True, tries=0, not_before=later)
+    texts = [record.search_text() for _row, record in todo]
+    made = embedder.embed(texts) if texts else []
+    return _kept(embedder.model, [row for row, _record in todo], made, gone)
+
+
+def _records_of(batch: Sequence[EmbeddingDue]) -> dict[tuple[str, Any], Any]:
+    ids = defaultdict(list)
+    for row in batch:
+        ids[row.record_type].append(row.object_id)
+    known = recalled_models()
+    return {
+        (record_type, record.pk): record
+        for record_type, some in ids.items()
+        if record_type in known
+        for record in known[record_type]._default_manager.filter(pk__in=some)
+    }
+
+
+def _kept(
+    model: str,
+    rows: list[EmbeddingDue],
+    made: list[list[float]],
+    gone: list[EmbeddingDue],
+) -> int:
+    """Store the vectors of records that have not changed since, and delete the rows that are done."""
+    if made:
+        ensure_table(len(made[0]))
+    with transaction.atomic():
+        ids = [row.pk for row in (*rows, *gone)]
+        locked = EmbeddingDue.objects.filter(pk__in=ids).order_by("object_id").select_for_update()
+        stamps = {row.pk: row.created for row in locked}
+        standing = [
+            Embedding(
+                owner_id=row.owner_id,
+                record_type=row.record_type,
+                object_id=row.object_id,
+                model=model,
+                dimensions=len(vector),
+                values=vector,
+            )
+            for row, vector in zip(rows, made, strict=True)
+            if stamps.get(row.pk) == row.created
+        ]
+        Embedding.objects.bulk_create(
+            standing,
+            update_conflicts=True,
+            unique_fields=["record_type", "object_id"],
+            update_fields=["model", "dimensions", "values", "created"],
+        )
+        done = [row.pk for row in (*rows, *gone) if stamps.get(row.pk) == row.created]
+        EmbeddingDue.objects.filter(pk__in=done).delete()
+    return len(standing)
+
+
+# --- failing and working again --------------------------------------------------------------------
+
+
+def _failed(batch: Sequence[EmbeddingDue], embedder: Embedder, why: str) -> None:
+    """Let the rows wait, the longer the more often they failed, and tell of the first failure."""
+    now = timezone.now()
+    for row in batch:
+        wait = min(FIRST_WAIT * 2 ** min(row.tries - 1, 10), LONGEST_WAIT)
+        same = EmbeddingDue.objects.filter(pk=row.pk, created=row.created)
+        same.update(not_before=now + wait)
+    used = used_state()
+    if used.get("failing"):
+        return
+    logger.warning("embedder failed, its records wait", model=embedder.model, why=why)
+    failing = {"failing": why, "failing_at": now.isoformat()}
+    connections.keep_found(connections.EMBEDDINGS, used | failing, under="used")
+    for owner in User.objects.filter(pk__in={row.owner_id for row in batch}):
+        Activity.log(owner, SYSTEM, "embedding-failed", label=embedder.model, warning=True, why=why)
+
+
+def _works(embedder: Embedder) -> None:
+    """Note that the embedder works again, where it had failed."""
+    used = used_state()
+    if used.get("failing"):
+        logger.info("embedder works again", model=embedder.model)
+        state = {"model": embedder.model, "is_local": embedder.is_local}
+        connections.keep_found(connections.EMBEDDINGS, state, under="used")

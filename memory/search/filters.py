@@ -1,0 +1,489 @@
+"""Operators as conditions on the rows of what is remembered."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
+
+from django.contrib.postgres.search import SearchQueryField
+from django.core.exceptions import EmptyResultSet
+from django.db.models import (
+    BooleanField,
+    Exists,
+    F,
+    Func,
+    Model,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+)
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Cast
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.text.dates import named
+from beacon_site.text.terms import ENGLISH, phrase_query, query_terms, tsquery_of
+from memory.core.errors import InvalidValue
+from memory.models.history import Revision, Use
+from memory.models.remembered import Lock, Sensitivity
+from memory.models.search_index import SearchEntry, SearchSpace
+from memory.models.topics import Topic
+from memory.search.bm25_sql import Among, language_of
+from memory.search.kinds import KINDS, RecallKind
+from memory.search.query import Filter, Question, moment, parse
+
+Rows = TypeVar("Rows", bound="QuerySet[Any]")
+
+_NONE = Q(pk__in=[])
+
+
+class _Holds(Func):
+    """Whether terms hold what is asked; Django's own lookup would stem what is stems already."""
+
+    template = "(%(expressions)s)"
+    arg_joiner = " @@ "
+    output_field = BooleanField()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a condition may depend on besides its values."""
+
+    model: type[Model]
+    zone: tzinfo
+    now: datetime
+
+    def has(self, name: str) -> bool:
+        """Whether the rows have such a field."""
+        return any(name in (one.name, one.attname) for one in self.model._meta.concrete_fields)
+
+
+def narrowed(
+    rows: Rows,
+    asked: Question | Iterable[Filter],
+    *,
+    zone: tzinfo,
+    now: datetime | None = None,
+) -> Rows:
+    """Keep the rows that all filters let through.
+
+    A filter that the rows' type does not know matches none of it, and all of it if negated.  What
+    is in the trash is for the caller to leave out: `is:trashed` only asks for it.
+    """
+    filters = asked.filters if isinstance(asked, Question) else tuple(asked)
+    about = _Asked(rows.model, zone, now or timezone.now())
+    for one in filters:
+        condition = _condition(one, about)
+        rows = rows.filter(~condition if one.negated else condition)
+    return rows
+
+
+def holding(rows: Rows, question: Question, language: str = ENGLISH, owner: Any = None) -> Rows:
+    """Keep the rows that hold every word of the question, its phrases, and none it leaves out.
+
+    The list pages ask so: there words narrow, as filters do; recall ranks by them instead.  Where
+    all rows are one owner's, a frequent word is quicker to look for in that owner's space alone.
+    """
+    space = _space(rows.model, owner)
+    words = dict.fromkeys(query_terms(question.words, language))
+    wanted = [tsquery_of([term]) for term in words]
+    wanted += [query for one in question.phrases if (query := phrase_query(one, language))]
+    left_out = [query for one in question.without if (query := phrase_query(one, language))]
+    if question.words and not wanted:
+        return rows.none()  # signs alone stand in no text
+    if wanted:
+        rows = rows.filter(_entries(" & ".join(f"({query})" for query in wanted), space))
+    if left_out:
+        rows = rows.exclude(_entries(" | ".join(f"({query})" for query in left_out), space))
+    return rows
+
+
+def search_type_of(model: type[Model]) -> str:
+    """Return the type that recall names rows of this model by."""
+    named: str = getattr(model, "SEARCH_TYPE", "") or (model._meta.model_name or "")
+    return named
+
+
+def _space(model: type[Model], owner: Any) -> Q:
+    """Return the condition on entries of the owner's space for such rows; none without an owner.
+
+    Then an entry of a record is the only one, as Postgres sees by the index: it need not gather all
+    that hold a word before it counts the first thousand.
+    """
+    if owner is None:
+        return Q()
+    spaces = SearchSpace.objects.filter(owner=owner, record_type=search_type_of(model))
+    return Q(space_id=Subquery(spaces.values("pk")))
+
+
+def _entries(query: str, space: Q) -> Q:
+    asked = Cast(Value(query), SearchQueryField())
+    holding = SearchEntry.objects.filter(_Holds(F("words"), asked), space)
+    if "<->" not in query:
+        return Q(pk__in=holding.values("record_id"))
+    # A phrase is checked against the whole text of a record, which takes about a millisecond for a
+    # long one. For records written since the last ANALYZE Postgres expects a single row and joins
+    # by nested loops, so without MATERIALIZED it would check the phrase for every pair of records.
+    sql, params = holding.values("record_id").query.sql_with_params()
+    once = f"WITH held AS MATERIALIZED ({sql}) SELECT record_id FROM held"  # noqa: S608  a queryset's own SQL  # nosec B608
+    return Q(pk__in=RawSQL(once, params))  # noqa: S611  # nosec B611
+
+
+def _condition(one: Filter, about: _Asked) -> Q:
+    return _CONDITIONS[one.field](one.values, about)
+
+
+def _plain(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
+    """Return the condition that a field has one of the values."""
+
+    def condition(values: tuple[str, ...], about: _Asked) -> Q:
+        return Q(**{f"{field}__in": values}) if about.has(field) else _NONE
+
+    return condition
+
+
+def _starting(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
+    """Return the condition that a field is one of the values, or begins so where it ends in `*`."""
+
+    def condition(values: tuple[str, ...], about: _Asked) -> Q:
+        if not about.has(field):
+            return _NONE
+        found = _NONE
+        for value in values:
+            begun = value.endswith("*")
+            found |= Q(**{f"{field}__startswith" if begun else field: value.removesuffix("*")})
+        return found
+
+    return condition
+
+
+def _type(values: tuple[str, ...], about: _Asked) -> Q:
+    return Q() if search_type_of(about.model) in values else _NONE
+
+
+def _tag(values: tuple[str, ...], about: _Asked) -> Q:
+    return Q(tags__overlap=list(values)) if about.has("tags") else _NONE
+
+
+def _topic(values: tuple[str, ...], about: _Asked) -> Q:
+    """Match by slug or title (or how it begins, `*`); `none` is what belongs to no topic."""
+    path = getattr(about.model, "TOPIC_PATH", "topic" if about.has("topic") else "")
+    if not path:
+        return _NONE
+    # Looked up by themselves, and once, so that the index of the rows' topic is used.
+    named = Q(pk__in=[])
+    for value in values:
+        named |= named_topic(value)
+    found = Q(**{f"{path}__in": Topic.objects.filter(named).values("pk")})
+    if any(value.casefold() == "none" for value in values):
+        found |= Q(**{path: None})
+    return found
+
+
+def named_topic(name: str) -> Q:
+    """Return the condition on topics of this slug or title, or whose title begins so (`*`)."""
+    if name.endswith("*"):
+        return Q(title__istartswith=name.removesuffix("*"))
+    return Q(slug=name.casefold()) | Q(title__iexact=name)
+
+
+def _after(values: tuple[str, ...], about: _Asked) -> Q:
+    begins = [moment(value, zone=about.zone, now=about.now) for value in values]
+    return Q(created__gte=min(begins))
+
+
+def _before(values: tuple[str, ...], about: _Asked) -> Q:
+    ends = [moment(value, zone=about.zone, now=about.now) for value in values]
+    return Q(created__lt=max(ends))
+
+
+def _is(values: tuple[str, ...], about: _Asked) -> Q:
+    found = _NONE
+    for value in values:
+        found |= _STATES[value](about)
+    return found
+
+
+def _expired(about: _Asked) -> Q:
+    return Q(expires_at__lte=about.now) if about.has("expires_at") else _NONE
+
+
+def _expiring(about: _Asked) -> Q:
+    """Match what expires within seven days and has not yet."""
+    if not about.has("expires_at"):
+        return _NONE
+    return Q(expires_at__gt=about.now, expires_at__lte=about.now + timedelta(days=7))
+
+
+def _superseded(about: _Asked) -> Q:
+    return ~Q(superseded_by=None) if about.has("superseded_by") else _NONE
+
+
+def _edited(about: _Asked) -> Q:
+    for name in ("edited_by_person", "touched_by_person"):
+        if about.has(name):
+            return Q(**{name: True})
+    by_person = Revision.objects.filter(actor__startswith="human:", version__gt=1)
+    return Q(Exists(by_person.filter(record_id=OuterRef("pk"))))
+
+
+def _used(about: _Asked) -> Q:
+    return Q(Exists(Use.objects.filter(record_id=OuterRef("pk"))))
+
+
+def _state(value: str) -> Callable[[_Asked], Q]:
+    return lambda about: Q(state=value) if about.has("state") else _NONE
+
+
+_STATES: dict[str, Callable[[_Asked], Q]] = {
+    "pinned": lambda about: Q(pinned=True),
+    "locked": lambda about: ~Q(lock=Lock.OPEN),
+    "expired": _expired,
+    "expiring": _expiring,
+    "kept": lambda about: Q(expires_at=None) if about.has("expires_at") else Q(),
+    "superseded": _superseded,
+    "sensitive": lambda about: Q(sensitivity=Sensitivity.SENSITIVE),
+    "edited": _edited,
+    "duplicate": lambda about: (
+        ~Q(near_duplicate_of=None) if about.has("near_duplicate_of") else _NONE
+    ),
+    "trashed": lambda about: ~Q(trashed_at=None),
+    "struck": _state("struck"),
+    "retired": _state("retired"),
+    "used": _used,
+    "unused": lambda about: ~_used(about),
+}
+_CONDITIONS: dict[str, Callable[[tuple[str, ...], _Asked], Q]] = {
+    "type": _type,
+    "kind": _plain("kind"),
+    "category": _plain("category"),
+    "stability": _plain("stability"),
+    "trust": _plain("trust"),
+    "sensitivity": _plain("sensitivity"),
+    "is": _is,
+    "tag": _tag,
+    "topic": _topic,
+    "source": _starting("source"),
+    "scope": _starting("scope"),
+    "after": _after,
+    "before": _before,
+}
+
+
+# --- What a recall is narrowed to: operators and arguments as conditions on the search index ---
+
+_NEVER = ("expired", "superseded", "trashed")  # what recall does not return, whoever asks
+_MARKS = frozenset({"trust", "sensitivity"})  # columns of the index, named as the records' own
+_OF_INDEX = _MARKS | {"type", "kind", "category", "topic", "after", "before"}
+
+
+@dataclass(slots=True)
+class Narrowing:
+    """One recall's question with all that narrows it, and what is to be said of that."""
+
+    owner: Any
+    question: Question
+    kinds: list[RecallKind]
+    now: datetime
+    zone: tzinfo
+    filters: tuple[Filter, ...] = ()
+    after: datetime | None = None
+    before: datetime | None = None
+    topic_ids: dict[Filter, list[uuid.UUID | None]] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    is_narrow: bool = False
+
+
+def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> Narrowing:
+    """Return the question with its operators and the arguments put together.
+
+    A Question is taken as it is.  Raises InvalidValue for a type that does not exist.
+    """
+    question = parse(query) if isinstance(query, str) else query
+    filters = [*question.filters, *_filters(how)]
+    asked = Narrowing(
+        owner=owner,
+        question=question,
+        kinds=_kinds(filters, how.get("types", ())),
+        now=how.get("now") or timezone.now(),
+        zone=ZoneInfo(named(getattr(owner, "time_zone", "") or "") or "UTC"),
+        filters=tuple(filters),
+        after=how.get("after"),
+        before=how.get("before"),
+    )
+    asked.is_narrow = bool(how.get("types")) or len(filters) > len(question.filters)
+    asked.is_narrow |= bool(asked.after or asked.before)
+    for one in filters:
+        if one.field == "topic":
+            asked.topic_ids[one] = _topics(owner, one.values)
+    if any(question.asks("is", state) for state in _NEVER):
+        asked.notices.append(
+            _(
+                "Recall never returns what has expired, was superseded or lies in the trash: the "
+                "lists of notes and observations and the trash show it."
+            )
+        )
+    return asked
+
+
+def _filters(how: Mapping[str, Any]) -> list[Filter]:
+    """Return the arguments that have an operator as that."""
+    found = []
+    for name, argument in (("category", "categories"), ("kind", "kinds")):
+        if values := how.get(argument):
+            found.append(Filter(name, tuple(str(value) for value in values)))
+    topic = how.get("topic")
+    if topic:
+        found.append(Filter("topic", (getattr(topic, "slug", "") or str(topic),)))
+    if scope := how.get("scope"):
+        found.append(Filter("scope", (str(scope),)))
+    return found
+
+
+def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
+    """Return the types that may have a hit at all."""
+    for name in types:
+        if name not in KINDS:
+            problem = _("There is no type “%(type)s” to recall; there are: %(known)s.") % {
+                "type": name,
+                "known": ", ".join(KINDS),
+            }
+            raise InvalidValue(problem, errors={"type": [problem]})
+    kept = []
+    for kind in KINDS.values():
+        let_through = not types or kind.type in types
+        for one in filters:
+            if one.field == "type":
+                let_through &= (kind.type in one.values) != one.negated
+            elif one.field in ("kind", "category") and one.field != kind.category_field:
+                let_through &= one.negated
+        if let_through:
+            kept.append(kind)
+    return kept
+
+
+def _topics(owner: Any, names: Sequence[str]) -> list[uuid.UUID | None]:
+    """Return the ids of the topics of these slugs or titles; None stands for no topic."""
+    wanted = Q(pk__in=[])
+    for name in names:
+        wanted |= named_topic(name)
+    found: list[uuid.UUID | None] = list(
+        Topic.objects.of(owner).live().filter(wanted).values_list("pk", flat=True)
+    )
+    return [*found, None] if any(name.casefold() == "none" for name in names) else found
+
+
+def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
+    """Return the records of a type that the recall may return."""
+    rows = narrowed(
+        kind.rows(asked.owner, asked.now), asked.filters, zone=asked.zone, now=asked.now
+    )
+    if kind.states:
+        rows = rows.filter(state__in=_states(kind, asked))
+    if asked.after:
+        rows = rows.filter(created__gte=asked.after)
+    if asked.before:
+        rows = rows.filter(created__lt=asked.before)
+    if asked.question.phrases or asked.question.without:
+        bare = Question("", "", asked.question.phrases, asked.question.without)
+        rows = holding(rows, bare, language_of(asked.owner), asked.owner)
+    return rows
+
+
+def _states(kind: RecallKind, asked: Narrowing) -> tuple[str, ...]:
+    """Return the states that are returned: others than usual only where `is:` names them."""
+    named_ones = [
+        value
+        for one in asked.filters
+        if one.field == "is" and not one.negated
+        for value in one.values
+        if value in ("struck", "retired")
+    ]
+    return tuple(named_ones) or kind.states
+
+
+class _Conditions:
+    """Collects SQL conditions on the index's entry `e`."""
+
+    def __init__(self) -> None:
+        self.where: list[str] = []
+        self.params: list[Any] = []
+
+    def add(self, sql: str, *params: Any, negated: bool = False) -> None:
+        """Add one condition; a negated one lets through what has no value there."""
+        self.where.append(f"({sql}) IS NOT TRUE" if negated else sql)
+        self.params += params
+
+
+def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Among:
+    """Return which entries of a type's index may be hits."""
+    conditions = _Conditions()
+    _add_rules(kind, asked, conditions)
+    for one in asked.filters:
+        _add_filter(kind, asked, one, conditions)
+    if asked.after:
+        conditions.add("e.created >= %s", asked.after)
+    if asked.before:
+        conditions.add("e.created < %s", asked.before)
+    rare = [one for one in asked.filters if one.field not in _OF_INDEX]
+    if rare:
+        # The space of the entries is the owner's own. An owner's index would be tempting: for
+        # records written since the last ANALYZE it looks as quick as the key, and is read whole.
+        rows = narrowed(kind.model.objects.all(), rare, zone=asked.zone, now=asked.now)
+        # Asked of each entry that is looked at: among other conditions a list of all such records
+        # would be made first, whatever the words find.
+        its_own = rows.filter(pk=RawSQL("e.record_id", ()))
+        try:
+            sql, params = its_own.order_by().values("pk").query.sql_with_params()
+        except EmptyResultSet:  # a filter that this type does not know
+            conditions.add("FALSE")
+        else:
+            conditions.add(f"EXISTS ({sql})", *params)
+    for text in asked.question.without:
+        if query := phrase_query(text, language):
+            conditions.add("NOT e.words @@ %s::tsquery", query)
+    phrases = (phrase_query(text, language) for text in asked.question.phrases)
+    return Among(
+        where=tuple(conditions.where),
+        params=tuple(conditions.params),
+        required=tuple(query for query in phrases if query),
+        stands=True if kind.successors is not None else None,
+    )
+
+
+def _add_rules(kind: RecallKind, asked: Narrowing, conditions: _Conditions) -> None:
+    """Add what holds for every recall: nothing expired, nothing of a topic in the trash."""
+    conditions.add("(e.until IS NULL OR e.until > %s)", asked.now)
+    if kind.states:
+        conditions.add("e.kind = ANY(%s)", list(_states(kind, asked)))
+    if kind.of_topic:
+        conditions.add(
+            "(e.topic_id IS NULL OR e.topic_id NOT IN (SELECT t.id FROM memory_topic t "
+            "WHERE t.owner_id = %s AND t.trashed_at IS NOT NULL))",
+            asked.owner.pk,
+        )
+
+
+def _add_filter(kind: RecallKind, asked: Narrowing, one: Filter, conditions: _Conditions) -> None:
+    """Add an operator that the index has a column for."""
+    if one.field == kind.category_field:
+        conditions.add("e.kind = ANY(%s)", list(one.values), negated=one.negated)
+    elif one.field in _MARKS:
+        conditions.add(f"e.{one.field} = ANY(%s)", list(one.values), negated=one.negated)
+    elif one.field in ("after", "before"):
+        moments = [moment(value, zone=asked.zone, now=asked.now) for value in one.values]
+        is_after = one.field == "after"
+        sign, bound = (">=", min(moments)) if is_after else ("<", max(moments))
+        conditions.add(f"e.created {sign} %s", bound, negated=one.negated)
+    elif one.field == "topic":
+        ids = asked.topic_ids[one]
+        known = [pk for pk in ids if pk is not None]
+        sql = "e.topic_id = ANY(%s::uuid[])" + (" OR e.topic_id IS NULL" if None in ids else "")
+        conditions.add(f"({sql})", known, negated=one.negated)

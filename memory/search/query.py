@@ -1,0 +1,338 @@
+"""What a person types into a search field: words, "phrases", and operators such as `kind:rule`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.text.cleaning import clean, one_line, shorten
+
+# An operator's values; those of () may be any text.  What is known is told to who mistypes.
+OPERATORS: dict[str, tuple[str, ...]] = {
+    "type": ("note", "observation", "fact", "report", "section"),
+    "kind": ("log", "summary", "rule", "soul", "agent", "user"),
+    "category": ("finding", "insight", "lesson"),
+    "stability": ("volatile", "stable", "permanent"),
+    "trust": ("owner", "agent", "external", "quarantined"),
+    "sensitivity": ("normal", "sensitive"),
+    "is": (
+        "pinned", "locked", "expired", "superseded", "sensitive", "edited", "duplicate",
+        "trashed", "struck", "retired", "used", "unused", "expiring", "kept",
+    ),
+    "tag": (),
+    "topic": (),
+    "source": (),
+    "scope": (),
+    "after": (),
+    "before": (),
+}  # fmt: skip
+_TIMES = frozenset({"after", "before"})
+_SAME = {"not": "is", "tags": "tag", "from": "source", "since": "after", "until": "before"}
+
+MOST_TEXT = 10_000  # characters of one question; a longer one is cut, and that is said
+MOST_FILTERS = 50
+MOST_VALUES = 200  # of all operators together
+MOST_APART = 100  # phrases, and words left out: each is looked for by itself
+MOST_PROBLEMS = 10  # that are told; a text that is no question has thousands
+
+_QUOTED = r"\"[^\"]*\""
+_VALUE = rf"(?:{_QUOTED}|[^\s,\"]+)"
+_TOKEN = re.compile(
+    rf"(?P<minus>-)?(?P<name>[A-Za-z]+):(?P<values>{_VALUE}(?:,{_VALUE}?)*)"
+    rf"|(?P<not>-)?(?P<phrase>{_QUOTED})"
+    r"|(?P<word>\S+)"
+)
+_DAY = re.compile(r"(\d{4})-(\d{1,2})(?:-(\d{1,2}))?")
+_AGO = re.compile(r"(\d{1,4})([dwmy])")
+_LENGTHS = {"d": 1, "w": 7, "m": 30, "y": 365}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One operator: the field, the values of which any may hold, and whether none may."""
+
+    field: str
+    values: tuple[str, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A typed question taken apart.
+
+    `words` is what is ranked by, phrases included; `phrases` must stand in a hit as they are, and
+    none of `without` may.  `problems` say in words what was not understood, and what came of it.
+    """
+
+    text: str
+    words: str
+    phrases: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def has_words(self) -> bool:
+        """Whether anything is asked for besides filters."""
+        return bool(self.words or self.phrases or self.without)
+
+    def asks(self, field: str, value: str) -> bool:
+        """Whether the question names this very value, not negated (`is`, `trashed`)."""
+        return any(
+            one.field == field and value in one.values and not one.negated for one in self.filters
+        )
+
+
+class _Reader:
+    """Collects what the tokens of one text say."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.phrases: list[str] = []
+        self.without: list[str] = []
+        self.filters: list[Filter] = []
+        self.problems: list[str] = []
+
+    def take(self, found: re.Match[str]) -> None:
+        """Take one token as what it is."""
+        if found["name"]:
+            self._operator(found)
+        elif found["phrase"]:
+            self._phrase(found["phrase"].strip('"'), negated=bool(found["not"]))
+        else:
+            self._word(found["word"])
+
+    def _word(self, word: str) -> None:
+        if len(word) > 1 and word[0] == "-" and word[1].isalnum():
+            self._apart(self.without, word[1:])
+        else:
+            self.words.append(word)
+
+    def _phrase(self, phrase: str, *, negated: bool) -> None:
+        if phrase := one_line(phrase):
+            self._apart(self.without if negated else self.phrases, phrase)
+            if not negated:
+                self.words.append(phrase)
+
+    def _apart(self, kept: list[str], text: str) -> None:
+        """Keep a phrase, or what is left out; beyond so many it is said that they do not count."""
+        if len(kept) < MOST_APART:
+            kept.append(text)
+            return
+        self.problems.append(
+            _("Only the first %(most)d phrases and words left out (-word) were taken.")
+            % {"most": MOST_APART}
+        )
+
+    def _operator(self, found: re.Match[str]) -> None:
+        name = found["name"].casefold()
+        negated = bool(found["minus"]) != (name == "not")
+        name = _SAME.get(name, name)
+        if name not in OPERATORS:
+            self._unknown(found)
+            return
+        values = _values(found["values"])
+        kept = [value for value in values if not self._problem_with(name, value)]
+        room = MOST_VALUES - sum(len(one.values) for one in self.filters)
+        if kept and (len(self.filters) == MOST_FILTERS or len(kept) > room):
+            told = {"most": MOST_FILTERS, "values": MOST_VALUES}
+            words = _("Only the first %(most)d operators, with %(values)d values, were taken.")
+            self.problems.append(words % told)
+        if kept[:room] and len(self.filters) < MOST_FILTERS:
+            kept = [_normal(name, value) for value in kept[:room]]
+            self.filters.append(Filter(name, tuple(dict.fromkeys(kept)), negated))
+
+    def _unknown(self, found: re.Match[str]) -> None:
+        """Take what only looks like an operator as words; an address or a time is none."""
+        self.words.append(found.group())
+        if found["values"][0].isalpha() or found["values"][0] == '"':
+            self.problems.append(
+                _("There is no operator “%(name)s:”; it was taken as words. There are: %(known)s.")
+                % {"name": shorten(found["name"], 30), "known": _listed(OPERATORS)}
+            )
+
+    def _problem_with(self, name: str, value: str) -> bool:
+        """Note why a value cannot be, if so."""
+        known = OPERATORS[name]
+        if name in _TIMES and _moment(value, datetime.now().astimezone()) is None:
+            self.problems.append(
+                _(
+                    "“%(name)s:%(value)s” is no date and was left out. Write 2026-11-22, 2026-11, "
+                    "or how long ago: 7d, 2w, 3m, 1y."
+                )
+                % {"name": name, "value": shorten(value, 40)}
+            )
+            return True
+        if known and _normal(name, value) not in known:
+            self.problems.append(
+                _("“%(name)s:” knows no “%(value)s”; it was left out. It knows: %(known)s.")
+                % {"name": name, "value": shorten(value, 40), "known": _listed(known)}
+            )
+            return True
+        return False
+
+
+def parse(text: str) -> Question:
+    """Take a typed question apart.  Any text is one: nothing here raises.
+
+    `name:value` filters, `name:a,b` by any of both, `-` before an operator, a word or a phrase
+    leaves out; what is not understood stands in `problems`.
+    """
+    text = one_line(clean(text)[0])
+    reader = _Reader()
+    if len(text) > MOST_TEXT:
+        reader.problems.append(
+            _("The question has %(have)d characters; its first %(most)d were taken.")
+            % {"have": len(text), "most": MOST_TEXT}
+        )
+        text = text[:MOST_TEXT]
+    for found in _TOKEN.finditer(text):
+        reader.take(found)
+    if text.count('"') % 2:
+        reader.problems.append(_("A quotation mark is not closed; it was taken as words."))
+    return Question(
+        text=text,
+        words=one_line(" ".join(reader.words).replace('"', " ")),
+        phrases=tuple(reader.phrases),
+        without=tuple(word.replace('"', "") for word in reader.without),
+        filters=tuple(reader.filters),
+        problems=_told(reader.problems),
+    )
+
+
+def _told(problems: Iterable[str]) -> tuple[str, ...]:
+    """Return each problem once, and of many the first and how many more there are."""
+    told = list(dict.fromkeys(problems))
+    more = len(told) - MOST_PROBLEMS
+    if more > 0:
+        words = ngettext(
+            "%(n)d more is not understood either.", "%(n)d more are not understood either.", more
+        )
+        told[MOST_PROBLEMS:] = [words % {"n": more}]
+    return tuple(told)
+
+
+def moment(value: str, *, zone: tzinfo, now: datetime) -> datetime:
+    """Return the moment that an `after:` or `before:` names: a day's or month's begin, or so long ago.
+
+    Raises ValueError for a value that `parse()` would have left out.
+    """
+    found = _moment(value, now.astimezone(zone))
+    if found is None:
+        raise ValueError(value)
+    return found
+
+
+def _moment(value: str, now: datetime) -> datetime | None:
+    value = value.strip().casefold()
+    try:
+        if day := _DAY.fullmatch(value):
+            year, month, date = int(day[1]), int(day[2]), int(day[3] or 1)
+            return datetime(year, month, date, tzinfo=now.tzinfo)
+        if ago := _AGO.fullmatch(value):
+            return now - timedelta(days=int(ago[1]) * _LENGTHS[ago[2]])
+        if value in ("today", "yesterday"):
+            today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            return today - timedelta(days=value == "yesterday")
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+def _values(text: str) -> list[str]:
+    """Return the values that commas part; commas inside quotes part nothing."""
+    found = re.findall(_VALUE, text)
+    values = [one_line(value.strip('"')) for value in found]
+    return [value for value in values if value]
+
+
+def _normal(name: str, value: str) -> str:
+    """Return a value as it is compared: closed lists know no case and no plural."""
+    if not OPERATORS[name]:
+        return value
+    value = value.casefold()
+    singular = {"summaries": "summary", "categories": "category"}.get(
+        value, value.removesuffix("s")
+    )
+    return singular if value not in OPERATORS[name] and singular in OPERATORS[name] else value
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+# --- query text ---
+
+_CHIP_VALUE = r"(?:\"[^\"]*\"|[^\s,\"]+)"
+_CHIP_TOKEN = re.compile(
+    rf"(?P<name>[A-Za-z]+):(?P<values>{_CHIP_VALUE}(?:,{_CHIP_VALUE})*)"
+    rf"|-[A-Za-z]+:{_CHIP_VALUE}(?:,{_CHIP_VALUE})*"
+    r"|-?\"[^\"]*\""
+    r"|\S+"
+)
+_NEEDS_QUOTES = re.compile(r"[\s,\"]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    field: str = ""  # of an operator that is not negated
+    values: tuple[str, ...] = ()
+
+
+def _tokens(text: str) -> list[_Token]:
+    return [
+        _Token(found.group(), found["name"].casefold(), _split(found["values"]))
+        if found["name"]
+        else _Token(found.group())
+        for found in _CHIP_TOKEN.finditer(text)
+    ]
+
+
+def _split(values: str) -> tuple[str, ...]:
+    return tuple(value.strip('"') for value in re.findall(_CHIP_VALUE, values))
+
+
+def _written(field: str, values: Iterable[str]) -> str:
+    quoted = (
+        '"{}"'.format(value.replace('"', "")) if _NEEDS_QUOTES.search(value) else value
+        for value in values
+    )
+    return f"{field}:{','.join(quoted)}"
+
+
+def values_of(text: str, field: str) -> tuple[str, ...]:
+    """Return the values that the text asks of an operator, negated ones left out."""
+    found = (value for token in _tokens(text) if token.field == field for value in token.values)
+    return tuple(dict.fromkeys(found))
+
+
+def with_values(text: str, field: str, values: Iterable[str]) -> str:
+    """Return the text with one operator in front in place of all of this field."""
+    rest = [token.text for token in _tokens(text) if token.field != field]
+    wanted = list(dict.fromkeys(values))
+    return " ".join([_written(field, wanted), *rest] if wanted else rest)
+
+
+def toggled(text: str, field: str, value: str) -> str:
+    """Return the text with the value asked for as well, or no longer if it was."""
+    now = values_of(text, field)
+    wanted = [one for one in now if one != value] if value in now else [*now, value]
+    return with_values(text, field, wanted)
+
+
+def with_choice(text: str, field: str, value: str, among: Collection[str]) -> str:
+    """Return the text with this one of the values `among`; "" takes them all out."""
+    parts = [_written(field, [value])] if value else []
+    for token in _tokens(text):
+        kept = [one for one in token.values if one not in among]
+        if token.field != field or len(kept) == len(token.values):
+            parts.append(token.text)
+        elif kept:
+            parts.append(_written(field, kept))
+    return " ".join(parts)

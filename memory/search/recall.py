@@ -1,0 +1,280 @@
+"""Recall: one ranked search over all that is remembered, behind page, API and tools."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import shorten
+from beacon_site.text.terms import LABEL, query_terms
+from memory.core.errors import InvalidValue
+from memory.models.history import Use
+from memory.search import bm25_sql, retrievers
+from memory.search.bm25 import relevance
+from memory.search.filters import Narrowing, narrowing_of, rows_of
+from memory.search.kinds import KINDS
+from memory.search.query import Filter, Question, parse
+from memory.search.retrievers import MEANING, WORDS, Answer, Candidate, Found, RecordKey
+
+MODES = ("auto", "lexical", "exact")
+MOST_HITS = 200
+LONGEST_LATER = 300  # characters of what a later run found, beside a passage
+
+
+class How(TypedDict, total=False):
+    """What narrows a recall besides operators in its query, and how many hits are wanted."""
+
+    types: Sequence[str]
+    categories: Sequence[str]
+    kinds: Sequence[str]
+    topic: Any  # a Topic, or its slug or title
+    after: datetime | None
+    before: datetime | None
+    scope: str | None
+    limit: int
+    min_score: float
+    place: str  # where the hits enter: each is noted as a Use there
+    now: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What one lane says of a hit: its own figure (BM25, or the distance), that in 0..1, its rank."""
+
+    raw: float
+    score: float
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a hit is where it is, in parts: lanes, stems found, rank in each lane, what raised it."""
+
+    lanes: tuple[str, ...] = ()
+    stems: tuple[str, ...] = ()
+    ranks: dict[str, int] = field(default_factory=dict)
+    boosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecallHit:
+    """One record found.
+
+    `replaces` are the superseded ones that it stands in for; `found_later` is what a later run found
+    instead of what it says.
+    """
+
+    id: uuid.UUID
+    type: str
+    category: str
+    score: float
+    content: str
+    created_at: datetime
+    source: str
+    lanes: dict[str, Lane]
+    why: Why
+    title: str
+    url: str
+    record: Any
+    replaces: tuple[uuid.UUID, ...] = ()
+    found_later: str = ""
+
+    def dated(self, passage: str) -> str:
+        """Return a passage of it that says, where that is so, what a later run found instead."""
+        if not self.found_later:
+            return passage
+        told = {"passage": passage, "later": shorten(self.found_later, LONGEST_LATER)}
+        return _("%(passage)s (changed since; a later run found: %(later)s)") % told
+
+
+@dataclass(frozen=True, slots=True)
+class RecallPage:
+    """The hits with all that is to be said of them; `notices` is told once, above them."""
+
+    hits: list[RecallHit]
+    question: Question
+    notices: list[str]
+    milliseconds: float
+    stems: tuple[str, ...]
+
+
+def recall(
+    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
+) -> list[RecallHit]:
+    """Return what the owner remembers that answers `query` best, best first.
+
+    `exact` ranks by BM25 of the content alone, `lexical` also looks at who said it, tags and
+    topic, `auto` adds the meaning where there is an embedder.  Superseded, expired and trashed
+    records are never returned; what replaced one stands in for it.  A query of operators alone
+    gives the newest.  Text is read for operators; a program that means words alone gives a
+    Question.  Raises InvalidValue for an unknown mode or type.
+    """
+    return recall_page(owner, query, mode, **how).hits
+
+
+def recall_page(
+    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
+) -> RecallPage:
+    """Return what `recall()` does, with the question taken apart, notices and the time it took."""
+    return recall_each(owner, [query], mode, **how)[0]
+
+
+def recall_each(
+    owner: Any, queries: Sequence[str | Question], mode: str = "auto", **how: Unpack[How]
+) -> list[RecallPage]:
+    """Return what `recall_page()` does for each query: several of the same words cost little more.
+
+    They may differ in their operators; the looks at the indexes are shared.  Raises ValueError if
+    their words are not the same.
+    """
+    started = time.perf_counter()
+    if mode not in MODES:
+        problem = _("There is no mode “%(mode)s”: it is auto, lexical or exact.") % {"mode": mode}
+        raise InvalidValue(problem, errors={"mode": [problem]})
+    how["now"] = how.get("now") or timezone.now()
+    narrowed = [narrowing_of(owner, query, how) for query in queries]
+    limit = max(0, min(how.get("limit", 10), MOST_HITS))
+    answers = [Answer(asked, [*asked.question.problems, *asked.notices]) for asked in narrowed]
+    words = _find(answers, mode, limit)
+    found = _hits(answers, how.get("min_score", 0.0), limit)
+    pages = []
+    for answer, hits in zip(answers, found, strict=True):
+        if place := how.get("place", ""):
+            Use.note(owner, [(hit.record.record_type(), hit.id) for hit in hits], place)
+        taken = (time.perf_counter() - started) * 1000
+        pages.append(RecallPage(hits, answer.asked.question, answer.notices, taken, words))
+    return pages
+
+
+def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
+    """Let the lanes find what the questions ask for; return the stems of their words, each once."""
+    text = answers[0].asked.question.words
+    if any(one.asked.question.words != text for one in answers):
+        raise ValueError("only questions of the same words are asked together")
+    words = query_terms(text, bm25_sql.language_of(answers[0].asked.owner))
+    if not any(character.isalnum() for character in text):
+        for one in answers:
+            if text:  # signs alone mean nothing, and lie near anything
+                one.notices.append(
+                    _("These signs hold no letter and no digit; they were left out.")
+                )
+            one.found = _newest(one.asked, limit)
+        return tuple(dict.fromkeys(words))
+    if mode == "auto":
+        retrievers.near_in_meaning(answers, limit)
+    retrievers.by_words(answers, words, mode, limit)
+    for one in answers:
+        retrievers.with_meaning(one, words)
+    return tuple(dict.fromkeys(words))
+
+
+def recall_by_category(
+    owner: Any, query: str, per_category: int = 5, **how: Unpack[How]
+) -> dict[str, list[RecallHit]]:
+    """Return the best observations of each category: as three recalls of one category each (R72)."""
+    names = {"finding": "findings", "insight": "insights", "lesson": "lessons"}
+    question, how["limit"], how["categories"] = parse(query), per_category, ()
+    each = [
+        replace(question, filters=(*question.filters, Filter("category", (name,))))
+        for name in names
+    ]
+    pages = recall_each(owner, each, **how)
+    return {plural: page.hits for plural, page in zip(names.values(), pages, strict=True)}
+
+
+# --- hits -----------------------------------------------------------------------------------------
+
+
+def _newest(asked: Narrowing, limit: int) -> Found:
+    """Return the newest of what the operators let through: there are no words to rank by."""
+    found = Found()
+    if not (asked.question.filters or asked.question.without or asked.is_narrow):
+        return found
+    keys: list[tuple[datetime, RecordKey]] = []
+    for kind in asked.kinds:
+        rows = rows_of(kind, asked).order_by("-created", "-pk").values_list("created", "pk")
+        keys += [(created, (kind.type, pk)) for created, pk in rows[:limit]]
+    for _created, key in sorted(keys, reverse=True)[:limit]:
+        found.of(key)
+    return found
+
+
+def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[RecallHit]]:
+    """Load the best and return them as hits; a row that may not be returned is left out."""
+    best = [_best(one.found, least, limit) for one in answers]
+    asked = answers[0].asked  # the owner and the moment are the same for all
+    ids: dict[str, list[uuid.UUID]] = {}
+    for one in (one for some in best for one in some):
+        ids.setdefault(one.key[0], []).append(one.key[1])
+    records: dict[RecordKey, Any] = {}
+    found_later: dict[uuid.UUID, str] = {}
+    for name, some in ids.items():
+        rows = list(KINDS[name].rows(asked.owner, asked.now).filter(pk__in=some).order_by())
+        records |= {(name, row.pk): row for row in rows}
+        if overtaken := KINDS[name].overtaken:
+            found_later |= overtaken(rows)
+    labelled = _("who said it, a tag or the topic holds: %(words)s")  # once: ten take half a ms
+    return [
+        [
+            _hit(answer.asked, one, records[one.key], labelled, found_later.get(one.key[1], ""))
+            for one in [one for one in some if one.key in records][:limit]
+        ]
+        for answer, some in zip(answers, best, strict=True)
+    ]
+
+
+def _best(found: Found, least: float, limit: int) -> list[Candidate]:
+    """Return the best candidates, and a few more: some may not be returned."""
+    kept = [one for one in found.candidates.values() if one.score >= least]
+    place = {one.key: number for number, one in enumerate(kept)}
+    kept.sort(key=lambda one: (-one.score, place[one.key] if not one.ranks else 0, one.key))
+    return kept[: limit + 5] if limit else []
+
+
+def _hit(
+    asked: Narrowing, one: Candidate, record: Any, labelled: str, found_later: str
+) -> RecallHit:
+    kind = KINDS[one.key[0]]
+    said = {}  # by the lanes
+    if one.raw > 0:
+        said[WORDS] = Lane(one.raw, relevance(one.raw), one.ranks[WORDS])
+    if one.distance is not None:
+        near = retrievers.meaning_value(one.distance)
+        said[MEANING] = Lane(one.distance, near, one.ranks[MEANING])
+    stems = tuple(dict.fromkeys(stem.removeprefix(LABEL) for stem in one.matched))
+    return RecallHit(
+        id=record.pk,
+        type=kind.type,
+        category=kind.category(record),
+        score=one.score,
+        content=kind.content(record),
+        created_at=record.created,
+        source=record.source,
+        lanes=said,
+        why=Why(tuple(said), stems, dict(one.ranks), tuple(_boosts(asked, one, labelled))),
+        title=kind.title(record),
+        url=kind.url(record),
+        record=record,
+        replaces=tuple(one.replaces),
+        found_later=found_later,
+    )
+
+
+def _boosts(asked: Narrowing, one: Candidate, labelled: str) -> Iterable[str]:
+    """Yield in words what raised a hit besides its own words."""
+    labels = [stem.removeprefix(LABEL) for stem in one.matched if stem.startswith(LABEL)]
+    if labels:
+        yield labelled % {"words": ", ".join(labels)}
+    for phrase in asked.question.phrases:
+        yield _("holds the phrase “%(phrase)s”") % {"phrase": phrase}
+    if WORDS in one.stands_in_for:
+        yield _("stands in for what it superseded, which holds these words")
+    elif MEANING in one.stands_in_for:
+        yield _("stands in for what it superseded, which is nearer to the question")

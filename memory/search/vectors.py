@@ -1,0 +1,494 @@
+"""The tables in which vectors are compared, where the database has the extension `vector`.
+
+`embedding_<dimensions>` follows memory_embedding by a trigger, in the writer's own transaction.
+None of it is a migration: Beacon works the same on a Postgres without the extension, and
+`manage.py vectors` may be run at any time, again and again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from django.apps import apps
+from django.core.cache import cache
+from django.core.exceptions import EmptyResultSet
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
+
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
+from beacon_site.embedded.installed import BY_HAND
+from beacon_site.llm.embeddings import MOST_DIMENSIONS, Embedder
+from beacon_site.net.errors import ProviderError, ended_within
+from beacon_site.text.cleaning import clean
+from memory.llm import embedders
+from memory.models.search_index import Recalled
+
+logger = structlog.get_logger(__name__)
+
+EXACT_UP_TO = 20_000  # vectors of one owner: an exact scan of so many takes 20 to 40 ms
+INDEXABLE = 2_000  # dimensions that pgvector's HNSW takes
+
+_FOLLOW = """
+CREATE OR REPLACE FUNCTION memory_embedding_follow() RETURNS trigger LANGUAGE plpgsql AS $body$
+DECLARE
+    place text;
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        place := 'embedding_' || OLD.dimensions;
+        IF to_regclass(place) IS NOT NULL THEN
+            EXECUTE format('DELETE FROM %I WHERE id = $1', place) USING OLD.id;
+        END IF;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        place := 'embedding_' || NEW.dimensions;
+        IF to_regclass(place) IS NOT NULL THEN
+            EXECUTE format('INSERT INTO %I VALUES ($1, $2, $3, $4, $5, $6::vector)', place)
+              USING NEW.id, NEW.owner_id, NEW.record_type, NEW.object_id, NEW.model, NEW.values;
+        END IF;
+    END IF;
+    RETURN NULL;
+END
+$body$;
+DROP TRIGGER IF EXISTS memory_embedding_follow ON memory_embedding;
+CREATE TRIGGER memory_embedding_follow AFTER INSERT OR UPDATE OR DELETE ON memory_embedding
+    FOR EACH ROW EXECUTE FUNCTION memory_embedding_follow();
+"""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS {table} (
+    id bigint PRIMARY KEY,
+    owner_id bigint NOT NULL,
+    record_type text NOT NULL,
+    object_id uuid NOT NULL,
+    model text NOT NULL,
+    vector vector({size}) NOT NULL
+);
+CREATE INDEX IF NOT EXISTS {table}_owner ON {table} (owner_id, model, record_type);
+CREATE INDEX IF NOT EXISTS {table}_object ON {table} (object_id);
+DELETE FROM {table} held WHERE NOT EXISTS (
+    SELECT 1 FROM memory_embedding made WHERE made.id = held.id AND made.dimensions = {size});
+INSERT INTO {table} SELECT id, owner_id, record_type, object_id, model, values::vector
+  FROM memory_embedding made WHERE made.dimensions = {size}
+    ON CONFLICT (id) DO NOTHING;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What `prepare` found: the extension's version, and how many vectors each table holds.
+
+    `version` is "" where the database has no extension; `why` says why it could not be made.
+    """
+
+    version: str
+    tables: dict[int, int]
+    why: str = ""
+
+
+def prepare() -> Prepared:
+    """Make the extension where the server offers it, and bring all tables up to date."""
+    why = _make_extension()
+    version = extension_version()
+    if not version:
+        return Prepared("", {}, why)
+    with transaction.atomic(), connection.cursor() as cursor:
+        lock_until_commit(LockId.VECTOR_TABLES)
+        cursor.execute(_FOLLOW)
+        cursor.execute("SELECT DISTINCT dimensions FROM memory_embedding")
+        sizes = {size for (size,) in cursor.fetchall()} | set(_sizes())
+        for size in sorted(sizes):
+            cursor.execute(_TABLE.format(table=table_of(size), size=size))
+    for size in sizes:
+        index_if_large(size)
+    return Prepared(version, {size: _count(size) for size in sorted(sizes)})
+
+
+def ensure_table(size: int) -> None:
+    """Make the table for vectors of so many dimensions, if vectors are compared here at all."""
+    if has_table(size) or not extension_version():
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        lock_until_commit(LockId.VECTOR_TABLES)
+        cursor.execute(_FOLLOW)
+        cursor.execute(_TABLE.format(table=table_of(size), size=size))
+
+
+def index_if_large(size: int | None) -> None:
+    """Make the index once somebody has more vectors than are scanned one by one."""
+    if size is None or size > INDEXABLE or not has_table(size) or has_index(size):
+        return
+    table = table_of(size)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT 1 FROM {table} GROUP BY owner_id HAVING count(*) > %s LIMIT 1",  # noqa: S608  a table's own name  # nosec B608
+            [EXACT_UP_TO],
+        )
+        if cursor.fetchone() is None:
+            return
+        make = f"IF NOT EXISTS {table}_hnsw ON {table} USING hnsw (vector vector_l2_ops)"
+        if connection.in_atomic_block:
+            cursor.execute(f"CREATE INDEX {make}")
+            return
+        # Writers are not held up, but it waits for every transaction that is open: an index that
+        # was given up half made would never be used.
+        cursor.execute("SET lock_timeout = 0")
+        try:
+            cursor.execute(f"CREATE INDEX CONCURRENTLY {make}")
+        finally:
+            cursor.execute("RESET lock_timeout")
+
+
+def table_of(size: int) -> str:
+    """Return the name of the table for vectors of so many dimensions."""
+    if not 0 < size <= MOST_DIMENSIONS:
+        raise ValueError(f"no vector has {size} dimensions")
+    return f"embedding_{int(size)}"
+
+
+def extension_version() -> str:
+    """Return the version of the extension in this database, "" if there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        row = cursor.fetchone()
+    return str(row[0]) if row else ""
+
+
+def has_table(size: int) -> bool:
+    """Whether vectors of so many dimensions can be compared."""
+    return _exists(table_of(size))
+
+
+def has_index(size: int) -> bool:
+    """Whether they can be looked up without a scan; an index that is still built is none."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid",
+            [f"{table_of(size)}_hnsw"],
+        )
+        return cursor.fetchone() is not None
+
+
+def is_large(owner_id: int, model: str, size: int) -> bool:
+    """Whether the owner has more vectors than are scanned one by one."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {table_of(size)} "  # noqa: S608  a table's own name  # nosec B608
+            "WHERE owner_id = %s AND model = %s LIMIT %s) counted",
+            [owner_id, model, EXACT_UP_TO + 1],
+        )
+        return bool(cursor.fetchone()[0] > EXACT_UP_TO)
+
+
+def literal(vector: Sequence[float]) -> str:
+    """Return a vector as the extension reads one."""
+    return "[" + ",".join(f"{figure:.8g}" for figure in vector) + "]"
+
+
+def _make_extension() -> str:
+    """Make the extension if the server offers it; return why that could not be, "" if it could."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+        if cursor.fetchone() is None:
+            return "the server does not offer it: install pgvector there"
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            lock_until_commit(LockId.VECTOR_TABLES)
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except DatabaseError as exc:  # most often the right to do so
+        return str(exc).strip().splitlines()[0]
+    return ""
+
+
+def _sizes() -> list[int]:
+    """Return the dimensions for which there are tables."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT substring(relname from 'embedding_(\\d+)$')::int FROM pg_class "
+            "WHERE relkind = 'r' AND relname ~ '^embedding_\\d+$' "
+            "AND relnamespace = current_schema()::regnamespace"
+        )
+        return [size for (size,) in cursor.fetchall()]
+
+
+def _count(size: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {table_of(size)}")  # noqa: S608  a table's own name  # nosec B608
+        return int(cursor.fetchone()[0])
+
+
+def _exists(name: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
+        return bool(cursor.fetchone()[0])
+
+
+# --- The lane of meaning: which records lie nearest to a question ---
+
+LONGEST_QUESTION = 2_000  # characters that are embedded of one
+REMEMBERED = 24 * 3600  # seconds for which a question's vector is kept
+# Two texts further apart have nothing to do with each other: of unrelated texts the models we
+# tried gave cosines of about 0, some hundredths more or less.
+FURTHEST = 1.3  # a cosine of 0.155
+PATIENCE = embedders.ASKING_SECONDS + 1  # longer than an endpoint may take, so its error is told
+MOST_REPLACED = 5_000  # superseded records of a type that are compared, the last replaced first
+GIVEN_UP = 30  # seconds for which an embedder that failed is not asked again
+
+
+Params = tuple[Any, ...]
+Sql = tuple[str, Params]
+# Makes SQL of: the rows that may be found, the owner with model and type, the question's vector.
+# It takes the limit as its last parameter.
+Statement = Callable[[Sql, Params, Sequence[float]], Sql]
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A record and how far it is from the question: L2 between vectors of length 1, 0 to 2."""
+
+    type: str
+    id: uuid.UUID
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Which types are compared; for some only the `allowed` rows, for some `replaced` ones as well."""
+
+    types: tuple[str, ...]
+    allowed: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
+    replaced: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why there is no lane of meaning, as a sentence for who asked."""
+
+    reason: str
+
+
+def nearest(
+    owner: Any,
+    text: str,
+    types: Iterable[str],
+    limit: int,
+    *,
+    allowed: Mapping[str, QuerySet[Any]] | None = None,
+    replaced: Mapping[str, QuerySet[Any]] | None = None,
+) -> list[Near] | Unavailable:
+    """Return the records nearest to `text`, at most `limit` of each type, nearest first.
+
+    Those further than FURTHEST are left out.  `allowed` narrows a type to the rows of a queryset.
+    Whatever it says, records of others, in the trash, expired or superseded are never returned;
+    but those of `replaced`, for which the caller returns what superseded them.  Never raises.
+    """
+    look = Look(tuple(types), allowed or {}, replaced or {})
+    found = nearest_each(owner, text, [look], limit)
+    return found if isinstance(found, Unavailable) else found[0]
+
+
+def nearest_each(
+    owner: Any, text: str, looks: Sequence[Look], limit: int
+) -> list[list[Near]] | Unavailable:
+    """Return what `nearest()` does for each look: `text` is embedded once.  Never raises."""
+    embedder = embedders.embedder(for_question=True)
+    if embedder is None:
+        return Unavailable(embedders.why_none())
+    asked = " ".join(clean(text)[0].split())[:LONGEST_QUESTION]
+    if not asked or limit < 1:
+        return [[] for _look in looks]
+    if not extension_version():
+        return Unavailable(
+            _(
+                "The database has no extension “vector”: found by words alone. Install pgvector "
+                "there and run “%(manage)s vectors”."
+            )
+            % BY_HAND
+        )
+    vector = _vector_of(asked, embedder)
+    if isinstance(vector, Unavailable):
+        return vector
+    try:
+        with transaction.atomic():
+            compared = _Compared(owner, embedder.model, vector)
+            return _looked_up(compared, looks, limit)
+    except DatabaseError as exc:
+        logger.warning("vectors not searched", error=str(exc).splitlines()[0])
+        return Unavailable(_("The database could not compare vectors: found by words alone."))
+
+
+# --- the question's vector ------------------------------------------------------------------------
+
+
+def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
+    """Return the vector of a question, from the cache where it was asked before."""
+    digest = hashlib.sha256(f"{embedder.model}\0{text}".encode("utf-8", "replace")).hexdigest()
+    key, failing = f"vector:{digest}", f"embedder-fails:{embedder.model}"
+    known = _remembered([key, failing])
+    if key in known:
+        return list(known[key])
+    if failing in known:
+        return Unavailable(str(known[failing]))
+    try:
+        vector = ended_within(PATIENCE, lambda: embedder.embed([text]))[0]
+    except TimeoutError:  # the local model goes on being loaded, and answers the next question
+        told = _(
+            "The embedder did not answer within %(seconds)d seconds, so words alone were looked "
+            "for. The one on this machine is slow only while it starts."
+        )
+        return Unavailable(told % {"seconds": PATIENCE})
+    except ProviderError as exc:
+        told = _("The embedder does not answer, so words alone were looked for: %(why)s")
+        reason = told % {"why": exc}
+        _remember(failing, reason, GIVEN_UP)
+        return Unavailable(reason)
+    _remember(key, vector, REMEMBERED)
+    return vector
+
+
+def _remembered(keys: list[str]) -> dict[str, Any]:
+    try:
+        return dict(cache.get_many(keys))
+    except RedisError:  # the cache only saves time
+        return {}
+
+
+def _remember(key: str, value: object, seconds: int) -> None:
+    try:
+        cache.set(key, value, seconds)
+    except RedisError as exc:
+        logger.info("a question's vector was not remembered", error=type(exc).__name__)
+
+
+# --- looking up -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What a question's vector is compared with: whose records, and by which model."""
+
+    owner: Any
+    model: str
+    vector: Sequence[float]
+
+    def ask(
+        self, record_type: str, rows: QuerySet[Any], limit: int, statement: Statement
+    ) -> list[Near]:
+        """Return the `limit` nearest of the rows."""
+        try:
+            allowed = rows.order_by().values("pk").query.sql_with_params()
+        except EmptyResultSet:
+            return []
+        of_owner = (self.owner.pk, self.model, record_type)
+        sql, params = statement(allowed, of_owner, self.vector)
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [*params, limit])
+            found = cursor.fetchall()
+        return [Near(record_type, pk, float(far)) for pk, far in found if far < FURTHEST]
+
+
+def _looked_up(compared: _Compared, looks: Sequence[Look], limit: int) -> list[list[Near]]:
+    size = len(compared.vector)
+    if not has_table(size):
+        return [[] for _look in looks]
+    if not is_large(compared.owner.pk, compared.model, size):
+        return [_of_look(compared, look, limit, _exact) for look in looks]
+    if not has_index(size):
+        return [_of_look(compared, look, limit, _by_scan) for look in looks]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
+        cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
+    return [_of_look(compared, look, limit, _by_index) for look in looks]
+
+
+def _of_look(compared: _Compared, look: Look, limit: int, statement: Statement) -> list[Near]:
+    """Return the nearest of a look, of all its types."""
+    known = recalled_models()
+    found: list[Near] = []
+    for record_type in dict.fromkeys(look.types):
+        if record_type not in known:
+            continue
+        rows = look.allowed.get(record_type, known[record_type]._default_manager.all())
+        found += compared.ask(record_type, standing(rows, compared.owner), limit, statement)
+        if record_type in look.replaced:
+            # A query of its own, without the index: few rows of many make an index scan slow.
+            last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
+            chosen = known[record_type]._default_manager.filter(
+                pk__in=last.values("pk")[:MOST_REPLACED]
+            )
+            without_index = _by_scan if statement is _by_index else statement
+            found += compared.ask(record_type, chosen, limit, without_index)
+    return sorted(found, key=lambda near: (near.distance, str(near.id)))
+
+
+_NEAR = "SELECT object_id, distance FROM near ORDER BY distance, object_id"
+_OF_OWNER = "owner_id = %s AND model = %s AND record_type = %s"
+
+
+def _exact(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    """Return the statement for an owner of few vectors; its time grows with their number only.
+
+    Postgres never carries out a FULL JOIN as a nested loop. Any other join becomes one for an
+    owner whose records were written since the last ANALYZE, of which Postgres expects a single
+    row, and then takes time by the square or cube of their number. num_nulls() keeps the planner
+    from turning it into an inner join.
+    """
+    rows, params = allowed
+    table = table_of(len(vector))
+    sql = (
+        f"WITH allowed (id) AS MATERIALIZED ({rows}), "  # noqa: S608  a table's own name and a queryset's own SQL  # nosec B608
+        "near AS MATERIALIZED (SELECT object_id, vector <-> %s AS distance "
+        f"FROM (SELECT object_id, vector FROM {table} WHERE {_OF_OWNER}) made "
+        "FULL JOIN allowed ON allowed.id = made.object_id "
+        "WHERE num_nulls(allowed.id, made.object_id) = 0 ORDER BY distance LIMIT %s) "
+        f"{_NEAR}"
+    )
+    return sql, (*params, literal(vector), *of_owner)
+
+
+def _by_scan(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    """Return the statement that looks at all of an owner's vectors.
+
+    `+ 0` keeps the planner from the index: it finds the nearest of all owners, perhaps none of this
+    one's.
+    """
+    return _in_order("(vector <-> %s) + 0", allowed, of_owner, vector)
+
+
+def _by_index(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    """Return the statement that lets the index find the nearest."""
+    return _in_order("vector <-> %s", allowed, of_owner, vector)
+
+
+def _in_order(distance: str, allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    rows, params = allowed
+    table = table_of(len(vector))
+    sql = (
+        "WITH near AS MATERIALIZED ("  # noqa: S608  a table's own name and a queryset's own SQL  # nosec B608
+        f"SELECT object_id, {distance} AS distance FROM {table} "
+        f"WHERE {_OF_OWNER} AND object_id IN ({rows}) ORDER BY distance LIMIT %s) {_NEAR}"
+    )
+    return sql, (literal(vector), *of_owner, *params)
+
+
+def standing(rows: QuerySet[Any], owner: Any) -> QuerySet[Any]:
+    """Keep the owner's records that may be recalled: live, not expired, not superseded."""
+    names = {field.name for field in rows.model._meta.concrete_fields}
+    rows = rows.filter(owner=owner, trashed_at=None)
+    if "superseded_by" in names:
+        rows = rows.filter(superseded_by=None)
+    if "expires_at" in names:
+        rows = rows.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()))
+    return rows
+
+
+def recalled_models() -> dict[str, type[Recalled]]:
+    """Return the models whose records have vectors, by the type under which they are recalled."""
+    found = (model for model in apps.get_models() if issubclass(model, Recalled))
+    return {model().search_type(): model for model in found}

@@ -1,1 +1,0 @@
-"""Text itself: cleaned, measured, split, compared, rendered. Nothing here knows a record."""

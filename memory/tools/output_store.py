@@ -1,0 +1,236 @@
+"""What of an action's result a model is sent, turn by turn, while the store keeps it in full.
+
+Data flow: a tool's result -> an item of the store (R122, R123) -> in the next turn the first result
+of an action in the run in full (R124, R126), any other in its short form -> a turn later the short
+form -> then one citation line.  A result that no form makes shorter is sent as it is.
+
+What the three tools of the store answer is a view of an item, or of nothing: it is not stored
+again, is sent for one turn, and then as one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
+from beacon_site.llm.base import Answer, Message
+from beacon_site.text.cleaning import clean, one_line, shorten
+from memory.content import compaction
+from memory.content.compaction import MOST_TOKENS, Ask, Written
+from memory.content.services import LONGEST_ACTION, LONGEST_TITLE, LONGEST_URL, retrieve, store
+from memory.core.errors import MemoryRefused
+from memory.llm.asking import ask_model
+from memory.models import ContentItem, Sensitivity, Use
+from memory.tools.content import NAMES as STORE_TOOLS
+from memory.tools.types import Full, ToolContext, ToolResult
+from memory.usage.booking import Meter
+
+FULL_TURNS = 1  # for so many turns the first result of an action is sent in full
+COMPACT_TURNS = 2  # for so many turns after the call the short form is sent, then the citation line
+_ACTION, _ERROR = "action", "error"
+# Arguments of tools that say what a result is about, the surest first.
+_NAMING = ("query", "q", "topic", "path", "url", "key", "page", "name", "id", "message", "text")
+_NOTHING_DONE = ("unknown_tool", "bad_arguments")
+
+
+@dataclass(slots=True)
+class Kept:
+    """One result as the store holds it, and the forms in which it is sent.
+
+    `item` is None for what is not stored; `full`, `compact` and `line` are texts, made when they
+    are first needed.
+    """
+
+    text: str
+    item: ContentItem | None = None
+    is_first: bool = False
+    is_view: bool = False
+    compact: str = ""
+    line: str = ""
+
+    def as_data(self) -> dict[str, str]:
+        """Return what a call's record says of the store: the item's id, nothing where none is."""
+        return {"content_item": str(self.item.pk)} if self.item is not None else {}
+
+    def again(self) -> Kept:
+        """Return the same for the same call made twice at once: it is sent in full once."""
+        return replace(self, is_first=False) if self.item is not None else self
+
+
+class ResultStore:
+    """The content store of one loop: keeps results, and says what of them is sent.
+
+    `goal` is what the agent works towards, for a model that makes results short; `ask` puts that
+    question (`asker`).  `kept_with` names the run's step for which all this happens.
+    """
+
+    def __init__(
+        self, context: ToolContext, *, goal: str = "", kept_with: str = "", ask: Ask | None = None
+    ) -> None:
+        self.context = context
+        self._goal, self._kept_with, self._ask = goal, kept_with, ask
+
+    def keep(self, name: str, result: ToolResult, asked: Mapping[str, Any] | None = None) -> Kept:
+        """Store a result in full, and return how it can be sent.
+
+        What was `asked` for names it, where the tool gives it no title.  One that cannot be stored, for it is too large, is sent as it is, with the reason.
+        """
+        if name in STORE_TOOLS:
+            return Kept(result.text, is_view=True)
+        if result.data.get("error") in _NOTHING_DONE:
+            return Kept(result.text)
+        try:
+            with transaction.atomic():
+                is_first = self._is_first(name) and not result.is_error
+                item = self._stored_already(name, result)
+                item = item or self._stored(name, result, _title_of(asked or {}))
+        except MemoryRefused as exc:
+            return Kept(f"{result.text}\n\n{_('(Not stored: %(why)s)') % {'why': exc}}")
+        Use.note_records(self.context.owner, [item], self.context.place or self.context.source)
+        return Kept(result.text, item, is_first=is_first)
+
+    def look_again(self, kept: Iterable[Kept]) -> None:
+        """See what became of the items: what a person hid or threw away since is sent no more."""
+        items = [one.item for one in kept if one.item is not None]
+        rows = ContentItem.objects.filter(pk__in={item.pk for item in items})
+        marks = rows.values_list("pk", "sensitivity", "trust", "trashed_at")
+        now = {key: told for key, *told in marks}
+        for item in items:
+            hidden = [Sensitivity.SENSITIVE, item.trust, timezone.now()]  # deleted for good
+            item.sensitivity, item.trust, item.trashed_at = now.get(item.pk, hidden)
+
+    def sent(self, kept: Kept, age: int) -> str:
+        """Return what is sent of a result in the turn `age` (1, 2 …) after its call."""
+        if kept.item is None:
+            return kept.text if age <= FULL_TURNS or not kept.is_view else self._line_of_view(kept)
+        if kept.item.trashed_at is not None:
+            return _("Memory item %(id)s is no longer there.") % {"id": kept.item.pk}
+        if not compaction.may_be_shown(kept.item):
+            return compaction.withheld(kept.item)
+        if kept.is_first and age <= FULL_TURNS:
+            return compaction.full_form(kept.item, kept.text)
+        if age <= COMPACT_TURNS:
+            return _shorter(self.compact_of(kept), kept.text)
+        kept.line = kept.line or compaction.citation_line(kept.item)
+        return _shorter(kept.line, kept.text)
+
+    def compact_of(self, kept: Kept) -> str:
+        """Return the short form of a stored result, made once."""
+        if not kept.compact and kept.item is not None:
+            kept.compact = compaction.compact_form(
+                kept.item, agent=self.context.agent, goal=self._goal, ask=self._ask
+            )
+        return kept.compact
+
+    def _line_of_view(self, kept: Kept) -> str:
+        told = {"size": f"{len(kept.text):,}"}
+        line = _("(0 of %(size)s characters shown: they were, for one turn. Call it again.)") % told
+        return _shorter(line, kept.text)
+
+    # --- storing ----------------------------------------------------------------------------------
+
+    def _is_first(self, name: str) -> bool:
+        """Whether no result of this action is kept in this scope yet: one at a time is asked."""
+        scope, action = self.context.content_scope, _action(name)
+        lock_until_commit(LockId.FIRST_TOOL_RESULT, f"{self.context.owner.pk}:{scope}:{action}")
+        kept = ContentItem.objects.of(self.context.owner).filter(scope=scope, action=action)
+        return not kept.exclude(tags__contains=[_ERROR]).exists()
+
+    def _stored_already(self, name: str, result: ToolResult) -> ContentItem | None:
+        """Return the item that the tool stored itself, marked as this action's result."""
+        key, context = result.data.get("content_item"), self.context
+        item = retrieve(context.owner, key, scopes=None) if key else None
+        if item is None or item.scope not in context.content_scopes:
+            return None
+        if not item.action:
+            action = _action(name)
+            tags = list(dict.fromkeys([*item.tags, _ACTION, action]))
+            kept_with = item.kept_with or self._kept_with
+            why = _("the result of an action")
+            item.change(by=context.by, why=why, action=action, tags=tags, kept_with=kept_with)
+        return item
+
+    def _stored(self, name: str, result: ToolResult, title: str) -> ContentItem:
+        context, full = self.context, _full_of(result, self.context)
+        action = _action(name)
+        return store(
+            context.owner,
+            full.content,
+            by=context.by,
+            type=full.type,
+            source=action,
+            scope=context.content_scope,
+            tags=[_ACTION, action, *([_ERROR] if result.is_error else [])],
+            action=action,
+            title=shorten(clean(full.title or title)[0], LONGEST_TITLE),
+            url=one_line(clean(full.url)[0])[:LONGEST_URL],
+            topic=context.topic,
+            trust=context.write_trust,
+            kept_with=self._kept_with,
+        )
+
+
+def store_for(
+    context: ToolContext, *, goal: str = "", kept_with: str = "", ask: Ask | None = None
+) -> ResultStore | None:
+    """Return the store of a loop, or None where the agent's memory is off (R135)."""
+    if context.agent is None or not context.agent.enable_memory:
+        return None
+    return ResultStore(context, goal=goal, kept_with=kept_with, ask=ask)
+
+
+def _full_of(result: ToolResult, context: ToolContext) -> Full:
+    """Return what is stored of a result; of one that another store holds, a copy."""
+    if result.full is not None:
+        return result.full
+    key = result.data.get("content_item")
+    other = retrieve(context.owner, key, scopes=None) if key else None
+    if other is not None and compaction.may_be_shown(other):
+        return Full(other.content, other.type, other.title, other.url)
+    return Full(result.text)
+
+
+def _title_of(asked: Mapping[str, Any]) -> str:
+    """Return what a result is called by what was asked for: a query, a path, a name."""
+    given = (asked.get(name) for name in _NAMING)
+    return next((value for value in given if isinstance(value, str) and value.strip()), "")
+
+
+def _action(name: str) -> str:
+    return one_line(clean(name)[0])[:LONGEST_ACTION]
+
+
+def _shorter(form: str, text: str) -> str:
+    return form if form and len(form) < len(text) else text
+
+
+def asker(
+    context: ToolContext,
+    *,
+    meter: Meter | None = None,
+    wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
+) -> Ask:
+    """Return the way to ask the site's model on behalf of this caller, counted and redacted."""
+
+    def ask(messages: Sequence[Message]) -> Written | None:
+        answer = ask_model(
+            "compact",
+            messages,
+            owner=context.owner,
+            source=context.source,
+            topic=context.topic,
+            schema=Written,
+            max_tokens=MOST_TOKENS,
+            meter=meter,
+            wait_for=wait_for,
+        )
+        parsed = answer.parsed if answer is not None else None
+        return parsed if isinstance(parsed, Written) else None
+
+    return ask

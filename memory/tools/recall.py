@@ -1,0 +1,348 @@
+"""The tool that tells an agent what it is given before a task: get_context."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+from uuid import UUID
+
+from django.core.exceptions import FieldDoesNotExist
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from beacon_site.text.cleaning import as_data, clean, one_line, shorten
+from memory.context.layers import build_context, context_data
+from memory.models import Note, Remembered, Topic, Trust
+from memory.records import kinds as record_kinds
+from memory.search.filters import named_topic
+from memory.search.query import Filter, Question, parse
+from memory.search.recall import RecallHit, recall_page
+from memory.search.snippets import passage
+from memory.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    named,
+    recalled_kind,
+    refused,
+)
+
+
+class ContextArguments(Arguments):
+    """What the context is for."""
+
+    message: str = Field(
+        "", max_length=100_000, description="The task or question: rules and summaries near to it."
+    )
+    topic: str | None = Field(None, description="The slug or title of a topic, if it is about one.")
+
+
+def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
+    topic = context.topic
+    if asked.topic:
+        topics = Topic.objects.of(context.owner).live()
+        topic = topics.filter(named_topic(clean(asked.topic)[0].strip())).first()
+        if topic is None:
+            text = _("There is no topic “%(topic)s”. Leave it out, or name it as it is called.")
+            return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
+    built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
+    context.read(built.records)
+    context.shown(*built.files)  # by the summary lines in the list of files
+    records = [named(record) for record in built.records]
+    return ToolResult(built.text, data={**context_data(built), "records": records})
+
+
+CONTEXT_TOOLS = (
+    MemoryTool(
+        "get_context",
+        "Read what an agent of this person is given before a task: who it is, how it thinks, the "
+        "machine, the person, rules and recent summaries, and the list of memory files, each with "
+        "its size.",
+        ContextArguments,
+        _get_context,
+    ),
+)
+
+
+# --- The tools that find what is remembered: recall, retrieve and list_memory ---
+
+MOST_HITS = 50
+LONGEST_HIT = 400  # characters of a hit's passage
+LONGEST_RECORD = 20_000  # characters of a record that is read at once
+MOST_LISTED = 200
+
+# What no tool returns, whoever asks and however; more is asked for where scopes leave hits out.
+_NEVER = (
+    Filter("sensitivity", ("sensitive",), negated=True),
+    Filter("trust", (Trust.QUARANTINED.value,), negated=True),
+)
+_TEXTS = ("content", "text", "value", "body", "summary", "title")
+
+Type = Literal["note", "observation", "fact", "report", "section"]
+
+
+class RecallArguments(Arguments):
+    """What is asked of memory."""
+
+    query: str = Field(
+        min_length=1,
+        max_length=10_000,
+        description="What to look for, in words; “phrases” in quotes and operators such as "
+        "kind:rule, category:lesson, topic:batteries, tag:work or after:7d narrow it.",
+    )
+    limit: int = Field(10, ge=1, le=MOST_HITS, description="How many hits at most.")
+    types: list[Type] = Field([], max_length=5, description="Only these types; none means all.")
+    min_score: float = Field(0.0, ge=0, le=1, description="Only hits of this score or more.")
+
+
+class RetrieveArguments(Arguments):
+    """Which record."""
+
+    id: str = Field(description="The id, as recall and list_memory give it.")
+
+
+class ListArguments(Arguments):
+    """Which notes."""
+
+    kind: Literal["log", "summary", "rule", "soul", "agent", "user"] | None = Field(
+        None, description="Only notes of this kind."
+    )
+    tags: list[str] = Field(
+        [], max_length=50, description="Only notes that bear any of these tags."
+    )
+    limit: int = Field(50, ge=1, le=MOST_LISTED, description="How many at most, the newest first.")
+
+
+# --- recall ---------------------------------------------------------------------------------------
+
+
+def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
+    question = parse(asked.query)
+    question = replace(question, filters=(*question.filters, *_NEVER))
+    page = recall_page(context.owner, question, types=asked.types, limit=asked.limit + MOST_HITS)
+    hits = [
+        hit for hit in page.hits if context.may_read(hit.record) and hit.score >= asked.min_score
+    ][: asked.limit]
+    context.read([hit.record for hit in hits])
+    if any(hit.found_later for hit in hits):
+        context.shown(trust=Trust.EXTERNAL)
+    notices = list(page.question.problems)
+    data = {
+        "hits": [_hit_data(hit, question) for hit in hits],
+        "notices": notices,
+        "records": [named(hit.record) for hit in hits],
+    }
+    if not hits:
+        text = _("Nothing that is remembered answers that. Try other words, or fewer.")
+        return ToolResult("\n".join([text, *notices]), data=data)
+    own = [_hit_line(hit, question) for hit in hits if not _is_told_outside(hit)]
+    outside = [_hit_line(hit, question) for hit in hits if _is_told_outside(hit)]
+    parts = ["\n".join(own)] if own else []
+    if outside:
+        parts.append(as_data("\n".join(outside)))
+    parts += notices
+    return ToolResult("\n\n".join(parts), data=data)
+
+
+def _is_told_outside(hit: RecallHit) -> bool:
+    """Whether a hit's line holds words from outside: its own, or those that a later run found."""
+    return bool(hit.found_later) or _is_outside(hit.record)
+
+
+def _hit_line(hit: RecallHit, question: Question) -> str:
+    told = [hit.type, hit.category, f"{hit.created_at:%Y-%m-%d}"]
+    place = hit.record.file.path if hit.type == "section" else ""
+    head = ", ".join(part for part in (*told, place) if part)
+    return f"- [{hit.type}:{hit.id}] {hit.score:.2f} ({head}) {_passage(hit, question)}"
+
+
+def _passage(hit: RecallHit, question: Question) -> str:
+    return hit.dated(passage(hit.content, question.words, LONGEST_HIT))
+
+
+def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:
+    return {
+        "id": str(hit.id),
+        "type": hit.type,
+        "category": hit.category,
+        "score": round(hit.score, 6),
+        "content": _passage(hit, question),
+        "characters": len(hit.content),
+        "created_at": hit.created_at.isoformat(),
+        "source": hit.source,
+        "trust": hit.record.trust,
+        "title": shorten(hit.title, 200),
+    }
+
+
+# --- retrieve -------------------------------------------------------------------------------------
+
+
+def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
+    record = _found(context, asked.id)
+    if record is None:
+        text = _(
+            "There is no record “%(id)s”. recall and list_memory give the ids of what there is."
+        )
+        return refused("not_found", text % {"id": shorten(asked.id, 60)})
+    if gone := why_gone(record):
+        return refused("not_found", gone)
+    if not context.may_read(record):
+        return refused("sensitive", _("That record is shown to people only."))
+    context.read([record])
+    whole = text_of(record)
+    text = whole[:LONGEST_RECORD]
+    if len(whole) > LONGEST_RECORD:
+        told = {"most": f"{LONGEST_RECORD:,}", "have": f"{len(whole):,}"}
+        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
+    about = _about(record)
+    head = "; ".join(f"{name}: {value}" for name, value in about.items() if value)
+    body = as_data(text) if _is_outside(record) else text
+    data = {**about, "content": whole[:LONGEST_RECORD], "characters": len(whole)}
+    return ToolResult(f"{head}\n\n{body}", data={**data, "records": [named(record)]})
+
+
+def _found(context: ToolContext, text: str) -> Any:
+    """Return the owner's record of this id, whatever its type; None if there is none.
+
+    The id may stand as it is cited, in the manner of note:0190….
+    """
+    try:
+        key = UUID(text.strip().strip("[]").rpartition(":")[2])
+    except ValueError:
+        return None
+    for model in record_kinds.models().values():
+        record = model.objects.filter(owner=context.owner, pk=key).first()
+        if record is not None:
+            return record
+    return None
+
+
+def why_gone(record: Any) -> str:
+    """Return why a record is not to be read any more; empty where it is."""
+    if record.trashed_at is not None or _went_with_topic(record):
+        return _("That record lies in the trash: only a person can bring it back.")
+    if getattr(record, "superseded_by_id", None) is not None:
+        told = {"id": record.superseded_by_id}
+        return _("That note was superseded; note:%(id)s stands in for it.") % told
+    if isinstance(record, Note) and record.has_expired():
+        return _("That note has expired.")
+    return ""
+
+
+def _went_with_topic(record: Any) -> bool:
+    """Whether the record lies in the trash with its topic."""
+    kind = recalled_kind(record)
+    if kind is None or not kind.of_topic:
+        return False
+    return not kind.rows(record.owner, timezone.now()).filter(pk=record.pk).exists()
+
+
+def text_of(record: Remembered) -> str:
+    """Return what a record says."""
+    texts = (getattr(record, name, "") for name in _TEXTS)
+    return next((str(text) for text in texts if text), "")
+
+
+def _about(record: Any) -> dict[str, Any]:
+    """Return what is known of a record beside its words."""
+    expires = getattr(record, "expires_at", None)
+    names = ("path", "key", "kind", "category", "state", "stability", "confidence", "url")
+    return {
+        "id": str(record.pk),
+        "type": named(record)["type"],
+        **{name: getattr(record, name) for name in names if _is_field(record, name)},
+        "tags": list(getattr(record, "tags", ())),
+        "evidence": list(getattr(record, "evidence", ())),
+        "source": record.source,
+        "trust": record.trust,
+        "version": record.version,
+        "created": record.created.isoformat(),
+        "expires": expires.isoformat() if expires else "",
+    }
+
+
+def _is_field(record: Any, name: str) -> bool:
+    try:
+        record._meta.get_field(name)
+    except FieldDoesNotExist:
+        return False
+    return True
+
+
+def _is_outside(record: Any) -> bool:
+    return record.trust not in (Trust.OWNER, Trust.AGENT)
+
+
+# --- list_memory ----------------------------------------------------------------------------------
+
+
+def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
+    rows = Note.objects.of(context.owner).active().filter(scope__in=context.scopes)
+    rows = rows.for_agents()
+    if asked.kind:
+        rows = rows.filter(kind=asked.kind)
+    if asked.tags:
+        rows = rows.tagged(*(clean(tag)[0].strip() for tag in asked.tags))
+    total = rows.count()
+    notes = list(rows.order_by("-created", "-id")[: asked.limit])
+    context.read(notes)
+    data = {
+        "notes": [_note_data(note) for note in notes],
+        "total": total,
+        "records": [named(note) for note in notes],
+    }
+    if not notes:
+        return ToolResult(_("There are no such notes."), data=data)
+    own = [_note_line(note) for note in notes if not _is_outside(note)]
+    outside = [_note_line(note) for note in notes if _is_outside(note)]
+    parts = ["\n".join(own)] if own else []
+    if outside:
+        parts.append(as_data("\n".join(outside)))
+    if total > len(notes):
+        told = {"n": len(notes), "total": f"{total:,}"}
+        parts.append(_("These are the newest %(n)d of %(total)s.") % told)
+    return ToolResult("\n\n".join(parts), data=data)
+
+
+def _note_line(note: Note) -> str:
+    tags = f" #{' #'.join(note.tags)}" if note.tags else ""
+    words = shorten(one_line(note.content), 200)
+    return f"- [note:{note.pk}] ({note.kind}, {note.created:%Y-%m-%d}) {words}{tags}"
+
+
+def _note_data(note: Note) -> dict[str, Any]:
+    return {
+        "id": str(note.pk),
+        "kind": note.kind,
+        "content": shorten(one_line(note.content), 200),
+        "tags": list(note.tags),
+        "stability": note.stability,
+        "created": note.created.isoformat(),
+        "expires": note.expires_at.isoformat() if note.expires_at else "",
+    }
+
+
+TOOLS = (
+    MemoryTool(
+        "recall",
+        "Search all that is remembered (notes, observations, topic facts, reports, sections of "
+        "memory files), best first. Each hit has its id and its score from 0 to 1.",
+        RecallArguments,
+        _recall,
+    ),
+    MemoryTool(
+        "retrieve",
+        "Read one record whole by its id: a note, an observation, a fact, a report, a section.",
+        RetrieveArguments,
+        _retrieve,
+    ),
+    MemoryTool(
+        "list_memory",
+        "List notes, the newest first, by kind and tags. Expired and superseded ones are left out.",
+        ListArguments,
+        _list,
+    ),
+)

@@ -1,0 +1,312 @@
+"""What memory refuses, as answers that a model can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, ValidationError
+
+from beacon_site.llm.base import Tool
+from beacon_site.text.cleaning import clean, shorten
+from memory.core.errors import (
+    InvalidValue,
+    LimitReached,
+    Locked,
+    MemoryRefused,
+    NoSuchKey,
+    StaleWrite,
+)
+from memory.files.limits import NoSuchFile, OverBudget
+from memory.models import Activity, Section
+from memory.review import blocked as refused_sources
+from memory.search.kinds import KINDS
+from memory.tools import content as tool_content
+from memory.tools import files as tool_files
+from memory.tools import notes as tool_notes
+from memory.tools import recall
+from memory.tools import scratchpad as tool_scratchpad
+from memory.tools.types import MemoryTool, ToolContext, ToolResult, refused
+
+
+def answer_of(exc: Exception) -> ToolResult | None:
+    """Return the answer for what memory refused; None for what is no refusal."""
+    if isinstance(exc, NoSuchKey):
+        advice = _("scratchpad_list shows which keys there are.")
+        return refused("not_found", f"{exc} {advice}")
+    if not isinstance(exc, MemoryRefused):
+        return None
+    if isinstance(exc, InvalidValue):
+        return refused("invalid", str(exc), errors=exc.errors)
+    if isinstance(exc, Locked):
+        advice = _("Leave it as it is, and tell the person what you would change.")
+        return refused("locked", f"{exc} {advice}")
+    if isinstance(exc, StaleWrite):
+        return refused("stale", str(exc), version=exc.current)
+    if isinstance(exc, NoSuchFile):
+        return refused("not_found", str(exc), path=exc.path)
+    if isinstance(exc, OverBudget):
+        return refused("over_budget", str(exc), have=exc.have, most=exc.most)
+    if isinstance(exc, LimitReached):
+        return refused("limit", str(exc))
+    return refused("refused", str(exc))
+
+
+# --- registry ---
+
+__all__ = ["REGISTRY", "MemoryTool", "ToolContext", "ToolResult", "call_tool", "tools_for"]
+
+logger = structlog.get_logger(__name__)
+
+REGISTRY: dict[str, MemoryTool] = {}
+
+UNPARSED = "_unparsed"  # where a model's arguments stand that were not one JSON object
+# Arguments that Activity tells of: what names a place or a question, never what a record says.
+_TOLD = ("path", "id", "kind", "tags", "limit", "key", "prefix", "query", "topic", "session_id")
+LONGEST_TOLD = 200  # characters of one
+
+
+def register(*tools: MemoryTool) -> None:
+    """Let these be called; one of the same name is replaced."""
+    REGISTRY.update({tool.name: tool for tool in tools})
+
+
+register(*tool_files.TOOLS, *tool_notes.TOOLS, *recall.TOOLS)
+register(*recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
+
+
+def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:
+    """Return the tools as a model is told of them, in the order named (default: all)."""
+    chosen = _offered(wanted).values()
+    return [Tool(one.name, one.description, schema_of(one.arguments)) for one in chosen]
+
+
+def _offered(wanted: Iterable[str | MemoryTool] | None) -> dict[str, MemoryTool]:
+    """Return tools by name: those of the registry that are named, and those given themselves."""
+    if wanted is None:
+        return REGISTRY
+    tools = [REGISTRY[one] if isinstance(one, str) else one for one in wanted]
+    return {tool.name: tool for tool in tools}
+
+
+def call_tool(
+    context: ToolContext,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    among: Iterable[str | MemoryTool] | None = None,
+) -> ToolResult:
+    """Call a tool and return its answer; Activity has a line of it.
+
+    `among` names the tools that this caller was offered (default: all); one that belongs to the
+    caller alone, and so to no registry, is given itself.  Never raises for what the
+    caller did wrong or memory refuses: the answer says what happened, why, and what to do.
+    """
+    offered = _offered(among)
+    tool = offered.get(name)
+    if tool is None:
+        told = {"name": shorten(clean(str(name))[0], 80), "known": ", ".join(offered)}
+        text = _("There is no tool “%(name)s” here. These can be called: %(known)s.") % told
+        result = refused("unknown_tool", text)
+    else:
+        result = _carried_out(context, tool, arguments)
+    # An answer may name what the caller wrote, and goes into prompts and rows.
+    result = replace(result, text=clean(result.text)[0], data=_cleaned(result.data))
+    _log(context, name, arguments, result)
+    return result
+
+
+def _carried_out(
+    context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any]
+) -> ToolResult:
+    if tool.writes and (blocked := _blocked(context)):
+        return blocked
+    if UNPARSED in arguments:
+        text = _(
+            "“%(tool)s” was not called: its arguments were not one JSON object. Call it again with "
+            "a JSON object that has %(names)s."
+        )
+        told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
+        return refused("bad_arguments", text % told)
+    try:
+        checked = tool.arguments.model_validate(dict(arguments))
+    except ValidationError as exc:
+        return _bad_arguments(tool, exc)
+    try:
+        return tool.run(context, checked)
+    except (MemoryRefused, LookupError) as exc:
+        known = answer_of(exc)
+        if known is None:
+            raise
+        return known
+
+
+def _blocked(context: ToolContext) -> ToolResult | None:
+    """Return the answer for an agent that its owner blocked from writing; None for any other."""
+    try:
+        refused_sources.check(context.owner, context.by)
+    except refused_sources.Refused as exc:
+        return answer_of(exc)
+    return None
+
+
+def _cleaned(value: Any) -> Any:
+    """Return data without what no row and no message can hold, in all its texts."""
+    if isinstance(value, str):
+        return clean(value)[0]
+    if isinstance(value, Mapping):
+        return {str(key): _cleaned(one) for key, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
+    problems = [
+        f"{'.'.join(map(str, one['loc'])) or tool.name}: {one['msg']}"
+        for one in exc.errors(include_input=False, include_url=False, include_context=False)
+    ]
+    text = _("“%(tool)s” was not called. %(problems)s. It takes %(names)s.") % {
+        "tool": tool.name,
+        "problems": shorten(clean("; ".join(problems))[0], 600),
+        "names": arguments_in_words(tool.arguments),
+    }
+    return refused("bad_arguments", text)
+
+
+def _as_words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: ToolResult) -> None:
+    """Note the call in Activity: who called what, about which record, with what outcome."""
+    subject_type, subject_id = _subject(result)
+    told = {
+        key: shorten(clean(_as_words(arguments[key]))[0], LONGEST_TOLD)
+        for key in _TOLD
+        if arguments.get(key) not in (None, "", [])
+    }
+    outcome = str(result.data.get("error", "")) or ("held" if "proposal" in result.data else "")
+    Activity.objects.create(
+        owner=context.owner,
+        actor=str(context.by)[:200],
+        kind="tool-called",
+        label=shorten(clean(str(name))[0], 80),
+        topic=context.topic,
+        subject_type=subject_type,
+        subject_id=subject_id,
+        detail={**told, "outcome": outcome, "source": context.source},
+    )
+    logger.info("tool called", tool=str(name)[:80], outcome=outcome or "done")
+
+
+def _subject(result: ToolResult) -> tuple[str, str]:
+    """Return type and id of the one record that the call was about; empty for none or many."""
+    records = result.data.get("records", [])
+    if len(records) != 1 or records[0]["type"] == Section.SEARCH_TYPE:
+        return "", ""  # a section is no record of its own, and is made anew with its file
+    recalled = KINDS.get(records[0]["type"])
+    record_type = recalled.model.record_type() if recalled else records[0]["type"]
+    return record_type, records[0]["id"]
+
+
+# --- how a tool's arguments are told --------------------------------------------------------------
+
+
+def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments, plain enough for every endpoint.
+
+    No references and no titles; an argument that may be left out is said to be of its type, not
+    of that or null, which small models take for something to write.
+    """
+    schema = arguments.model_json_schema(by_alias=False)
+    parts = schema.pop("$defs", {})
+    plain = _plain(schema, parts)
+    plain.setdefault("properties", {})
+    return dict(plain)
+
+
+def _plain(part: Any, parts: Mapping[str, Any]) -> Any:
+    if isinstance(part, list):
+        return [_plain(one, parts) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        named = parts[str(part["$ref"]).rpartition("/")[2]]
+        return _plain({**named, **{k: v for k, v in part.items() if k != "$ref"}}, parts)
+    kinds = [one for one in part.get("anyOf", []) if one != {"type": "null"}]
+    if len(kinds) == 1:
+        rest = {k: v for k, v in part.items() if k != "anyOf" and v is not None}
+        return _plain({**kinds[0], **rest}, parts)
+    kept = {}
+    for key, value in part.items():
+        if key == "properties":  # an argument may be called “title”
+            kept[key] = {name: _plain(one, parts) for name, one in value.items()}
+        elif key != "title" and not (key == "default" and value in (None, [], "")):
+            kept[key] = _plain(value, parts)
+    return kept
+
+
+def arguments_in_words(arguments: type[BaseModel]) -> str:
+    """Return the names of a tool's arguments, those that it must have marked."""
+    schema = schema_of(arguments)
+    needed = set(schema.get("required", []))
+    told = [
+        _("%(name)s (needed)") % {"name": name} if name in needed else name
+        for name in schema["properties"]
+    ]
+    return ", ".join(told) or _("no arguments")
+
+
+# --- The tools as docs/reference/mcp-tools.md tells of them, from the registry ---
+
+
+def as_markdown(names: Iterable[str] | None = None) -> str:
+    """Return the tools, each with what it does and a table of its arguments."""
+    wanted = REGISTRY if names is None else names
+    return "\n\n".join(_tool(name) for name in wanted)
+
+
+def _tool(name: str) -> str:
+    tool = REGISTRY[name]
+    schema = schema_of(tool.arguments)
+    writes = " *Writes.*" if tool.writes else ""
+    parts = [f"## `{name}`", f"{tool.description}{writes}"]
+    if schema["properties"]:
+        needed = set(schema.get("required", []))
+        rows = [
+            f"| `{key}` | {_type(one)} | {_default(one, is_needed=key in needed)} | {_said(one)} |"
+            for key, one in schema["properties"].items()
+        ]
+        parts.append("\n".join(["| argument | type | default | |", "|---|---|---|---|", *rows]))
+    else:
+        parts.append("No arguments.")
+    return "\n\n".join(parts)
+
+
+def _type(one: Mapping[str, Any]) -> str:
+    if "enum" in one:
+        return " or ".join(f"`{value}`" for value in one["enum"])
+    if one.get("type") == "array":
+        return f"list of {_type(one['items'])}"
+    if one.get("type") == "object":
+        inside = ", ".join(f"`{key}`" for key in one.get("properties", {}))
+        return f"{{{inside}}}"
+    return str(one.get("type", "any"))
+
+
+def _default(one: Mapping[str, Any], *, is_needed: bool) -> str:
+    if is_needed:
+        return "needed"
+    return f"`{one['default']}`".lower() if "default" in one else ""
+
+
+def _said(one: Mapping[str, Any]) -> str:
+    limits = [
+        f"{word} {one[key]}"
+        for key, word in (("minimum", "at least"), ("maximum", "at most"))
+        if key in one
+    ]
+    said = str(one.get("description", "")).replace("|", "\\|")
+    return f"{said} ({', '.join(limits)})" if limits else said

@@ -1,0 +1,166 @@
+"""The tools of the scratchpad: values under keys, for work in progress (seed 001)."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from beacon_site.text.cleaning import as_data, one_line, shorten
+from memory.core.errors import NoSuchKey
+from memory.models import ScratchpadEntry
+from memory.models.remembered import OWNER_SCOPE
+from memory.review.services import check_unreviewed
+from memory.scratchpad import services as scratchpad
+from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+
+MOST_LISTED = 200
+_ONLY_HERE = "True: kept for this session, run or agent alone. False: for all of the owner's."
+
+
+class KeyArguments(Arguments):
+    """Which entry."""
+
+    key: str = Field(description="The key, one line of at most 200 characters.")
+    only_here: bool = Field(False, description=_ONLY_HERE)
+
+
+class SetArguments(KeyArguments):
+    """Which entry, and what to put there."""
+
+    value: str = Field(description="The value, at most 64 KiB; replaces what stands there.")
+
+
+class ListArguments(Arguments):
+    """Which entries."""
+
+    prefix: str = Field("", description="How the keys begin; empty lists all.")
+    only_here: bool = Field(False, description=_ONLY_HERE)
+
+
+class SearchArguments(Arguments):
+    """What to look for."""
+
+    text: str = Field(
+        min_length=1, description="Text that stands in the key or the value, in any case."
+    )
+    only_here: bool = Field(False, description=_ONLY_HERE)
+
+
+def _scope(context: ToolContext, *, only_here: bool) -> str:
+    return context.scope if only_here else OWNER_SCOPE
+
+
+def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:
+    scope = _scope(context, only_here=asked.only_here)
+    entry = scratchpad.get_entry(context.owner, asked.key, scope=scope)
+    if not context.may_read(entry):
+        return refused("sensitive", _("“%(key)s” is shown to people only.") % {"key": entry.key})
+    context.read([entry])
+    data = {"key": entry.key, "value": entry.value, "version": entry.version}
+    return ToolResult(_shown(entry), data={**data, "records": [named(entry)]})
+
+
+def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
+    if hidden := _hidden(context, asked):
+        return hidden
+    scope = _scope(context, only_here=asked.only_here)
+    if scope == OWNER_SCOPE:
+        act = _("A value that all agents share")
+        check_unreviewed(context.owner, "scratchpad", by=context.by, act=act)
+    entry = scratchpad.set_value(
+        context.owner,
+        asked.key,
+        asked.value,
+        by=context.by,
+        scope=scope,
+        source=context.source,
+        trust=context.write_trust,
+    )
+    told = {"key": entry.key, "who": scratchpad.kept_in_words(entry.scope)}
+    text = _("Set “%(key)s” (%(who)s).") % told
+    return ToolResult(
+        text, data={"key": entry.key, "version": entry.version, "records": [named(entry)]}
+    )
+
+
+def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
+    """Return the answer that the key is not for agents; None where it may be set."""
+    try:
+        entry = scratchpad.get_entry(
+            context.owner, asked.key, scope=_scope(context, only_here=asked.only_here)
+        )
+    except NoSuchKey:
+        return None
+    if context.may_read(entry):
+        return None
+    return refused("sensitive", _("“%(key)s” is for people only.") % {"key": entry.key})
+
+
+def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
+    scope = _scope(context, only_here=asked.only_here)
+    rows = scratchpad.entries(context.owner, asked.prefix, scope=scope)
+    rows = rows.for_agents()
+    found = list(rows.only("key", "trust")[: MOST_LISTED + 1])
+    context.shown(*found[:MOST_LISTED])
+    keys = [entry.key for entry in found]
+    if not keys:
+        text = (
+            _("No key begins with “%(prefix)s”.") % {"prefix": asked.prefix}
+            if asked.prefix
+            else _("The scratchpad is empty.")
+        )
+        return ToolResult(text, data={"keys": []})
+    text = "\n".join(keys[:MOST_LISTED])
+    if len(keys) > MOST_LISTED:
+        text += "\n" + _("… and more: name a longer prefix.")
+    return ToolResult(text, data={"keys": keys[:MOST_LISTED]})
+
+
+def _search(context: ToolContext, asked: SearchArguments) -> ToolResult:
+    scope = _scope(context, only_here=asked.only_here)
+    rows = scratchpad.search(context.owner, asked.text, scope=scope)
+    found = [entry for entry in rows[: MOST_LISTED + 1] if context.may_read(entry)]
+    shown = found[:MOST_LISTED]
+    context.read(shown)
+    if not shown:
+        text = _("No key or value holds “%(text)s”.") % {"text": shorten(asked.text, 80)}
+        return ToolResult(text, data={"entries": []})
+    lines = [f"{entry.key}: {_brief(entry)}" for entry in shown]
+    if len(found) > MOST_LISTED:
+        lines.append(_("… and more: look for a longer text."))
+    entries = [{"key": entry.key, "value": _brief(entry)} for entry in shown]
+    return ToolResult("\n".join(lines), data={"entries": entries})
+
+
+def _brief(entry: ScratchpadEntry) -> str:
+    return shorten(one_line(entry.value), 300)
+
+
+def _shown(entry: ScratchpadEntry) -> str:
+    outside = entry.trust not in ("owner", "agent")
+    return as_data(entry.value) if outside else entry.value
+
+
+TOOLS = (
+    MemoryTool(
+        "scratchpad_get",
+        "Read the value under a key of the scratchpad.",
+        KeyArguments,
+        _get,
+    ),
+    MemoryTool(
+        "scratchpad_set",
+        "Put a value under a key of the scratchpad, for work in progress. What stood there stays "
+        "in its history. What is worth knowing later belongs into remember or a memory file.",
+        SetArguments,
+        _set,
+        writes=True,
+    ),
+    MemoryTool("scratchpad_list", "List the keys of the scratchpad, sorted.", ListArguments, _list),
+    MemoryTool(
+        "scratchpad_search",
+        "Find scratchpad entries by a text in their key or value.",
+        SearchArguments,
+        _search,
+    ),
+)

@@ -1,0 +1,26 @@
+"""A field of text as it can be stored, and what was taken out for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from beacon_site.text.cleaning import clean
+
+
+class CleanTextField(forms.CharField):
+    """Text without what cannot be stored (NUL); `cleaned_of` says where something was taken out."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the text cleaned and stripped."""
+        return super().to_python(clean(value)[0] if isinstance(value, str) else value)
+
+
+def cleaned_of(form: forms.BaseForm) -> list[str]:
+    """Return the labels of the fields from which characters were taken out."""
+    return [
+        str(field.label)
+        for name, field in form.fields.items()
+        if isinstance(field, CleanTextField) and clean(str(form.data.get(name, "")))[1]
+    ]

@@ -1,0 +1,321 @@
+"""`/corrections`: sentences of reports that a person said are wrong; made, listed, taken back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from ninja import Status
+from pydantic import BaseModel, Field
+
+from memory.api.auth import ADMIN, READ, ApiRequest, Caller
+from memory.api.frame import Body, router
+from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.problems import Problem, not_found
+from memory.api.shown import Textless, shows
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import Topic
+from research.api.schemas import DeltaSourceOut
+from research.api.topics import topic_of
+from research.facts import correcting
+from research.models import CorrectedFact, Correction, Report
+from research.models.reports import ReportQuerySet
+from research.reporting import report_text
+from research.reporting import sentences as report_sentences
+from research.reporting.merged_deltas import Merged
+from research.reports import since_read, topic_news
+from research.reports.since_read import News, ReadRun
+
+corrections_api = router("corrections")
+
+
+class FactSeenIn(Body):
+    """A fact that is to change, as it was seen."""
+
+    id: UUID = Field(strict=False)
+    version: int = Field(ge=1)
+
+
+class CorrectionIn(Body):
+    """What is wrong with a sentence of a report."""
+
+    run: int = Field(description="The run whose report says it.")
+    sentence: str = Field(max_length=4000, description="As the report says it, without citations.")
+    wrong: str = Field(max_length=correcting.MOST_WORDS)
+    right: str = Field("", max_length=correcting.MOST_WORDS)
+    facts: list[FactSeenIn] | None = Field(
+        None, max_length=40, description="Left out: all that say the sentence. Empty: none."
+    )
+
+
+class CorrectedFactOut(BaseModel):
+    """What became of a fact."""
+
+    fact: UUID
+    act: CorrectedFact.Act
+    before: str
+    after: str
+
+
+class CorrectionOut(BaseModel):
+    """A correction; `taken_back_at` once it stands no more."""
+
+    id: UUID
+    topic: str
+    run: int
+    sentence: str
+    wrong: str
+    right: str
+    by: str
+    created: datetime
+    taken_back_at: datetime | None
+    lesson: UUID | None = Field(description="The observation that later runs are told.")
+    facts: list[CorrectedFactOut]
+
+    @classmethod
+    def of(cls, one: Correction) -> Self:
+        """Return a correction as it is told; its report, run, topic and facts are loaded."""
+        same = ("id", "sentence", "wrong", "right", "by", "created", "taken_back_at")
+        return cls(
+            topic=one.report.run.topic.slug,
+            run=one.report.run_id,
+            lesson=one.lesson_id,
+            facts=[
+                CorrectedFactOut(
+                    fact=fact.fact_id,
+                    act=CorrectedFact.Act(fact.act),
+                    before=fact.before,
+                    after=fact.after,
+                )
+                for fact in one.facts.all()
+            ],
+            **{name: getattr(one, name) for name in same},
+        )
+
+
+def _mine(caller: Caller) -> Any:
+    rows = Correction.objects.of(caller.owner).readable()
+    return rows.select_related("report__run__topic").prefetch_related("facts")
+
+
+class CorrectionsWanted(Paged):
+    """Which corrections are listed."""
+
+    topic: str = Field("", max_length=80, description="A topic's slug.")
+    state: Literal["standing", "all"] = "standing"
+
+
+@corrections_api.get("", auth=ADMIN, response=Listing[CorrectionOut])
+def list_corrections(
+    request: ApiRequest, wanted: CorrectionsWanted = PAGE
+) -> Listing[CorrectionOut]:
+    """List corrections, the newest first: those that stand, unless all are asked for."""
+    rows = _mine(request.auth)
+    if wanted.state == "standing":
+        rows = rows.standing()
+    if wanted.topic:
+        rows = rows.filter(topic__slug=wanted.topic)
+    return listing(rows.order_by(), wanted, name="corrections", out=CorrectionOut.of)
+
+
+@corrections_api.post("", auth=ADMIN, response={201: CorrectionOut, 404: None})
+def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[CorrectionOut]:
+    """Say that a sentence is wrong: its facts change, later runs are told.
+
+    409: it is corrected already, or a fact has changed since `version`.
+    """
+    caller = request.auth
+    reports = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
+    report = reports.select_related("run__topic__owner", "owner").filter(run=told.run).first()
+    if report is None:
+        raise not_found(_("There is no report of such a run, or it is not yours."))
+    key = report_text.sentence_key(report_sentences.plain_words(told.sentence))
+    sentence = report_sentences.sentence_of(report, key)
+    if sentence is None:
+        problem = _("The report does not say this sentence.")
+        raise Problem(422, problem, errors={"sentence": [problem]})
+    facts = correcting.facts_of(report, sentence)
+    seen = {one.id: one.version for one in told.facts or []}
+    chosen = [
+        correcting.FactSeen(fact, seen.get(fact.pk, fact.version))
+        for fact in facts
+        if told.facts is None or fact.pk in seen
+    ]
+    if len(seen) > len(chosen):
+        problem = _("One of these facts did not come from the sentence.")
+        raise Problem(422, problem, errors={"facts": [problem]})
+    made = _made(report, sentence, told, chosen, caller)
+    return Status(201, CorrectionOut.of(_mine(caller).get(pk=made.pk)))
+
+
+def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller: Caller) -> Any:
+    try:
+        return correcting.correct(
+            report, sentence, wrong=told.wrong, right=told.right, facts=facts, by=caller.by
+        )
+    except InvalidValue as exc:
+        if exc.errors:
+            raise
+        raise Problem(409, str(exc)) from exc
+
+
+@corrections_api.post("/{uuid:key}/take-back", auth=ADMIN, response=CorrectionOut)
+def take_back_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
+    """Undo all that a correction did.  409: it was taken back, or a fact has changed again since."""
+    mine = _mine(request.auth).select_related("lesson", "report__owner", "topic")
+    one = mine.filter(pk=key).first()
+    if one is None:
+        raise not_found(_("There is no such correction, or it is not yours."))
+    try:
+        done = correcting.take_back(one, by=request.auth.by)
+    except MemoryRefused as exc:
+        raise Problem(409, str(exc)) from exc
+    if not done:
+        raise Problem(409, _("It was taken back before."))
+    return CorrectionOut.of(_mine(request.auth).get(pk=key))
+
+
+# --- reading ---
+
+since_read_api = router("topics")
+_ONE = "/{slug:slug}"
+MOST_NUMBER = 2_147_483_647
+
+
+class ReadRunOut(BaseModel):
+    """A run as far as reading goes."""
+
+    id: int
+    number: int
+    at: datetime
+    is_baseline: bool
+
+    @classmethod
+    def of(cls, run: ReadRun) -> Self:
+        """Return it as it is told."""
+        return cls(id=run.pk, number=run.number, at=run.at, is_baseline=run.is_baseline)
+
+
+class MergedItemOut(BaseModel):
+    """One fact over all unread runs: as it was before the first of them, and as it is now."""
+
+    status: str = Field(description="new, changed, contradicted, gone, confirmed or gone quiet.")
+    sentence: str
+    previous: str
+    quote: str
+    source: DeltaSourceOut | None = Field(description="Where the sentence stands.")
+    run: int = Field(description="The run whose words these are.")
+    runs: list[int] = Field(description="All that spoke of it, in their order.")
+
+    @classmethod
+    def of(cls, one: Merged, runs: dict[int, ReadRun]) -> Self:
+        """Return it as it is told; `runs` come with the sources of their reports."""
+        item = one.as_item()
+        numbered = {source["n"]: source for source in runs[item.run_id].sources}
+        cited = next((numbered[n] for n in item.citations if n in numbered), None)
+        return cls(
+            status=item.status,
+            sentence=item.sentence,
+            previous=item.previous_text,
+            quote=item.quote,
+            source=DeltaSourceOut.of(cited, quote=item.quote),
+            run=item.run_id,
+            runs=list(dict.fromkeys(each.run_id for each in one.items)),
+        )
+
+
+class SinceReadOut(BaseModel):
+    """What is new of a topic since its owner last read a report of it: the deltas as one."""
+
+    topic: str
+    last_read: ReadRunOut | None = Field(description="Null: nothing of it was read yet.")
+    unread: list[ReadRunOut] = Field(description="The unread reports' runs, in their order.")
+    left_out: int = Field(description="Unread reports that are too old to be told here.")
+    words: str = Field(description="The counts as a sentence; empty where nothing changed.")
+    counts: dict[str, int]
+    withheld: int
+    items: list[MergedItemOut]
+
+    @classmethod
+    def of(cls, topic: Topic, news: News) -> Self:
+        """Return the topic's news as they are told."""
+        window = news.window
+        runs = {run.pk: run for run in window.merged}
+        return cls(
+            topic=topic.slug,
+            last_read=ReadRunOut.of(window.last) if window.last else None,
+            unread=[ReadRunOut.of(run) for run in window.runs],
+            left_out=len(window.runs) - len(window.merged),
+            words=news.words,
+            counts=news.counts,
+            withheld=news.withheld,
+            items=[MergedItemOut.of(one, runs) for one in news.changes],
+        )
+
+
+class MarkIn(Body):
+    """Which reports: from Run #first to Run #last."""
+
+    first: int | None = Field(None, ge=1, le=MOST_NUMBER, description="Default: the oldest.")
+    last: int | None = Field(None, ge=1, le=MOST_NUMBER, description="Default: the newest.")
+
+
+class MarkedOut(Textless):
+    """How many reports changed their mark."""
+
+    marked: int
+
+
+@since_read_api.get(_ONE + "/since-read", auth=READ, response=SinceReadOut)
+def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
+    """Read what is new since the owner last read: the unread reports' deltas as one.
+
+    Marks nothing as read.
+    """
+    caller = request.auth
+    topic = topic_of(caller, slug)
+    news = since_read.news_of([topic.pk], in_full=True).get(topic.pk, News())
+    _check_may_read(caller, news)
+    return SinceReadOut.of(topic, news)
+
+
+def _check_may_read(caller: Caller, news: News) -> None:
+    """Refuse (404) agents where one of the reports is shown to people only."""
+    told = Report.objects.filter(run__in=[run.pk for run in news.window.merged])
+    reports = list(told.only("id", "owner", "trust", "sensitivity", "run"))
+    shows(*reports)
+    if not caller.by.is_person and not all(caller.may_read(report) for report in reports):
+        raise not_found(_("A report among these is shown to people only."))
+
+
+@since_read_api.post(_ONE + "/read", auth=ADMIN, response=MarkedOut)
+def mark_read(request: ApiRequest, slug: str, which: MarkIn | None = None) -> Status[MarkedOut]:
+    """Mark the topic's reports as read: all, or those of Run #first to Run #last."""
+    rows = _reports(request.auth, slug, which)
+    count, _key = topic_news.mark_read(rows)
+    return Status(200, MarkedOut(marked=count))
+
+
+@since_read_api.post(_ONE + "/unread", auth=ADMIN, response=MarkedOut)
+def mark_unread(request: ApiRequest, slug: str, which: MarkIn | None = None) -> Status[MarkedOut]:
+    """Put reports back among the unread: the newest, or those of Run #first to Run #last."""
+    rows = _reports(request.auth, slug, which)
+    if which is None or (which.first is None and which.last is None):
+        rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])
+    count, _key = topic_news.mark_unread(rows)
+    return Status(200, MarkedOut(marked=count))
+
+
+def _reports(caller: Caller, slug: str, which: MarkIn | None) -> ReportQuerySet:
+    rows = Report.objects.live().filter(run__topic=topic_of(caller, slug))
+    rows = rows.exclude(run__number=None)
+    if which is not None and None not in (which.first, which.last) and which.first > which.last:  # type: ignore[operator]
+        words = _("`first` is a later run than `last`: nothing was marked.")
+        raise Problem(422, words, errors={"first": [words]})
+    if which is not None and which.first is not None:
+        rows = rows.filter(run__number__gte=which.first)
+    if which is not None and which.last is not None:
+        rows = rows.filter(run__number__lte=which.last)
+    return rows

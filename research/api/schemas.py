@@ -1,0 +1,524 @@
+"""What programs send and get of topics."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from beacon_site.text.cleaning import without_citations
+from memory.api.frame import Body
+from memory.api.shown import shows
+from memory.models import Topic, Trust
+from memory.models.topics import TITLE_LENGTH
+from research.models import DeltaItem, Report, Run, Schedule, Step, TopicSettings
+from research.models.runs import RunStatus, RunTrigger
+from research.topic_settings import editing as topic_editing
+
+Line = Annotated[str, Field(max_length=2_000)]
+Word = Annotated[str, Field(max_length=255)]
+# A choice comes as its word: bodies are strict, and a word is no member of an enumeration.
+Depth = Annotated[TopicSettings.Depth, Field(strict=False)]
+TimeFrame = Annotated[TopicSettings.TimeFrame, Field(strict=False)]
+Style = Annotated[TopicSettings.Style, Field(strict=False)]
+Reading = Annotated[TopicSettings.Reading, Field(strict=False)]
+PlanReview = Annotated[TopicSettings.PlanReview, Field(strict=False)]
+OverLimit = Annotated[TopicSettings.OverLimit, Field(strict=False)]
+Preset = Annotated[Schedule.Preset, Field(strict=False)]
+Missed = Annotated[Schedule.Missed, Field(strict=False)]
+Whole = Annotated[int, Field(ge=1, le=2_000_000_000)]
+LONGEST = 10_000
+
+
+class ScheduleIn(Body):
+    """When a topic runs again: a preset, or a cron line, in a time zone."""
+
+    preset: Preset | None = None
+    hour: int | None = Field(None, ge=0, le=23, description="Of the presets; 7 if left out.")
+    weekday: int | None = Field(None, ge=0, le=6, description="Of weekly; 0 is Sunday.")
+    day: str | None = Field(
+        None, pattern=r"^([1-9]|1[0-9]|2[0-8]|L)$", description="Of monthly; L is the last."
+    )
+    cron: str | None = Field(None, max_length=100, description="Five fields, such as 0 9 * * 1.")
+    time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
+    missed: Missed | None = None
+
+
+class SchedulePatch(ScheduleIn):
+    """A schedule that changes, or pauses for a while."""
+
+    paused: bool | None = Field(None, description="Of a topic that recurs: whether it waits.")
+
+
+class TopicFields(Body):
+    """What is told of a topic by whoever makes or changes it."""
+
+    title: str | None = Field(None, min_length=1, max_length=TITLE_LENGTH)
+    objective: str | None = Field(None, max_length=LONGEST)
+    focus: str | None = Field(None, max_length=LONGEST)
+    depth: Depth | None = None
+    time_frame: TimeFrame | None = None
+    languages: list[Word] | None = Field(None, max_length=10, description="Codes or names.")
+    services: list[Word] | None = Field(None, max_length=20, description="None: the usual ones.")
+    feeds: list[Line] | None = Field(None, max_length=200)
+    allow_domains: list[Word] | None = Field(None, max_length=200)
+    block_domains: list[Word] | None = Field(None, max_length=200)
+    block_pages: list[Line] | None = Field(None, max_length=200)
+    always_check: list[Line] | None = Field(None, max_length=5)
+    report_style: Style | None = None
+    reading: Reading | None = None
+    plan_review: PlanReview | None = None
+    intent: str | None = Field(
+        None, max_length=LONGEST, description="What to be told of; a person's to say. Empty: all."
+    )
+    tell_also: list[Line] | None = Field(None, max_length=50, description="A person's to say.")
+    max_pages: Annotated[int, Field(ge=1, le=500)] | None = None
+    max_minutes: Annotated[int, Field(ge=1, le=240)] | None = None
+    max_tokens: Whole | None = None
+    max_money: Annotated[float, Field(ge=0, le=999_999)] | None = Field(
+        None, description="In dollars, with two places at most."
+    )
+    month_tokens: Annotated[int, Field(ge=0, le=2_000_000_000)] | None = Field(
+        None, description="What all runs of the topic may spend in a month."
+    )
+    month_money: Annotated[float, Field(ge=0, le=99_999_999)] | None = Field(
+        None, description="The same in dollars, with two places at most."
+    )
+    over_limit: OverLimit | None = Field(
+        None, description="What becomes of a scheduled run that would not fit."
+    )
+    stale_days: Annotated[int, Field(ge=1, le=3_650)] | None = Field(
+        None, description="Days without a check after which a fact is stale; null: by the schedule."
+    )
+    recheck: bool | None = Field(None, description="Whether stale facts are rechecked each month.")
+    labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
+    private: bool | None = None
+    schedule: ScheduleIn | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return what was named, as plain values; null means: as a new topic has it."""
+        return self.model_dump(exclude_unset=True, mode="json")
+
+
+class TopicPatch(TopicFields):
+    """What may be changed of a topic; what is left out stays as it is."""
+
+    schedule: SchedulePatch | None = None
+    archived: bool | None = Field(None, description="Put away, or taken back: a person's to say.")
+
+
+class TopicIn(TopicFields):
+    """A topic to be made."""
+
+    title: str = Field(min_length=1, max_length=TITLE_LENGTH, description="What to research.")
+
+
+class ScheduleOut(BaseModel):
+    """A topic's schedule as it stands."""
+
+    preset: Schedule.Preset
+    cron: str
+    time_zone: str
+    missed: Schedule.Missed
+    paused: bool
+    next_run_at: datetime | None
+
+
+_OWN = (
+    "id", "slug", "version", "summary", "run_count", "last_run_at", "expires_at", "archived_at",
+    "created", "updated", *topic_editing.TOPIC_FIELDS,
+)  # fmt: skip
+
+
+class TopicOut(BaseModel):
+    """A topic with its settings; `version` is what If-Match names."""
+
+    id: UUID
+    slug: str
+    title: str
+    version: int
+    summary: str
+    labels: list[str]
+    private: bool
+    run_count: int
+    last_run_at: datetime | None
+    expires_at: datetime | None = Field(description="When what is known of it lapses.")
+    archived_at: datetime | None
+    created: datetime
+    updated: datetime
+    objective: str
+    focus: str
+    depth: TopicSettings.Depth
+    time_frame: TopicSettings.TimeFrame
+    languages: list[str]
+    services: list[str]
+    feeds: list[str]
+    allow_domains: list[str]
+    block_domains: list[str]
+    block_pages: list[str]
+    always_check: list[str]
+    engine: str
+    report_style: TopicSettings.Style
+    reading: TopicSettings.Reading
+    plan_review: TopicSettings.PlanReview
+    intent: str
+    tell_also: list[str]
+    boost_places: list[str]
+    mute_places: list[str]
+    max_tokens: int | None
+    max_money: str | None
+    max_pages: int | None
+    max_minutes: int | None
+    month_tokens: int | None
+    month_money: str | None
+    over_limit: TopicSettings.OverLimit
+    stale_days: int | None
+    recheck: bool
+    schedule: ScheduleOut
+
+    @classmethod
+    def of(cls, topic: Topic) -> Self:
+        """Return the topic as it is told: no query where settings and schedule are loaded."""
+        shows(topic, trust=Trust.EXTERNAL if topic.summary else "")  # it is a report's first words
+        settings = getattr(topic, "settings", None) or TopicSettings(topic=topic)
+        schedule = getattr(topic, "schedule", None) or Schedule(topic=topic)
+        fields = {name: getattr(topic, name) for name in _OWN}
+        for name in topic_editing.SETTINGS_FIELDS:
+            fields[name] = topic_editing.plain(getattr(settings, name))
+        when = {name: getattr(schedule, name) for name in ScheduleOut.model_fields}
+        return cls(schedule=ScheduleOut(**when), **fields)
+
+
+class AgentMemory(BaseModel):
+    """What is known of a topic, in seed 000's shape."""
+
+    topic: str
+    seenUrls: list[str]
+    keyFacts: list[str]
+    lastRunAt: datetime | None
+    runCount: int
+    reportSummary: str
+
+
+# --- What programs send and get of runs and reports ---
+
+
+class RunIn(Body):
+    """How a run is to be carried out."""
+
+    depth: Depth | None = Field(None, description="Left out: as the topic says.")
+
+
+class RetryIn(Body):
+    """From which finished step on a run is carried out anew."""
+
+    step: str | None = Field(None, max_length=40, description="Left out: where it stopped.")
+
+
+class StepOut(BaseModel):
+    """One stage of a run, or what follows its save."""
+
+    name: str
+    part: int
+    state: Step.State
+    is_follow_up: bool
+    detail: str
+    counts: dict[str, Any]
+    warning: str
+    prompt_tokens: int
+    completion_tokens: int
+    money: str
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, step: Step) -> Self:
+        """Return the step as it is told."""
+        same = cls.model_fields.keys() - {"money"}
+        return cls(money=f"{step.money:.6f}", **{name: getattr(step, name) for name in same})
+
+
+class RunCounts(BaseModel):
+    """What a run's searches returned, and how much of it was read."""
+
+    new: int
+    known: int
+    returning: int
+    read: int
+    unsupported: int = Field(description="Sentences of its report that no source supports.")
+
+
+_OF_RUN = (
+    "id", "number", "status", "depth", "trigger", "actor", "error", "stop_reason",
+    "warnings", "model_calls", "prompt_tokens", "completion_tokens", "created", "started_at",
+    "finished_at",
+)  # fmt: skip
+
+
+class RunOut(BaseModel):
+    """A run; `number` is given when it is saved."""
+
+    id: int
+    topic: str = Field(description="The topic's slug.")
+    number: int | None
+    status: RunStatus
+    depth: str
+    trigger: RunTrigger
+    actor: str
+    is_baseline: bool | None = Field(description="Null until saved, as its number is.")
+    waits_for_a_person: bool = Field(description="Its plan is to be looked at first.")
+    error: str
+    stop_reason: str
+    warnings: list[str]
+    counts: RunCounts
+    model_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    money: str
+    created: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, run: Run, **more: Any) -> Self:
+        """Return the run as it is told; its topic is loaded with it."""
+        quotes = run.error or run.stop_reason or run.warnings  # pages, it may be
+        shows(run.topic, trust=Trust.EXTERNAL if quotes else "")
+        counted = {name: getattr(run, f"{name}_count") for name in RunCounts.model_fields}
+        return cls(
+            topic=run.topic.slug,
+            counts=RunCounts(**counted),
+            money=f"{run.money:.6f}",
+            # Which memory it stands on is known once it is loaded, and counts once it is saved.
+            is_baseline=run.is_baseline if run.number is not None else None,
+            waits_for_a_person=run.waiting_since is not None,
+            **{name: getattr(run, name) for name in _OF_RUN},
+            **more,
+        )
+
+
+class RunWithSteps(RunOut):
+    """A run with its steps, the follow-ups last."""
+
+    steps: list[StepOut]
+
+    @classmethod
+    def whole(cls, run: Run) -> Self:
+        """Return the run with its steps: one query more."""
+        steps = list(run.steps.defer("output").order_by("is_follow_up", "position", "part"))
+        if any(step.detail or step.warning for step in steps):
+            shows(trust=Trust.EXTERNAL)
+        return cls.of(run, steps=[StepOut.of(step) for step in steps])
+
+
+class DeltaSourceOut(BaseModel):
+    """Where one sentence of a delta item stands, with the words of the page."""
+
+    link: str
+    title: str
+    domain: str
+    published_at: str | None
+    quote: str
+
+    @classmethod
+    def of(cls, stored: dict[str, Any] | None, quote: str = "") -> Self | None:
+        """Return the source as it is told; None where there is none."""
+        if not stored:
+            return None
+        at = stored.get("published_at")
+        named = {name: stored.get(name) or "" for name in ("link", "title", "domain")}
+        return cls(
+            published_at=str(at) if at else None, quote=quote or stored.get("quote") or "", **named
+        )
+
+
+class DeltaItemOut(BaseModel):
+    """One changed fact; one with `withheld` is in no section, and says why.
+
+    With `judged_by` it is true and remembered, and the topic's intent or a muted source withholds it.
+    """
+
+    position: int
+    status: DeltaItem.Status = Field(
+        description="gone: its page no longer says it; gone quiet: no source of the run mentions it."
+    )
+    sentence: str
+    previous: str
+    previous_fact: UUID | None
+    previous_source: DeltaSourceOut | None = Field(
+        description="Where the old sentence stood, as it was known when the two were compared."
+    )
+    unsure: bool = Field(description="The old fact was not given up: a person is to look at both.")
+    compared_by: str = Field(
+        description="words, words and vectors, versions of the page, or model and its name."
+    )
+    conflict: UUID | None = Field(
+        description="Where the two sentences wait for a person, or were settled."
+    )
+    citations: list[int]
+    quote: str
+    source: DeltaSourceOut | None = Field(
+        description="Where the sentence stands: its first source."
+    )
+    withheld: str
+    judged_by: str = Field(description="model, rule, muted or person; empty: nobody judged.")
+    judged: str = Field(description="Why it is told or withheld, in the judge's words.")
+
+    @classmethod
+    def of(cls, item: DeltaItem, sources: dict[int, dict[str, Any]]) -> Self:
+        """Return the item as it is told; `sources` are the report's, by number."""
+        made = {"previous", "previous_fact", "previous_source", "source", "conflict"}
+        cited = next((sources[n] for n in item.citations if n in sources), None)
+        return cls(
+            previous=item.previous_text,
+            previous_fact=item.previous_fact_id,
+            conflict=item.conflict_id,
+            previous_source=DeltaSourceOut.of(item.previous_source),
+            source=DeltaSourceOut.of(cited, quote=item.quote),
+            **{name: getattr(item, name) for name in cls.model_fields.keys() - made},
+        )
+
+
+class QuoteOut(BaseModel):
+    """A sentence of the report, and the words of the source that bear it out."""
+
+    sentence: str
+    quote: str = Field(description="The very words that stand in the kept page, where found.")
+    found: bool
+    in_snippet: bool = Field(False, description="In the search result alone.")
+    start: int | None = Field(None, description="Where it stands in the kept text, in characters.")
+    end: int | None = None
+    before: str = ""
+    after: str = ""
+    checked_at: str | None = None
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Self:
+        """Return a quote as a report keeps it; one of an earlier version may lack what came later."""
+        return cls(
+            sentence=stored.get("sentence", ""),
+            quote=stored.get("quote", ""),
+            found=bool(stored.get("found")),
+            in_snippet=bool(stored.get("in_snippet")),
+            start=stored.get("start"),
+            end=stored.get("end"),
+            before=stored.get("before") or "",
+            after=stored.get("after") or "",
+            checked_at=stored.get("checked_at"),
+        )
+
+
+class KinOut(BaseModel):
+    """Another page with the same text, or of the same publisher."""
+
+    n: int | None = Field(description="Its number in the list, if it is cited.")
+    domain: str
+    link: str
+    published_at: str | None = None
+    why: str = Field("", description="`text` or `publisher`, of the one that it is derived from.")
+
+
+class SentenceOut(BaseModel):
+    """A cited sentence: whether its sources say it, and what a person said of it."""
+
+    key: str
+    sentence: str
+    supported: bool
+    why: str = Field(description="Why it is not: `quote`, `numbers`, `words` or `uncited`.")
+    sources: int
+    independent: int
+
+    @classmethod
+    def of(cls, check: dict[str, Any]) -> Self:
+        """Return one entry of a report's checks."""
+        return cls(**{name: check[name] for name in cls.model_fields})
+
+
+class RemarkOut(BaseModel):
+    """What a person said of a sentence: `checked` by hand, or `corrected`."""
+
+    kind: str
+    key: str
+    sentence: str
+    right: str
+    by: str
+    created: datetime
+
+
+class SourceOut(BaseModel):
+    """One entry of the numbered list of sources."""
+
+    n: int
+    title: str
+    url: str = Field(description="The canonical address.")
+    link: str = Field(description="The address as the search gave it.")
+    domain: str
+    published_at: str | None
+    state: str
+    trust: str = ""
+    derived_from: KinOut | None = Field(None, description="Null: it is independent.")
+    carried_by: list[KinOut] = []
+    quotes: list[QuoteOut]
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Self:
+        """Return one entry of a report's list; one of an import may lack what came later."""
+        named = ("title", "url", "link", "domain", "state")
+        at = stored.get("published_at")
+        return cls(
+            n=stored["n"],
+            published_at=str(at) if at else None,
+            quotes=[QuoteOut.of(one) for one in stored.get("quotes") or []],
+            trust=stored.get("trust") or "",
+            derived_from=stored.get("derived_from") or None,
+            carried_by=stored.get("carried_by") or [],
+            **{name: stored.get(name) or "" for name in named},
+        )
+
+
+class ReportOut(BaseModel):
+    """What a run wrote; `body` never holds the delta."""
+
+    id: UUID
+    run: int
+    topic: str
+    number: int | None
+    title: str
+    created: datetime
+    written_by: str
+    is_extractive: bool
+    is_quiet: bool
+    summary: str = Field(description="In plain words: the marks of sources stand in `body`.")
+    body: str
+    delta: str
+    delta_heading: str
+    delta_since: str
+    delta_items: list[DeltaItemOut]
+    sources: list[SourceOut]
+    sentences: list[SentenceOut] = Field(description="The cited ones, as they were checked.")
+    remarks: list[RemarkOut]
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        """Return the report with its delta items and its sources as they are cited."""
+        shows(report)
+        run = report.run
+        made = {"run", "topic", "number", "summary", "delta_items", "sources", "sentences"}
+        made.add("remarks")
+        numbered = {source["n"]: source for source in report.sources}
+        return cls(
+            run=run.pk,
+            topic=run.topic.slug,
+            number=run.number,
+            summary=without_citations(report.summary),
+            delta_items=[DeltaItemOut.of(item, numbered) for item in run.delta_items.all()],
+            sources=[SourceOut.of(source) for source in report.sources],
+            sentences=[SentenceOut.of(check) for check in report.checks],
+            remarks=[
+                RemarkOut(**{name: getattr(one, name) for name in RemarkOut.model_fields})
+                for one in report.remarks()
+            ],
+            **{name: getattr(report, name) for name in cls.model_fields.keys() - made},
+        )

@@ -1,1 +1,0 @@
-"""What changed: findings held against what is known, stored, merged, and shown."""

@@ -1,0 +1,122 @@
+"""What agents do with topics and runs: a person's are a person's, and an agent's own pass the review.
+
+A topic's objective enters the prompts of its runs as the owner's words, its budgets and schedule
+spend the owner's money.  Topics have no proposals, so a change that would wait is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.core.actors import Actor
+from memory.core.errors import Locked
+from memory.models import Activity, Revision, Topic, Trust, User
+from memory.review import services as review_services
+from research.execution.starting import NotNow
+from research.models import Run, Schedule
+from research.models.runs import RETRIED
+
+HOUR = timedelta(hours=1)
+MOST_AN_HOUR = 10  # topics that one agent makes
+PERSONS_FIELDS = frozenset(
+    {
+        "max_pages", "max_minutes", "max_tokens", "max_money", "month_tokens", "month_money",
+        "over_limit", "schedule", "recheck", "plan_review", "intent", "tell_also", "archived",
+    }
+)  # fmt: skip
+
+
+def is_own(topic: Topic, by: Actor) -> bool:
+    """Whether the agent made the topic, and no person changed or scheduled it since."""
+    if topic.source != str(by) or topic.trust == Trust.OWNER:
+        return False
+    told = Revision.objects.filter(record_type=topic.record_type(), record_id=topic.pk)
+    if told.filter(actor__startswith="human:").exists():
+        return False
+    return not Schedule.objects.filter(topic=topic).exclude(preset=Schedule.Preset.NONE).exists()
+
+
+def check_own(topic: Topic, by: Actor) -> None:
+    """Raise Locked where an agent would change a topic that isn't its own."""
+    if not by.is_person and not is_own(topic, by):
+        raise Locked(
+            _("“%(topic)s” isn’t this agent’s own topic, so only a person changes or deletes it.")
+            % {"topic": topic.title}
+        )
+
+
+def check_own_run(run: Run, by: Actor) -> None:
+    """Raise Locked where an agent would change a run that it didn't start, or a person retried."""
+    if by.is_person:
+        return
+    told = Activity.objects.filter(owner=run.topic.owner_id, kind=RETRIED, created__gt=run.created)
+    told = told.filter(subject_type="run", subject_id=str(run.pk), actor__startswith="human:")
+    if run.actor != str(by):
+        words = _(
+            "This agent didn’t start run %(run)d, so only a person cancels, stops or retries it. "
+            "Nothing was changed."
+        )
+    elif told.exists():
+        words = _(
+            "A person retried run %(run)d, so only a person cancels, stops or retries it. Nothing "
+            "was changed."
+        )
+    else:
+        return
+    raise Locked(words % {"run": run.pk})
+
+
+def check_fields(named: Iterable[str], by: Actor) -> None:
+    """Raise Locked where an agent names what people decide: budgets, schedules, what is announced."""
+    fields = sorted(PERSONS_FIELDS.intersection(named))
+    if fields and not by.is_person:
+        words = _("Only a person sets %(fields)s of a topic. Leave that out, or ask them to.")
+        raise Locked(words % {"fields": ", ".join(fields)})
+
+
+def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) -> None:
+    """Raise Locked where the agent's topic, or its change, would have to wait for a person."""
+    found = review_services.verdict(
+        owner, "topic", by=by, trust=trust, texts=list(texts), leaves_topic=True
+    )
+    if found.is_held:
+        words = _(
+            "An agent’s topic can’t wait for review, and this one would have to: %(why)s. Nothing "
+            "was stored. Only the person can do this, so ask them to."
+        )
+        raise Locked(words % {"why": found.held})
+
+
+def check_hour(owner: User, by: Actor) -> None:
+    """Raise NotNow where the agent made as many topics within the hour as it may.
+
+    Call it in the transaction that makes the topic: it holds the owner's row until the end.
+    """
+    if by.is_person:
+        return
+    User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+    an_hour_ago = timezone.now() - HOUR
+    rows = Topic.objects.of(owner).filter(source=str(by), created__gt=an_hour_ago)
+    moments = list(rows.order_by("-created").values_list("created", flat=True)[:MOST_AN_HOUR])
+    if len(moments) == MOST_AN_HOUR:
+        wait = max(1, round((moments[-1] - an_hour_ago).total_seconds()))
+        words = _(
+            "This agent created %(most)d topics within the last hour, which is the limit. Try "
+            "again in %(minutes)d min, or ask the person to create the topic."
+        )
+        told = {"most": MOST_AN_HOUR, "minutes": -(-wait // 60)}
+        raise NotNow(words % told, retry_after=wait)
+
+
+def texts_of(asked: Mapping[str, Any]) -> list[str]:
+    """Return all the texts that a request names, which the review looks at."""
+    found: list[str] = []
+    for value in asked.values():
+        parts = value if isinstance(value, list) else [value]
+        found += [part for part in parts if isinstance(part, str)]
+    return found

@@ -1,0 +1,242 @@
+"""The order of the steps of a run, and of what follows it.  Nothing else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.http import zone_of
+from beacon_site.net.errors import ProviderError, ProviderUnavailable
+from memory.core.actors import RESEARCH
+from memory.models import Activity
+from memory.usage.booking import BudgetReached
+from research.models import Run, RunLost, Step, TopicSettings, outbox
+from research.models.runs import MAX_TRIES
+from research.reporting import writing
+from research.run_context import inputs
+from research.run_context.context import (
+    AwaitsPerson,
+    Cancelled,
+    Interrupted,
+    RunContext,
+    StepKind,
+    StepResult,
+    TaskOver,
+)
+from research.search import gathering, reading
+from research.steps import follow_ups, judging, planning, saving, tracks, verifying
+from research.steps import rechecks as rechecking
+
+
+def _save(work: RunContext) -> StepResult:
+    return saving.save(work, FOLLOW_UPS)
+
+
+STEPS: list[StepKind] = [
+    StepKind("load_memory", gettext_lazy("Load memory"), planning.load_memory),
+    StepKind("plan", gettext_lazy("Plan"), planning.plan),
+    StepKind("search", gettext_lazy("Search"), gathering.search),
+    StepKind("filter_seen", gettext_lazy("Filter seen"), gathering.filter_seen),
+    StepKind("read", gettext_lazy("Read"), reading.read),
+    StepKind("write", gettext_lazy("Write"), writing.write),
+    StepKind("verify", gettext_lazy("Verify citations"), verifying.verify),
+    StepKind("save", gettext_lazy("Save memory"), _save),
+]
+
+# Of a deep run alone, after the step that tells new hits from known ones.
+TRACKS = StepKind(inputs.STEP, gettext_lazy("Tracks"), tracks.explore)
+
+# Of a run whose topic has an intent or muted sources, before its save.
+JUDGE = StepKind(judging.STEP, gettext_lazy("Weigh against what you asked for"), judging.judge)
+
+# Of a recheck: named as those of other runs are, which save and pages look for.
+RECHECK: list[StepKind] = [
+    StepKind("load_memory", gettext_lazy("Load memory"), rechecking.load),
+    StepKind("plan", gettext_lazy("Choose the facts"), rechecking.choose),
+    StepKind("search", gettext_lazy("Read their sources again"), rechecking.read_sources),
+    StepKind("filter_seen", gettext_lazy("Search for what they no longer say"), rechecking.search),
+    StepKind("write", gettext_lazy("Compare"), rechecking.compare),
+    StepKind("verify", gettext_lazy("Verify citations"), verifying.verify),
+    StepKind("save", gettext_lazy("Save memory"), rechecking.save),
+]
+
+# Carried out after the save, each on its own: a failure is a warning on the run, never its status.
+FOLLOW_UPS: list[StepKind] = [
+    StepKind("extract", gettext_lazy("Keep observations"), follow_ups.observe),
+    StepKind("summarise", gettext_lazy("Write the summary note"), follow_ups.summarise),
+    StepKind("reflect", gettext_lazy("Look back"), follow_ups.reflect),
+]
+
+
+def steps_of(depth: str, *, judges: bool = False) -> list[StepKind]:
+    """Return the steps of a run of that depth, in their order; `judges`: see `judging.judges`."""
+    steps = list(STEPS)
+    if depth == TopicSettings.Depth.DEEP:
+        steps.insert(1 + [kind.name for kind in steps].index("filter_seen"), TRACKS)
+    if judges:
+        steps.insert([kind.name for kind in steps].index("save"), JUDGE)
+    return steps
+
+
+def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
+    """Return the steps of that very run, in their order."""
+    return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
+
+
+def carry_out(work: RunContext) -> None:
+    """Carry out what is left of a run; its save is its end."""
+    steps = steps_of_run(work.run, judges=judging.judges(work.settings))
+    work.lay_out(steps)
+    for kind in steps:
+        work.carry_out(kind)
+        if kind.name == "plan" and not work.run.rechecks:
+            planning.hold(work)
+
+
+# --- Carrying out a claimed run and leaving it ended or waiting, whatever happens ---
+
+logger = structlog.get_logger(__name__)
+
+
+def execute(run_id: int, *, worker: str) -> bool:
+    """Carry out one queued run; False if it is taken or ended already.
+
+    Safe to be called twice: see RunQuerySet.claim().  Whatever happens the row ends, or waits, in
+    a state that says so.  An unforeseen error ends it as failed and is raised again.
+    """
+    run = Run.objects.claim(run_id, worker=worker)
+    if run is None:
+        logger.info("run is taken or finished, nothing to do", run=run_id)
+        return False
+    # Dates in prompts and reports are those of the person who reads them.
+    zone = timezone.override(zone_of(run.topic.owner.time_zone))
+    with zone, structlog.contextvars.bound_contextvars(run=run_id):
+        _execute(run)
+    return True
+
+
+def _execute(run: Run) -> None:
+    try:
+        with RunContext(run) as work:
+            carry_out(work)
+    except RunLost:
+        logger.warning("run was given to another worker", run=run.pk, attempt=run.attempt)
+    except AwaitsPerson as exc:
+        run.wait_for_a_person(at_most=exc.at_most)
+    except Cancelled as exc:
+        run.finish(Run.Status.CANCELLED, str(exc))
+    except (TaskOver, SoftTimeLimitExceeded):
+        if run.requeue(_("works longer than one task may")):
+            outbox.nudge(run.pk)  # the next tick is up to 15 s away
+    except Interrupted as exc:
+        run.requeue(str(exc))
+    except ProviderUnavailable as exc:
+        run.postpone_or_fail(str(exc), retry_after=exc.retry_after)
+    except (ProviderError, BudgetReached) as exc:
+        run.finish(Run.Status.FAILED, str(exc))
+    except (OperationalError, InterfaceError) as exc:
+        # A database that restarts or is full for a moment: the run waits, and goes on
+        # after its last step.
+        logger.warning("database failed under a run", run=run.pk, error=str(exc))
+        connection.close()
+        run.postpone_or_fail(_("the database did not answer: %(why)s") % {"why": exc})
+    except (KeyboardInterrupt, SystemExit):
+        run.requeue(_("interrupted"))
+        raise
+    except Exception:
+        run.finish(Run.Status.FAILED, _("internal error: the worker's log tells what happened"))
+        raise
+
+
+# --- following up ---
+
+
+def carry_out_follow_up(step_id: int) -> bool:
+    """Carry out one follow-up of a saved run; False if it is taken or done.
+
+    It is tried three times (decision 7).  An unforeseen error counts as a try and is raised again.
+    """
+    step = Step.objects.claim_follow_up(step_id)
+    if step is None:
+        return False
+    kind = {one.name: one for one in FOLLOW_UPS}.get(step.name)
+    if kind is None:
+        _end(step, state=Step.State.SKIPPED, detail=_("no longer exists"))
+    elif (
+        step.attempt > MAX_TRIES
+    ):  # a worker that dies of it says nothing, and would do so for ever
+        _put_off(step, _("the worker was lost %(n)d times") % {"n": MAX_TRIES})
+    else:
+        _try(step, kind)
+    return True
+
+
+def _try(step: Step, kind: StepKind) -> None:
+    try:
+        with structlog.contextvars.bound_contextvars(run=step.run_id):
+            result = _result_of(step, kind)
+    except (ProviderError, SoftTimeLimitExceeded) as exc:
+        _put_off(step, str(exc) or _("works longer than one task may"))
+    except Exception as exc:
+        _put_off(step, f"{type(exc).__name__}: {exc}")
+        raise
+    else:
+        _end(
+            step,
+            state=Step.State.DONE,
+            output=result.output,
+            detail=result.detail,
+            counts=result.counts,
+            warning=result.warning,
+        )
+        _warn(step.run, result.warning)
+
+
+def _result_of(step: Step, kind: StepKind) -> StepResult:
+    work = RunContext(step.run)
+    work.step = work.meter.step = step
+    work.meter.count_follow_ups()
+    return kind.function(work)
+
+
+def _end(step: Step, **fields: object) -> None:
+    """Store how a follow-up ended, unless another worker has it by now."""
+    held = Step.objects.filter(pk=step.pk, attempt=step.attempt, state=Step.State.RUNNING)
+    held.update(finished_at=Now(), **fields)
+
+
+def _put_off(step: Step, why: str) -> None:
+    """Let a failed follow-up wait for another try, or fail it, with a warning on its run."""
+    again = step.attempt < MAX_TRIES
+    Step.objects.filter(pk=step.pk, attempt=step.attempt).update(
+        state=Step.State.WAITING if again else Step.State.FAILED,
+        not_before=Now() + timedelta(seconds=60 * step.attempt),
+        warning=why,
+        finished_at=None if again else Now(),
+    )
+    if again:
+        return
+    run = step.run
+    _warn(run, _("%(step)s failed: %(why)s") % {"step": step.name, "why": why})
+    Activity.log(run.topic.owner, RESEARCH, "follow-up-failed", subject=run, warning=True, why=why)
+
+
+def _warn(run: Run, message: str) -> None:
+    """Put a follow-up's warning on its run, which has ended and keeps its status."""
+    if not message:
+        return
+    with transaction.atomic():
+        # Follow-ups of one run may end at the same time, and each must keep the other's warning.
+        held = Run.objects.select_for_update(no_key=True).filter(pk=run.pk).first()
+        if held is not None and message not in held.warnings:
+            Run.objects.filter(pk=run.pk).update(
+                warnings=[*held.warnings, message], progress=F("progress") + 1
+            )

@@ -1,0 +1,107 @@
+"""Starting a recheck: of one fact, of all stale ones of a topic, or each month by itself."""
+
+from __future__ import annotations
+
+import calendar
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.http import zone_of
+from memory.core.actors import RESEARCH, Actor
+from memory.models import Activity, Topic, TopicFact
+from research.execution import starting
+from research.execution.starting import NotNow
+from research.facts import staleness
+from research.models import Run, RunInTheWay, Schedule
+from research.schedules.scheduling import SKIPPED
+
+logger = structlog.get_logger(__name__)
+
+HOUR = 5  # of the first of the month, where the schedule lives: before people's own runs
+AGAIN = timedelta(hours=1)  # later, where another run is in the way
+_AT_ONCE = 200
+
+
+def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> Run:
+    """Queue a recheck of one current fact, or of all that are stale.
+
+    Raises NotNow where there is nothing to check or no live memory, and as `start_run` does.
+    """
+    fresh = Topic.objects.select_related("owner", "settings", "schedule").get(pk=topic.pk)
+    if not fresh.memory_is_live():
+        raise NotNow(
+            _("There is no live memory to check: revive it, or run the topic for a new baseline.")
+        )
+    if fact is not None:
+        found = [str(fact.pk)] if fact.state == TopicFact.State.CURRENT else []
+    else:
+        found = ids_of_stale(fresh)
+    if not found:
+        raise NotNow(_("None of this topic's facts is stale, so there is nothing to check again."))
+    trigger = Run.Trigger.RECHECK
+    return starting.start_run(fresh, trigger=trigger, by=by, depth="quick", rechecks=found)
+
+
+def ids_of_stale(topic: Any) -> list[str]:
+    """Return the ids of the topic's stale facts (its settings and schedule loaded)."""
+    schedule = Schedule.objects.filter(topic=topic).first()
+    days = staleness.days_of(topic.settings, schedule)
+    return [str(key) for key in staleness.stale_facts(topic, days).values_list("pk", flat=True)]
+
+
+# --- each month -----------------------------------------------------------------------------------
+
+
+def next_first(schedule: Schedule, after: datetime) -> datetime:
+    """Return the next first of a month at 05:00 on the schedule's clocks, after `after`."""
+    local = after.astimezone(zone_of(schedule.time_zone))
+    days = calendar.monthrange(local.year, local.month)[1]
+    this = local.replace(day=1, hour=HOUR, minute=0, second=0, microsecond=0)
+    following = (this + timedelta(days=days)).replace(day=1)
+    return (this if this > local else following).astimezone(UTC)
+
+
+def start_due(at: datetime | None = None) -> int:
+    """Start the monthly rechecks that are due at `at` (default: now); return how many.
+
+    Safe to call from two beats at once: one UPDATE on `recheck_at` claims each.
+    """
+    at = at or timezone.now()
+    wanted = Schedule.objects.filter(
+        Q(recheck_at=None) | Q(recheck_at__lte=at),
+        # A schedule that rests is not rechecked either; one of a topic run by hand cannot rest.
+        Q(paused=False) | Q(preset=Schedule.Preset.NONE),
+        topic__settings__recheck=True,
+        topic__trashed_at=None,
+        topic__archived_at=None,
+        topic__owner__is_active=True,
+    )
+    found = wanted.select_related("topic__owner", "topic__settings").order_by("recheck_at")
+    return sum(_take(schedule, at) for schedule in found[:_AT_ONCE])
+
+
+def _take(schedule: Schedule, at: datetime) -> bool:
+    """Claim one topic's turn and start its recheck; whether one was started."""
+    due = schedule.recheck_at
+    mine = Schedule.objects.filter(pk=schedule.pk, recheck_at=due)
+    if not mine.update(recheck_at=next_first(schedule, at)) or due is None:
+        return False  # another beat has it, or it was only switched on now
+    topic = schedule.topic
+    if not topic.memory_is_live(at) or not ids_of_stale(topic):
+        return False
+    try:
+        start_recheck(topic, by=RESEARCH)
+    except RunInTheWay:
+        Schedule.objects.filter(pk=schedule.pk).update(recheck_at=at + AGAIN)
+        return False
+    except NotNow as exc:
+        why = _("Its stale facts were not rechecked: %(why)s") % {"why": exc}
+        Activity.log(topic.owner, RESEARCH, SKIPPED, subject=topic, warning=True, why=why)
+        logger.info("monthly recheck skipped", topic=topic.slug, why=str(exc))
+        return False
+    return True

@@ -1,0 +1,292 @@
+"""How many runs a person may start by hand within an hour, and why one may not be started now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.http import zone_of
+from beacon_site.search_services import sample
+from beacon_site.text.cleaning import shorten
+from beacon_site.text.slugs import slug_of
+from memory.core.actors import RESEARCH, Actor
+from memory.core.errors import InvalidValue, StaleWrite
+from memory.models import Activity, Topic, User
+from memory.usage.booking import BudgetReached
+from memory.usage.month_budget import check_month
+from research.budgets.budget import DEFAULTS
+from research.models import Run, RunInTheWay, Schedule, TopicSettings, outbox
+from research.models.runs import RETRIED
+from research.search import searching
+from research.topic_settings import editing as topic_editing
+
+HOUR = timedelta(hours=1)
+FEW_LEFT = 3  # runs of the hour, from which on the pages say how many are left
+
+
+class NotNow(Exception):
+    """A run may not be started: the topic is put away, or too many were started this hour."""
+
+    def __init__(self, message: str, *, retry_after: int = 0) -> None:
+        """`retry_after` is in seconds, 0 where waiting does not help."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many runs a person may still start by hand within the hour, and when the next may."""
+
+    left: int
+    most: int
+    next_at: datetime | None = None  # in the person's time zone
+
+    @property
+    def words(self) -> str:
+        """Return what to say beside a button; empty while there are plenty."""
+        if self.left == 0:
+            return str(self.refusal())
+        if self.left > FEW_LEFT:
+            return ""
+        return ngettext(
+            "%(left)d more run may be started within this hour; the limit here is %(most)d.",
+            "%(left)d more runs may be started within this hour; the limit here is %(most)d.",
+            self.left,
+        ) % {"left": self.left, "most": self.most}
+
+    def refusal(self) -> NotNow:
+        """Return why no run may be started, with the time at which one may."""
+        if self.next_at is None:
+            return NotNow(_("No runs may be started by hand here: the limit is 0 an hour."))
+        wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
+        started = ngettext(
+            "You started %(most)d run within the last hour, which is the limit here.",
+            "You started %(most)d runs within the last hour, which is the limit here.",
+            self.most,
+        )
+        next_one = _(
+            "The next may start at %(time)s (in %(minutes)d min); scheduled runs go on as usual."
+        )
+        values = {
+            "most": self.most,
+            "time": f"{self.next_at:%H:%M}",
+            "minutes": -(-wait // 60),
+        }
+        return NotNow(f"{started} {next_one}" % values, retry_after=wait)
+
+
+def allowance_of(user: User) -> Allowance:
+    """Return how many runs the person may start by hand now: one query.
+
+    Starts and retries by hand, by command and by agents count (R233); scheduled runs do not.
+    """
+    most, an_hour_ago = settings.BEACON_RUNS_PER_HOUR, timezone.now() - HOUR
+    by_hand = Run.objects.of(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by()
+    by_hand = by_hand.exclude(trigger=Run.Trigger.RECHECK, actor=str(RESEARCH))
+    retried = Activity.objects.filter(owner=user, kind=RETRIED).order_by()
+    within = [rows.filter(created__gt=an_hour_ago).values("created") for rows in (by_hand, retried)]
+    moments = within[0].union(within[1], all=True).order_by("-created")
+    counted = [row["created"] for row in moments[:most]]
+    if len(counted) < most:
+        return Allowance(most - len(counted), most)
+    next_at = (counted[-1] + HOUR).astimezone(zone_of(user.time_zone)) if counted else None
+    return Allowance(0, most, next_at)
+
+
+def limits_in_words(user: User) -> list[str]:
+    """Return what a person should know before they start a run: for the page, and the command."""
+    said = [allowance_of(user).words]
+    try:
+        check_month(user)
+    except BudgetReached as exc:
+        said.append(
+            _("%(why)s: until the next month begins, runs plan and write without the model.")
+            % {"why": str(exc)[:1].upper() + str(exc)[1:]}
+        )
+    return [words for words in said if words]
+
+
+def check_may_start(topic: Topic) -> None:
+    """Raise NotNow if no run of `topic` may be started now."""
+    if topic.trashed_at is not None:
+        raise NotNow(_("The topic is in the trash: restore it to run it."))
+    if topic.archived_at is not None:
+        raise NotNow(_("The topic is archived: take it back from the archive to run it."))
+    allowance = allowance_of(topic.owner)
+    if not allowance.left:
+        raise allowance.refusal()
+
+
+# --- starting ---
+
+logger = structlog.get_logger(__name__)
+
+
+def create_topic(
+    *,
+    owner: User,
+    title: str,
+    by: Actor,
+    settings: dict[str, Any] | None = None,
+    schedule: dict[str, Any] | None = None,
+    source: str = "explicit",
+    **fields: Any,
+) -> Topic:
+    """Make a topic with its settings and schedule, all or nothing.
+
+    `settings` and `schedule` are fields of TopicSettings and Schedule.  Raises InvalidValue for a
+    title that cannot be used (see Topic.check_title).
+    """
+    with transaction.atomic():
+        topic = Topic.objects.create_topic(owner=owner, title=title, by=by, source=source, **fields)
+        TopicSettings.objects.create(topic=topic, **(settings or {}))
+        defaults = {"time_zone": owner.time_zone}
+        Schedule.objects.create(topic=topic, **(defaults | (schedule or {})))
+    return topic
+
+
+def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
+    """Return the owner's sample topic of that title, ready to be run.
+
+    It is taken back from the archive or the trash, or else made now.  Raises InvalidValue where a
+    topic has that title which is not of the sample.
+    """
+    title = title or sample.SAMPLE_TOPIC.title
+    try:
+        return _sample_topic(owner, title, by)
+    except (InvalidValue, StaleWrite):
+        # Pressed twice at once, the other press has it by now; what is really wrong stays so.
+        return _sample_topic(owner, title, by)
+
+
+def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
+    wanted, services = sample.SAMPLE_TOPIC, [sample.SERVICE]
+    found = Topic.objects.titled(owner, title)
+    if found is None:
+        trashed = Topic.objects.of(owner).in_trash().filter(slug=slug_of(title))
+        trashed = trashed.filter(settings__services=services)
+        found = trashed.order_by("-trashed_at").first()
+    if found is None:
+        asked = {
+            "objective": wanted.objective,
+            "focus": wanted.focus,
+            "services": services,
+            "always_check": sample.page_addresses(),
+        }
+        return create_topic(owner=owner, title=title, by=by, settings=asked)
+    if TopicSettings.objects.get(topic=found).services != services:
+        raise InvalidValue(
+            _(
+                "“%(title)s” is a topic already that is not of the sample: rename it, or take "
+                "another title for the sample."
+            )
+            % {"title": found.title}
+        )
+    if found.trashed_at is not None:
+        topic_editing.restore_topic(found, by=by)
+    if found.archived_at is not None:
+        topic_editing.unarchive_topic(found, by=by)
+    return found
+
+
+def loaded_at(form: Mapping[str, str]) -> datetime | None:
+    """Return when the page was made whose form this is (`research/_loaded.html`), if it says so."""
+    try:
+        return datetime.fromtimestamp(float(form.get("loaded", "")), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def start_run(
+    topic: Topic,
+    *,
+    trigger: str,
+    by: Actor,
+    depth: str = "",
+    loaded: datetime | None = None,
+    **fields: Any,
+) -> Run:
+    """Queue a run of `topic` and nudge a worker once that is committed.
+
+    `fields` are further ones of the run, as Run.objects.start takes them.  `loaded` is when the page
+    was made whose button was pressed: a short run may have ended before a second press comes.
+
+    Raises RunInTheWay if a run is unfinished, or was started from that page, and NotNow if the
+    topic is archived or in the trash or its owner started BEACON_RUNS_PER_HOUR runs within the
+    hour (R233).  InvalidValue for a depth that there is not.
+    """
+    if depth and depth not in DEFAULTS:
+        told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
+        problem = _("There is no depth “%(depth)s”. There are %(known)s.") % told
+        raise InvalidValue(problem, errors={"depth": [problem]})
+    with transaction.atomic():
+        # Whoever starts holds the owner's row: two tabs must not pass the hourly limit together.
+        User.objects.select_for_update().get(pk=topic.owner_id)
+        _check_not_pressed_before(topic, by, loaded)
+        check_may_start(topic)
+        wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
+        run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted, **fields)
+        transaction.on_commit(lambda: outbox.nudge(run.pk))
+    logger.info("run queued", run=run.pk, topic=topic.slug, trigger=trigger)
+    return run
+
+
+def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) -> None:
+    """Raise RunInTheWay if `by` has started a run, over by now, since the page was made."""
+    if loaded is None:
+        return
+    by_hand = Run.objects.filter(topic=topic, actor=str(by), trigger=Run.Trigger.PERSON)
+    run = by_hand.kept().filter(created__gt=loaded).order_by("-id").first()
+    if run is not None and not run.is_unfinished:
+        raise RunInTheWay(run, is_over=True)
+
+
+def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
+    """Queue a failed or cancelled run again, from `step` on or after its last finished one.
+
+    Nudges a worker.  Returns False if the run neither failed nor was cancelled.  Raises NotNow as
+    start_run does (a retry counts as a start), RunInTheWay if another run is unfinished, and
+    StepNotFinished.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=run.topic.owner_id)
+        check_may_start(run.topic)
+        done = run.retry(by=by, step=step)
+        if done:
+            transaction.on_commit(lambda: outbox.nudge(run.pk))
+    return done
+
+
+def try_now(run: Run, *, by: Actor) -> bool:
+    """Have a worker take a run that was put off; False if it waits for no other try.
+
+    It is one of the tries that the run has anyway, so that it counts as no start.
+    """
+    with transaction.atomic():
+        done = run.try_now(by=by)
+        if done:
+            transaction.on_commit(lambda: outbox.nudge(run.pk))
+    return done
+
+
+def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
+    """Queue a run with the settings and the very queries of `run`, which was saved.
+
+    What it finds is told as news against the memory of now.  Its plan asks no model and waits for
+    nobody (`planning.plan`).  Raises as start_run does, and NotNow for a run without a report.
+    """
+    if run.number is None or not searching.queries_of(run):
+        raise NotNow(_("Only a run with a report and its queries can be repeated as it was."))
+    asked = run.manifest.get("services") or run.settings.get("services", [])
+    was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
+    person = Run.Trigger.PERSON
+    return start_run(run.topic, trigger=person, by=by, depth=run.depth, loaded=loaded, **was)

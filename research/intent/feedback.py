@@ -1,0 +1,159 @@
+"""“Tell me such things”: what the topic's intent withheld is told after all, and what is like it.
+
+Data flow: a withheld delta item -> its sentence among the topic's `tell_also`, which the next runs
+weigh by -> the item told from now on, by its owner's word -> the report's section written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue, LimitReached
+from memory.models import Topic
+from memory.usage.month_budget import MonthMeter
+from research.intent import weighing as intents
+from research.intent.rule import Verdict
+from research.intent.weighing import Item
+from research.models import DeltaItem, Report, Run
+from research.reporting import merged_deltas as delta_text
+from research.reporting.delta import Change
+from research.topic_settings import editing as topic_editing
+
+MOST_ALSO = 50  # sentences of a topic; the judge is shown the latest (`intents.MOST_EXAMPLES`)
+_OF_INTENT = (DeltaItem.Judge.MODEL, DeltaItem.Judge.RULE)
+
+
+def tell_such(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
+    """Tell the item, and such things as it from the next run on.
+
+    Raises InvalidValue where it is not withheld by the intent (any more), LimitReached.
+    """
+    with transaction.atomic():
+        topic = Topic.objects.select_for_update().get(pk=run.topic_id)
+        item: DeltaItem | None = DeltaItem.objects.filter(run=run, pk=item_id).first()
+        if item is None or not item.is_unasked or item.judged_by not in _OF_INTENT:
+            raise InvalidValue(_("It is not withheld by the topic's intent (any more)."))
+        also = topic_editing.settings_of(topic).tell_also
+        if len(also) >= MOST_ALSO:
+            problem = _(
+                "There are %(most)d sentences of such things already, which is the most. Take some "
+                "away in the topic's settings, or say there in the intent itself what you want."
+            )
+            raise LimitReached(problem % {"most": MOST_ALSO})
+        wanted = list(dict.fromkeys([*also, item.sentence]))
+        topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
+        item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
+        item.save(update_fields=["withheld", "judged_by"])
+        _write_anew(run, by, _("told after all: %(text)s") % {"text": item.sentence[:200]})
+    return item
+
+
+def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaItem:
+    """Take `tell_such` back; `judge` is who had withheld it.  Raises InvalidValue."""
+    with transaction.atomic():
+        topic = Topic.objects.select_for_update().get(pk=run.topic_id)
+        told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
+        item: DeltaItem | None = told.first()
+        if item is None or judge not in _OF_INTENT:
+            raise InvalidValue(_("It is not among what you asked to be told (any more)."))
+        also = topic_editing.settings_of(topic).tell_also
+        wanted = [text for text in also if text != item.sentence]
+        topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
+        item.withheld, item.judged_by = item.judged or _("not asked for"), judge
+        item.save(update_fields=["withheld", "judged_by"])
+        _write_anew(run, by, _("withheld again: %(text)s") % {"text": item.sentence[:200]})
+    return item
+
+
+def _write_anew(run: Run, by: Actor, why: str) -> None:
+    """Write the report's section from the run's items as they are now."""
+    report: Report = run.report
+    changes = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
+    is_quiet = not any(change.is_listed for change in changes)
+    quiet = delta_text.nothing_asked_for(changes)
+    text = delta_text.as_markdown(changes, quiet=quiet, sources=report.sources)
+    # The words are the report's own, whoever had them told.
+    report.change(by=by, why=why, delta=text, trust=report.trust)
+    Report.objects.filter(pk=report.pk).update(is_quiet=is_quiet)
+
+
+def _change(item: DeltaItem) -> Change:
+    names = {field.name for field in fields(Change)} - {"previous_id", "told"}
+    return Change(**{name: getattr(item, name) for name in names})
+
+
+# --- Trying an intent on what the topic's last runs found, before it is saved ---
+
+RUNS = 5
+MOST = 120  # changes, the latest
+
+
+@dataclass(frozen=True, slots=True)
+class TriedItem:
+    """One change, and whether it would be told."""
+
+    item: DeltaItem
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class TriedRun:
+    """One run's changes as the intent would have them."""
+
+    run: Run
+    told: list[TriedItem] = field(default_factory=list)
+    withheld: list[TriedItem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What the intent makes of the last runs."""
+
+    runs: Sequence[TriedRun]
+    warning: str
+    by: str
+    is_empty: bool  # the intent is: everything is told
+
+    @property
+    def opened(self) -> int:
+        """Return the newest run in which anything changed, which stands open; 0 for none."""
+        return next((one.run.pk for one in self.runs if one.told or one.withheld), 0)
+
+    @property
+    def told(self) -> int:
+        """Return how many changes would be told."""
+        return sum(len(run.told) for run in self.runs)
+
+    @property
+    def withheld(self) -> int:
+        """Return how many would be withheld."""
+        return sum(len(run.withheld) for run in self.runs)
+
+
+def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial:
+    """Return what `intent` would tell and withhold of the topic's last runs: two queries."""
+    saved = Run.objects.filter(topic=topic, is_baseline=False).exclude(number=None)
+    runs = {run.pk: TriedRun(run) for run in saved.order_by("-number")[:RUNS]}
+    for one in runs.values():
+        one.run.topic = topic
+    listed = DeltaItem.objects.filter(run__in=runs, status__in=DeltaItem.LISTED).supported()
+    items = list(listed.order_by("-run__number", "position")[:MOST])
+    weighed = intents.weigh(
+        intent,
+        also,
+        [Item(item.status, item.sentence, item.previous_text) for item in items],
+        about=topic.title,
+        owner=topic.owner,
+        source=str(by),
+        topic=topic,
+        meter=MonthMeter(topic.owner),
+    )
+    for item, verdict in zip(items, weighed.verdicts, strict=True):
+        row = runs[item.run_id]
+        (row.told if verdict.tell else row.withheld).append(TriedItem(item, verdict))
+    return Trial(list(runs.values()), weighed.warning, weighed.by, not intent.strip())

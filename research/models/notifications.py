@@ -1,0 +1,307 @@
+"""Where a person is told of what runs found: channels, what topics choose, and what was sent.
+
+A delivery is a row before anything is sent (it is made in the transaction of the run's save, or of
+its failure), and there is one for each channel, kind and thing told: so a run is told once.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext_lazy
+
+from beacon_site import logs
+from memory.models import Topic
+from memory.models.history import OwnedQuerySet
+from memory.models.llm import seal, unseal
+
+if TYPE_CHECKING:
+    from research.models.digests import Digest
+    from research.models.runs import Run
+
+LEASE = timedelta(seconds=90)  # one sending takes at most half of it
+LONGEST_NAME = 150
+
+
+class Reports(models.TextChoices):
+    """Which reports are told."""
+
+    EACH = "each", gettext_lazy("every report")
+    CHANGED = "changed", gettext_lazy("only if something changed")
+    NONE = "none", gettext_lazy("none")
+
+
+class ChannelQuerySet(OwnedQuerySet):
+    """The questions asked of channels."""
+
+    def kept(self) -> Self:
+        """Keep those that their owner has not removed."""
+        return self.filter(removed_at=None)
+
+    def working(self) -> Self:
+        """Keep those that something is sent to."""
+        return self.kept().filter(enabled=True, owner__is_active=True)
+
+
+class Channel(models.Model):
+    """One place where its owner is told: a mailbox, a webhook, a service that Apprise knows.
+
+    `address` is what may be shown; what opens the place (the whole address of a webhook or of an
+    Apprise service, and the key that signs) lies sealed in `secret`.
+    """
+
+    class Kind(models.TextChoices):
+        EMAIL = "email", gettext_lazy("e-mail")
+        WEBHOOK = "webhook", gettext_lazy("webhook")
+        APPRISE = "apprise", gettext_lazy("Apprise")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=8, choices=Kind)
+    name = models.CharField(max_length=LONGEST_NAME)
+    address = models.CharField(max_length=500, blank=True)
+    secret = models.TextField(blank=True, editable=False)
+    reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
+    failures = models.BooleanField(default=True)
+    digest = models.BooleanField(default=True)
+    enabled = models.BooleanField(default=True)
+    off_because = models.TextField(blank=True)  # why Beacon itself switched it off
+    failed_in_row = models.PositiveIntegerField(default=0)
+    last_at = models.DateTimeField(null=True, blank=True)
+    last_ok = models.BooleanField(null=True, blank=True)
+    last_said = models.TextField(blank=True)
+    created = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[ChannelQuerySet] = ChannelQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("created", "id")
+        indexes = [models.Index(fields=["owner", "created"], name="channel_of_owner")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def keep_secret(self, **parts: str) -> None:
+        """Seal `url` and `key`; the caller saves the row."""
+        self.secret = seal(json.dumps(parts))
+
+    def opened(self) -> dict[str, str]:
+        """Return what is sealed; {} where SECRET_KEY has changed since."""
+        found: dict[str, str] = json.loads(unseal(self.secret) or "{}")
+        logs.remember(*found.values())
+        return found
+
+    @property
+    def secret_is_lost(self) -> bool:
+        """Whether a secret is stored that the present SECRET_KEY does not open."""
+        return bool(self.secret) and not self.opened()
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether it is of a kind that is for staff, and its owner is none (any more)."""
+        return self.kind == self.Kind.APPRISE and not self.owner.is_staff
+
+    @property
+    def needs_secret(self) -> bool:
+        """Whether it cannot be reached without what is sealed."""
+        return self.kind != self.Kind.EMAIL
+
+
+class TopicNotices(models.Model):
+    """What is told of one topic, where it is to be otherwise than the channels themselves say."""
+
+    topic = models.OneToOneField(Topic, models.CASCADE, related_name="notices", primary_key=True)
+    own = models.BooleanField(default=False)  # else each channel says which reports it is told
+    left_out = models.ManyToManyField(Channel, blank=True, related_name="+")
+    reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
+    failures = models.BooleanField(default=True)
+    in_digest = models.BooleanField(default=True)
+
+    objects: ClassVar[models.Manager[Any]] = models.Manager()
+
+    class Meta:
+        verbose_name_plural = gettext_lazy("topic notices")
+
+    def __str__(self) -> str:
+        return f"notices of {self.topic_id}"
+
+
+class DeliveryQuerySet(OwnedQuerySet):
+    """The questions asked of deliveries, and the rows that are laid out for what happened."""
+
+    def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
+        """Make a row for each channel that is told of the report; to be called with its save."""
+        told = []
+        for channel, reports, _failures in _choices_of(run):
+            if reports == Reports.EACH or (reports == Reports.CHANGED and not is_quiet):
+                told.append(channel)
+        return self._make(told, Delivery.Kind.REPORT, **_of_run(run))
+
+    def lay_out_failure(self, run: Run) -> int:
+        """Make a row for each channel that is told of the run's failure."""
+        told = told_of_failures(run)
+        return self._make(told, Delivery.Kind.FAILURE, **_of_run(run))
+
+    def lay_out_digest(self, digest: Digest) -> int:
+        """Make a row for each channel that gets the digest."""
+        told = Channel.objects.of(digest.owner).working().filter(digest=True)
+        return self._make(
+            told, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
+        )
+
+    def lay_out_notice(
+        self, told: Iterable[Channel], about: str, *, subject: str, message: str, **fields: Any
+    ) -> int:
+        """Make a row that carries `message` itself; `about` names what is told, for good."""
+        return self._make(
+            told, Delivery.Kind.NOTICE, about, subject=subject, message=message, **fields
+        )
+
+    def _make(self, told: Iterable[Channel], kind: str, about: str, **fields: Any) -> int:
+        fields["subject"] = fields.get("subject", "")[:300]
+        rows = [
+            Delivery(owner_id=channel.owner_id, channel=channel, kind=kind, about=about, **fields)
+            for channel in told
+        ]
+        # Who comes second (a run that is saved again) finds the place taken.
+        return len(self.bulk_create(rows, ignore_conflicts=True)) if rows else 0
+
+    def waiting_failures(self) -> Self:
+        """Keep messages about failures that were not handed over yet."""
+        waits = Delivery.State.WAITING
+        return self.filter(kind=Delivery.Kind.FAILURE, state=waits, handed_at=None)
+
+    def due(self) -> Self:
+        """Keep those that wait and whose time has come, and those whose worker was lost."""
+        waiting = Q(state=Delivery.State.WAITING, not_before__lte=Now())
+        lost = Q(state=Delivery.State.SENDING, lease_until__lt=Now())
+        return self.filter(waiting | lost)
+
+    def claim(self, pk: Any) -> Delivery | None:
+        """Lease the delivery, and return it; None if it is taken or over.
+
+        One UPDATE decides.  `attempt` is the fence that every later write of it asks for.
+        """
+        claimed = self.due().filter(pk=pk)
+        if not claimed.update(
+            state=Delivery.State.SENDING, attempt=F("attempt") + 1, lease_until=Now() + LEASE
+        ):
+            return None
+        related = ("channel", "owner", "run__topic", "run__report", "digest")
+        found: Delivery = self.select_related(*related).get(pk=pk)
+        return found
+
+
+class Delivery(models.Model):
+    """One message to one channel: what it tells of, how often it was tried, what was answered."""
+
+    class Kind(models.TextChoices):
+        REPORT = "report", gettext_lazy("report")
+        FAILURE = "failure", gettext_lazy("failure of a run")
+        DIGEST = "digest", gettext_lazy("digest")
+        NOTICE = "notice", gettext_lazy("notice")
+        TEST = "test", gettext_lazy("test")
+
+    class State(models.TextChoices):
+        WAITING = "waiting", gettext_lazy("waiting")
+        SENDING = "sending", gettext_lazy("being sent")
+        SENT = "sent", gettext_lazy("sent")
+        FAILED = "failed", gettext_lazy("given up")
+        UNSURE = "unsure", gettext_lazy("not known whether it arrived")
+        DROPPED = "dropped", gettext_lazy("not sent")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    channel = models.ForeignKey(Channel, models.CASCADE, related_name="deliveries")
+    kind = models.CharField(max_length=8, choices=Kind)
+    about = models.CharField(max_length=120)
+    run = models.ForeignKey("research.Run", models.CASCADE, null=True, related_name="+")
+    digest = models.ForeignKey("research.Digest", models.CASCADE, null=True, related_name="+")
+    topic = models.ForeignKey(Topic, models.CASCADE, null=True, related_name="+")
+    subject = models.CharField(max_length=300, blank=True)
+    message = models.TextField(blank=True)  # of a notice, which hangs on no run
+    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
+    attempt = models.PositiveIntegerField(default=0)
+    round = models.PositiveIntegerField(default=1)  # rises when a person sends it again
+    tried = models.PositiveIntegerField(default=0)  # in this round
+    not_before = models.DateTimeField(default=timezone.now)
+    nudged_at = models.DateTimeField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    # Set just before a message that nobody can take back is handed over.
+    handed_at = models.DateTimeField(null=True, blank=True)
+    request = models.TextField(blank=True)
+    response_code = models.PositiveIntegerField(null=True, blank=True)
+    response = models.TextField(blank=True)
+    error = models.TextField(blank=True)
+    tries = models.JSONField(default=list, blank=True)  # [{at, ok, code, said, ms}], newest last
+    created = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[DeliveryQuerySet] = DeliveryQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("-created", "-id")
+        verbose_name_plural = gettext_lazy("deliveries")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["channel", "kind", "about"], name="delivery_once_a_channel"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["owner", "-created", "-id"], name="delivery_of_owner"),
+            models.Index(fields=["channel", "-created", "-id"], name="delivery_of_channel"),
+            models.Index(
+                fields=["not_before"],
+                condition=Q(state__in=["waiting", "sending"]),
+                name="delivery_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.subject}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be sent."""
+        return self.state in (self.State.WAITING, self.State.SENDING)
+
+    def held(self) -> DeliveryQuerySet:
+        """Return it as this worker holds it: no row if another has it, or if it is over."""
+        state = Delivery.State.SENDING
+        return Delivery.objects.filter(pk=self.pk, attempt=self.attempt, state=state)
+
+
+def _of_run(run: Run) -> dict[str, Any]:
+    subject = f"{run.topic.title}, {run}"
+    return {"about": f"run:{run.pk}", "run": run, "topic": run.topic, "subject": subject}
+
+
+def told_of_failures(run: Run) -> list[Channel]:
+    """Return the channels that are told when the run, or its topic's schedule, fails."""
+    return [channel for channel, _reports, failures in _choices_of(run) if failures]
+
+
+def _choices_of(run: Run) -> list[tuple[Channel, str, bool]]:
+    """Return each working channel with what it tells of the run's topic: reports, failures."""
+    topic = run.topic
+    channels = list(Channel.objects.filter(owner_id=topic.owner_id).working())
+    if not channels:
+        return []
+    chosen = TopicNotices.objects.filter(topic=topic).first()
+    left_out = set(chosen.left_out.values_list("pk", flat=True)) if chosen else set()
+    own = chosen if chosen is not None and chosen.own else None
+    return [
+        (channel, (own or channel).reports, (own or channel).failures)
+        for channel in channels
+        if channel.pk not in left_out
+    ]

@@ -1,0 +1,431 @@
+"""How a topic is researched, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, ClassVar, Self
+
+import pgtrigger
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from memory.models import RefusedSource, SourceRule, Topic
+
+
+class TopicSettings(models.Model):
+    """What a topic's runs look for and may spend; changes apply from the next run.
+
+    An empty budget field means the site's default for the depth (`research.budgets.budget`).
+    """
+
+    # What a run looks for and how, and what it may take: kept with each run.
+    ASKED = (
+        "objective",
+        "focus",
+        "depth",
+        "time_frame",
+        "languages",
+        "services",
+        "feeds",
+        "allow_domains",
+        "block_domains",
+        "block_pages",
+        "always_check",
+        "engine",
+        "report_style",
+        "reading",
+    )
+    LIMITS = ("max_tokens", "max_money", "max_pages", "max_minutes")
+
+    class Depth(models.TextChoices):
+        QUICK = "quick", _("quick")
+        DEEP = "deep", _("deep")
+
+    class TimeFrame(models.TextChoices):
+        ANY = "any", _("any time")
+        DAY = "day", _("the last day")
+        WEEK = "week", _("the last week")
+        MONTH = "month", _("the last month")
+        YEAR = "year", _("the last year")
+
+    class Style(models.TextChoices):
+        STANDARD = "standard", _("standard")
+        EXECUTIVE = "executive", _("executive summary")
+        BULLETS = "bullets", _("bullets")
+        MEMO = "memo", _("memo")
+
+    class Reading(models.TextChoices):
+        SKIM = "skim", _("skim")
+        NORMAL = "normal", _("normal")
+        THOROUGH = "thorough", _("thorough")
+
+    class PlanReview(models.TextChoices):
+        NO = "no", _("no, runs go on by themselves")
+        DAY = "day", _("yes, and go on by itself after a day")
+        WAIT = "wait", _("yes, and wait until somebody has looked")
+
+    class OverLimit(models.TextChoices):
+        SKIP = "skip", _("skip it and say so")
+        SMALLER = "smaller", _("run it smaller, with what is left")
+
+    topic = models.OneToOneField(Topic, models.CASCADE, related_name="settings", primary_key=True)
+    objective = models.TextField(_("objective"), blank=True)
+    focus = models.TextField(_("focus"), blank=True)
+    depth = models.CharField(_("depth"), max_length=8, choices=Depth, default=Depth.QUICK)
+    time_frame = models.CharField(
+        _("time frame"), max_length=8, choices=TimeFrame, default=TimeFrame.ANY
+    )
+    languages = ArrayField(
+        models.CharField(max_length=16), default=list, blank=True, verbose_name=_("languages")
+    )
+    services = ArrayField(
+        models.CharField(max_length=20), default=list, blank=True, verbose_name=_("services")
+    )
+    feeds = ArrayField(models.TextField(), default=list, blank=True, verbose_name=_("feeds"))
+    allow_domains = ArrayField(
+        models.CharField(max_length=255),
+        default=list,
+        blank=True,
+        verbose_name=_("only these domains"),
+    )
+    block_domains = ArrayField(
+        models.CharField(max_length=255),
+        default=list,
+        blank=True,
+        verbose_name=_("never these domains"),
+    )
+    # Single pages that a person stopped looking at, beside whole domains; canonical addresses.
+    block_pages = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("never these pages")
+    )
+    # Queries and addresses that every run's plan covers, whatever the planner thinks of.
+    always_check = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("always check")
+    )
+    engine = models.CharField(_("SerpAPI engine"), max_length=20, default="google")
+    report_style = models.CharField(
+        _("style of the report"), max_length=10, choices=Style, default=Style.STANDARD
+    )
+    reading = models.CharField(
+        _("depth of reading"), max_length=8, choices=Reading, default=Reading.NORMAL
+    )
+    plan_review = models.CharField(
+        _("look at the plan first"), max_length=4, choices=PlanReview, default=PlanReview.NO
+    )
+    max_tokens = models.PositiveIntegerField(_("tokens a run"), null=True, blank=True)
+    max_money = models.DecimalField(
+        _("money a run"),
+        max_digits=8,
+        decimal_places=2,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(Decimal(0))],
+    )
+    max_pages = models.PositiveIntegerField(_("pages a run"), null=True, blank=True)
+    max_minutes = models.PositiveIntegerField(_("minutes a run"), null=True, blank=True)
+    # What all runs of the topic may spend together in a month of its owner's.
+    month_tokens = models.PositiveIntegerField(_("tokens a month"), null=True, blank=True)
+    month_money = models.DecimalField(
+        _("money a month"),
+        max_digits=10,
+        decimal_places=2,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(Decimal(0))],
+    )
+    over_limit = models.CharField(
+        _("a scheduled run that would not fit"),
+        max_length=7,
+        choices=OverLimit,
+        default=OverLimit.SKIP,
+    )
+    # After how many days without a check a fact is stale; empty: `research.facts.staleness` says.
+    stale_days = models.PositiveSmallIntegerField(_("facts are stale after"), null=True, blank=True)
+    recheck = models.BooleanField(_("recheck stale facts each month"), default=False)
+    intent = models.TextField(_("tell me only if"), blank=True)
+    # Sentences that the intent withheld and of which a person said: tell me such things.
+    tell_also = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("tell me such things too")
+    )
+    # Domains and canonical addresses of pages: read first, and read but never announced alone.
+    boost_places = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("look here first")
+    )
+    mute_places = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("never announced alone")
+    )
+    # Addresses that the next saved run reads, and that are taken from the list by its save.
+    read_next = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("read next time")
+    )
+
+    class Meta:
+        verbose_name_plural = _("topic settings")
+
+    def __str__(self) -> str:
+        return f"settings of {self.topic}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return every field but the topic, as a run keeps them (see `from_json`)."""
+        return {
+            field.attname: _plain(getattr(self, field.attname))
+            for field in self._meta.concrete_fields
+            if not field.primary_key
+        }
+
+    @classmethod
+    def from_json(cls, topic: Topic, stored: dict[str, Any]) -> TopicSettings:
+        """Return settings, never to be saved, as `as_json` kept them; a field since added is new."""
+        names = {field.attname for field in cls._meta.concrete_fields if not field.primary_key}
+        kept = {name: value for name, value in stored.items() if name in names}
+        for name in ("max_money", "month_money"):
+            if kept.get(name) is not None:
+                kept[name] = Decimal(kept[name])
+        return cls(topic=topic, **kept)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Decimal) else value
+
+
+class ScheduleQuerySet(models.QuerySet[Any]):
+    """The questions asked of schedules."""
+
+    def of(self, user: Any) -> Self:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(topic__owner=user)
+
+    def due(self, at: datetime) -> Self:
+        """Keep the schedules whose next run is due and whose topic may run."""
+        return self.filter(
+            next_run_at__lte=at,
+            paused=False,
+            topic__trashed_at=None,
+            topic__archived_at=None,
+            topic__owner__is_active=True,
+        )
+
+
+class Schedule(models.Model):
+    """When a topic runs again: a preset or a cron line in a time zone; what is due is a row."""
+
+    class Preset(models.TextChoices):
+        NONE = "none", _("only by hand")
+        DAILY = "daily", _("every day")
+        WEEKDAYS = "weekdays", _("every weekday")
+        WEEKLY = "weekly", _("every week")
+        MONTHLY = "monthly", _("every month")
+        CRON = "cron", _("by a cron line")
+
+    class Missed(models.TextChoices):
+        ONCE = "once", _("catch up with one run")
+        SKIP = "skip", _("skip what was missed")
+
+    topic = models.OneToOneField(Topic, models.CASCADE, related_name="schedule", primary_key=True)
+    preset = models.CharField(_("how often"), max_length=8, choices=Preset, default=Preset.NONE)
+    cron = models.CharField(_("cron line"), max_length=100, blank=True)
+    time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
+    paused = models.BooleanField(_("paused"), default=False)
+    missed = models.CharField(
+        _("after hours off"), max_length=4, choices=Missed, default=Missed.ONCE
+    )
+    next_run_at = models.DateTimeField(null=True, blank=True)
+    last_slot_at = models.DateTimeField(null=True, blank=True)
+    recheck_at = models.DateTimeField(null=True, blank=True)  # when stale facts are checked next
+
+    objects: ClassVar[ScheduleQuerySet] = ScheduleQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["next_run_at"],
+                condition=Q(paused=False) & ~Q(next_run_at=None),
+                name="schedule_due",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_preset_display()}"
+
+    @property
+    def recurs(self) -> bool:
+        """Whether the topic runs again by itself."""
+        return self.preset != self.Preset.NONE and not self.paused
+
+
+# --- A topic's settings as a run takes them: with what its owner says of places for all topics ---
+
+_PAGES = ("http://", "https://", "library:")
+Act = SourceRule.Act
+
+
+def lists_of(settings: TopicSettings, act: str) -> list[str]:
+    """Return the places that the settings treat so: domains first, then pages."""
+    if act == Act.BLOCK:
+        return [*settings.block_domains, *settings.block_pages]
+    return list(settings.boost_places if act == Act.BOOST else settings.mute_places)
+
+
+def everywhere(owner_id: Any) -> dict[str, str]:
+    """Return, by place, what the owner says for all topics: two queries.
+
+    A domain from which the owner wants nothing any more is blocked, wherever that was said.
+    """
+    refused = RefusedSource.objects.filter(owner=owner_id, kind=RefusedSource.Kind.DOMAIN)
+    rules = SourceRule.objects.filter(owner=owner_id)
+    found = dict.fromkeys(refused.values_list("name", flat=True), str(Act.BLOCK))
+    return dict(rules.values_list("place", "act")) | found
+
+
+def in_effect(settings: TopicSettings, rules: dict[str, str]) -> TopicSettings:
+    """Return the settings, never to be saved, with the rules of all topics added."""
+    whole = TopicSettings.from_json(settings.topic, settings.as_json())
+    own = {place for act in Act.values for place in lists_of(settings, act)}
+    own |= set(settings.allow_domains)
+    for place, act in rules.items():
+        is_refused = act == Act.BLOCK and not is_page(place)
+        if place not in own or (is_refused and place not in whole.block_domains):
+            _add(whole, act, place)
+    return whole
+
+
+def settings_now(topic: Topic) -> dict[str, Any]:
+    """Return the topic's settings as a run keeps them."""
+    settings = TopicSettings.objects.get(topic=topic)
+    return in_effect(settings, everywhere(topic.owner_id)).as_json()
+
+
+def is_page(place: str) -> bool:
+    """Whether a place is a single page, not a domain."""
+    return place.lower().startswith(_PAGES)
+
+
+def _add(settings: TopicSettings, act: str, place: str) -> None:
+    name = field_of(act, place)
+    setattr(settings, name, [*getattr(settings, name), place])
+
+
+def field_of(act: str, place: str) -> str:
+    """Return the field of a topic's settings that holds such a rule."""
+    if act == Act.BLOCK:
+        return "block_pages" if is_page(place) else "block_domains"
+    return "boost_places" if act == Act.BOOST else "mute_places"
+
+
+def places_by_act(settings: TopicSettings) -> Iterable[tuple[str, str]]:
+    """Yield each place with its act, as these settings have it."""
+    for act in Act.values:
+        for place in lists_of(settings, act):
+            yield place, act
+
+
+# --- What is new in a topic since its owner last read it, for lists: counted once, then stored ---
+
+# Rows are locked in order, so that two writers of several topics can't deadlock.
+_RAISED = """
+    PERFORM 1 FROM research_topicnews
+     WHERE topic_id IN ({topics})
+     ORDER BY topic_id FOR NO KEY UPDATE;
+    UPDATE research_topicnews SET changes = changes + 1
+     WHERE topic_id IN ({topics});
+    RETURN NULL;
+"""
+_OF_RUNS = "SELECT topic_id FROM research_run WHERE id IN ({runs})"
+
+
+def _raised(runs: str) -> str:
+    return _RAISED.format(topics=_OF_RUNS.format(runs=runs))
+
+
+_CAME = """
+    INSERT INTO research_topicnews (topic_id, changes, told)
+    SELECT DISTINCT run.topic_id, 1, '{}'::jsonb
+      FROM added JOIN research_run run ON run.id = added.run_id
+     ORDER BY run.topic_id
+        ON CONFLICT (topic_id) DO UPDATE SET changes = research_topicnews.changes + 1;
+    RETURN NULL;
+"""
+_REPORTS = """SELECT gone.run_id FROM gone JOIN added USING (id)
+                WHERE (gone.read_at, gone.trashed_at) IS DISTINCT FROM
+                      (added.read_at, added.trashed_at)"""
+_ITEMS = """SELECT gone.run_id FROM gone JOIN added USING (id)
+              WHERE (gone.run_id, gone.position, gone.status, gone.withheld, gone.previous_fact_id,
+                     gone.sentence, gone.previous_text) IS DISTINCT FROM
+                    (added.run_id, added.position, added.status, added.withheld,
+                     added.previous_fact_id, added.sentence, added.previous_text)"""
+_GONE = "SELECT run_id FROM gone"
+_ADDED = "SELECT run_id FROM added"
+
+
+def _trigger(name: str, operation: Any, func: str, **rows: str) -> pgtrigger.Trigger:
+    return pgtrigger.Trigger(
+        name=name,
+        level=pgtrigger.Statement,
+        when=pgtrigger.After,
+        operation=operation,
+        referencing=pgtrigger.Referencing(**rows),
+        func=func,
+    )
+
+
+OF_REPORTS = [
+    _trigger("news_came", pgtrigger.Insert, _CAME, new="added"),
+    _trigger("news_read", pgtrigger.Update, _raised(_REPORTS), old="gone", new="added"),
+    _trigger("news_gone", pgtrigger.Delete, _raised(_GONE), old="gone"),
+]
+OF_ITEMS = [
+    _trigger("news_told", pgtrigger.Insert, _raised(_ADDED), new="added"),
+    _trigger("news_retold", pgtrigger.Update, _raised(_ITEMS), old="gone", new="added"),
+    _trigger("news_untold", pgtrigger.Delete, _raised(_GONE), old="gone"),
+]
+# A run in progress is updated many times a minute, so only columns that lists show count.
+OF_RUNS = [
+    pgtrigger.Trigger(
+        name="news_numbered",
+        when=pgtrigger.After,
+        operation=pgtrigger.Update,
+        condition=pgtrigger.AnyChange("number", "is_baseline"),
+        func="UPDATE research_topicnews SET changes = changes + 1 WHERE topic_id = NEW.topic_id;"
+        " RETURN NULL;",
+    )
+]
+
+
+class TopicNewsQuerySet(models.QuerySet[Any]):
+    def of(self, user: Any) -> Self:
+        """Keep the rows of `user`: the only owner filter."""
+        return self.filter(topic__owner=user)
+
+    def stale(self) -> Self:
+        """Keep the rows that must be counted again."""
+        return self.exclude(Q(counted=F("changes")) & Q(counted__isnull=False))
+
+
+class TopicNews(models.Model):
+    """The counts of a topic's unread reports for lists; a topic without reports has no row.
+
+    `told` was counted when `changes` was `counted` (`research.reports.topic_news`).
+    """
+
+    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="news")
+    changes = models.BigIntegerField(default=0)
+    counted = models.BigIntegerField(null=True)
+    told = models.JSONField(default=dict)
+
+    objects: ClassVar[TopicNewsQuerySet] = TopicNewsQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        verbose_name_plural = "topic news"
+
+    def __str__(self) -> str:
+        return f"news of topic {self.topic_id}"
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether anything changed since it was counted."""
+        return self.counted != self.changes

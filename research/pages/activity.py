@@ -1,0 +1,631 @@
+"""One change in full: each field with what was there before and what after."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import heapq
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from itertools import islice
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import DateTimeField, QuerySet
+from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import cell, plain
+from beacon_site.text.dates import in_utc
+from beacon_site.text.diff import Row, diff, folded
+from memory.core.errors import MemoryRefused
+from memory.models import Remembered, Revision, User
+from memory.pages.records import saved_views
+from memory.records import undo
+from memory.records.kinds import models as record_models
+from memory.records.kinds import nouns, number_in_words
+from memory.records.undo import record_of
+from memory.web.responses import go_back
+from research.activity import words as activity_words
+from research.activity.streams import (
+    ACTORS,
+    KINDS,
+    MOST_LOOKED_AT,
+    STREAMS,
+    Happened,
+    Place,
+    Wanted,
+)
+from research.activity.words import QUIET, Line, address_of, fields_in_words
+from research.models import Run
+
+MOST_ROWS = 400  # lines of a diff on the page
+MOST_COMPARED = 300_000  # characters of a text; one that is longer is told by its size
+MOST_FIRST = 8_000  # characters of a value that a record was made with
+_SHORT = 80  # characters up to which a value is told in one line
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field: its name, and either two short values or the lines of a text that differ."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+    rows: Sequence[Row] = ()
+    rows_left: int = 0
+    said: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the field is told line by line."""
+        return bool(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstValue:
+    """One field of a record as it was made."""
+
+    name: str
+    text: str
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value takes more than a line."""
+        return _is_long(self.text)
+
+
+def first_values(revision: Revision) -> list[FirstValue]:
+    """Return what a record was made with, without what every record of its kind begins with."""
+    fields = _fields(revision)
+    found = []
+    for name in _told(revision):
+        value, field = revision.after[name], fields.get(name)
+        default = field.get_default() if field is not None else None
+        if value in ("", None, [], {}, False) or value == default:
+            continue
+        shown = _text(field, value)
+        cut = f"{shown[:MOST_FIRST]} …" if len(shown) > MOST_FIRST else shown
+        found.append(FirstValue(fields_in_words(revision.record_type, [name])[0], cut))
+    return found
+
+
+def changes_of(revision: Revision) -> list[FieldChange]:
+    """Return what a revision changed, field by field."""
+    fields = _fields(revision)
+    return [
+        _change(
+            fields_in_words(revision.record_type, [name])[0],
+            _text(fields.get(name), revision.before.get(name)),
+            _text(fields.get(name), revision.after[name]),
+        )
+        for name in _told(revision)
+    ]
+
+
+def _told(revision: Revision) -> list[str]:
+    return sorted(name for name in revision.after if name not in QUIET)
+
+
+def _fields(revision: Revision) -> dict[str, Any]:
+    model = record_models().get(revision.record_type)
+    return {field.attname: field for field in model._meta.concrete_fields} if model else {}
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > _SHORT or "\n" in text
+
+
+def _change(name: str, before: str, after: str) -> FieldChange:
+    if not _is_long(before) and not _is_long(after):
+        return FieldChange(name, before, after)
+    if max(len(before), len(after)) > MOST_COMPARED:
+        said = _("%(old)s characters before, %(new)s after: too long to be compared here.")
+        return FieldChange(name, said=said % {"old": f"{len(before):,}", "new": f"{len(after):,}"})
+    rows = folded(diff(before, after))
+    return FieldChange(name, rows=rows[:MOST_ROWS], rows_left=max(0, len(rows) - MOST_ROWS))
+
+
+def _text(field: Any, value: Any) -> str:
+    """Return a stored value as people read it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, list):
+        return "\n".join(_text(None, one) for one in value)
+    if isinstance(field, DateTimeField) and (moment := parse_datetime(str(value))):
+        return date_format(localtime(moment), "j M Y, H:i")
+    choices = dict(field.flatchoices) if field is not None else {}
+    return str(choices.get(value, value))
+
+
+def record_now(revision: Revision) -> Remembered | None:
+    """Return the record as it is now, None if it was deleted for good."""
+    try:
+        return record_of(revision)
+    except MemoryRefused:
+        return None
+
+
+# --- Activity as a file: lines written as they are read, however many there are ---
+
+FIELDS = ("at", "actor", "kind", "record_type", "label", "said", "why", "details", "run", "warning")
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One kind of file: its media type, and the function that writes lines as its pieces."""
+
+    media_type: str
+    write: Callable[[Iterable[Line]], Iterator[str]]
+
+
+def _row(line: Line) -> dict[str, Any]:
+    return {
+        "at": line.at.isoformat(),
+        "actor": line.actor,
+        "kind": line.name,
+        "record_type": line.noun,
+        "label": line.label,
+        "said": line.said,
+        "why": line.why,
+        "details": "; ".join(line.details),
+        "run": line.run.pk if line.run else None,
+        "warning": line.is_warning,
+    }
+
+
+def as_csv(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield the lines as CSV that a spreadsheet opens without carrying anything out."""
+    yield _csv(FIELDS)
+    for line in lines:
+        row = _row(line)
+        yield _csv([cell(row[name]) for name in FIELDS])
+
+
+def _csv(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()
+
+
+def as_json_lines(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield the lines as JSON, one object a line."""
+    for line in lines:
+        yield json.dumps(_row(line), ensure_ascii=False) + "\n"
+
+
+EXPORTS: dict[str, Export] = {
+    "activity.csv": Export("text/csv; charset=utf-8; header=present", as_csv),
+    "activity.jsonl": Export("application/jsonl", as_json_lines),
+}
+
+
+# --- Activity: everything that happened as one stream, newest first, one page at a time ---
+
+# --- groups of similar changes -----------------------------------------------------------------
+
+LEAST = 3  # two lines are as quick to read as one that must be unfolded
+APART = timedelta(hours=1)  # lines further apart are separate groups
+_LISTS = {"note": "memory:notes", "observation": "memory:observations"}
+_Alike = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Lines with the same actor, source, record type and action; `goes_on` if the next page has more."""
+
+    lines: Sequence[Line]
+    record_type: str
+    source: str
+    goes_on: bool = False
+    name: str = "group"
+
+    @property
+    def first(self) -> Line:
+        """Return the newest line, which says who it was and in which run."""
+        return self.lines[0]
+
+    @property
+    def since(self) -> datetime | None:
+        """Return the time of the oldest line, if it reads differently from the newest."""
+        oldest = self.lines[-1].at
+        return oldest if (self.first.at - oldest).total_seconds() >= 60 else None
+
+    @property
+    def records(self) -> str:
+        """Return the number of records, such as "14 observations"."""
+        return number_in_words(self.record_type, len(self.lines))
+
+    @property
+    def why(self) -> str:
+        """Return the reason, if all lines share one."""
+        reasons = {line.why for line in self.lines}
+        return reasons.pop() if len(reasons) == 1 else ""
+
+    @property
+    def details(self) -> list[str]:
+        """Return the fields that any of the changes touched."""
+        return list(dict.fromkeys(one for line in self.lines for one in line.details))
+
+    @property
+    def list_url(self) -> str:
+        """Return the URL of the list of this source's records, if there is one."""
+        if self.record_type not in _LISTS or not self.source:
+            return ""
+        asked = urlencode({"q": f"source:{self.source}"})
+        return f"{reverse(_LISTS[self.record_type])}?{asked}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """Consecutive similar rows; `alike` is None for a single row."""
+
+    alike: _Alike | None
+    rows: list[Happened]
+    records: set[Any]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def takes(self, one: Happened, alike: _Alike | None) -> bool:
+        """Whether a row fits into the group; each record counts once."""
+        if alike is None or alike != self.alike or one.row.record_id in self.records:
+            return False
+        return self.rows[-1].place.at - one.place.at <= APART
+
+    def entries(self, lines: Sequence[Line], following: Happened | None) -> list[Line | Group]:
+        """Return the rows, put in words as `lines`, as the page shows them."""
+        if self.alike is None or len(lines) < LEAST:
+            return list(lines)
+        goes_on = following is not None and self.takes(following, _alike(following))
+        _actor, source, record_type, _said = self.alike
+        return [Group(lines, record_type, source, goes_on)]
+
+
+def gathered(found: Sequence[Happened]) -> list[Gathering]:
+    """Return the rows in order, with consecutive similar ones grouped."""
+    gatherings: list[Gathering] = []
+    for one in found:
+        alike = _alike(one)
+        if not (gatherings and gatherings[-1].takes(one, alike)):
+            gatherings.append(Gathering(alike, [], set()))
+        gatherings[-1].rows.append(one)
+        if alike is not None:
+            gatherings[-1].records.add(one.row.record_id)
+    return gatherings
+
+
+def _alike(one: Happened) -> _Alike | None:
+    """Return the key by which changes are grouped, or None if the line isn't a change."""
+    if one.name != "change":
+        return None
+    row = one.row
+    return row.actor, row.source, row.record_type, activity_words.of_change(row)
+
+
+# --- the page ----------------------------------------------------------------------------------
+
+PAGE = 30  # entries; a group counts as one. Most of the time is spent on the lines of the page
+_READ = 150  # rows; a run can write many similar ones
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityPage:
+    """A page of lines, some in groups, and the cursor of the next (None if this is the last)."""
+
+    entries: list[Line | Group]
+    next_cursor: str | None
+
+    @property
+    def lines(self) -> list[Line]:
+        """Return every line of the page, also those in groups."""
+        parts = ([one] if isinstance(one, Line) else one.lines for one in self.entries)
+        return [line for part in parts for line in part]
+
+
+def activity_page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "") -> ActivityPage:
+    """Return one page; an invalid cursor gives the first."""
+    found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
+    gatherings = gathered(found[:_READ])[:PAGE]
+    shown = sum(len(one) for one in gatherings)
+    lines = iter(in_words(user, found[:shown]))
+    following = found[shown] if shown < len(found) else None
+    entries: list[Line | Group] = []
+    for one in gatherings:
+        last = following if one is gatherings[-1] else None
+        entries += one.entries(list(islice(lines, len(one))), last)
+    return ActivityPage(entries, _cursor(found[shown - 1].place) if following else None)
+
+
+def happened(
+    user: User, wanted: Wanted, *, zone: tzinfo, after: Place | None, most: int
+) -> list[Happened]:
+    """Return at most `most` rows of all streams older than `after`, the newest first."""
+    pages = [
+        [
+            Happened(Place(row.created, stream.rank, row.pk), row)
+            for row in stream.page(user, wanted, zone, after, most)
+        ]
+        for stream in STREAMS
+    ]
+    merged = heapq.merge(*pages, key=_order)
+    return [one for one, _n in zip(merged, range(most), strict=False)]
+
+
+def _order(one: Happened) -> tuple[float, int, int]:
+    # Microseconds as an integer: as float seconds, different times could be equal.
+    place = one.place
+    moment = int(place.at.timestamp()) * 1_000_000 + place.at.microsecond
+    return (-moment, place.rank, -place.key)
+
+
+def everything(user: User, wanted: Wanted, *, zone: tzinfo, size: int = 500) -> Iterator[Line]:
+    """Yield all matching lines, loading a page at a time."""
+    after: Place | None = None
+    while True:
+        found = happened(user, wanted, zone=zone, after=after, most=size)
+        yield from in_words(user, found)
+        if len(found) < size:
+            return
+        after = found[-1].place
+
+
+def _cursor(place: Place) -> str:
+    text = json.dumps([place.at.isoformat(), place.rank, place.key])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str) -> Place | None:
+    """Return the place of a cursor, or None if it is invalid."""
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        at, rank, key = json.loads(text)
+        moment = in_utc(datetime.fromisoformat(at))
+    except (ValueError, TypeError, binascii.Error):
+        return None
+    fits = type(rank) is int and type(key) is int and abs(key) < 2**63
+    return Place(moment, rank, key) if fits and moment.tzinfo is not None else None
+
+
+# --- lines in words -------------------------------------------------------------------------------
+
+
+def in_words(user: User, found: Sequence[Happened]) -> list[Line]:
+    """Return the rows as lines, with two queries for the runs and records that they name."""
+    runs = _runs(user, found)
+    versions = _versions(user, (one.row for one in found if one.name == "change"))
+    make = {"change": _change_line, "log": _log, "call": _call, "run": _run}
+    lines = []
+    for one in found:
+        line = make[one.name](one.row, user)
+        line.run = runs.get(_run_id(one))
+        if one.name == "log" and not line.url and line.run:
+            line.url = address_of(line.run)
+            line.label = line.label or f"{line.run.topic}, {line.run}"
+        if one.name == "change":
+            line.may_undo = versions.get(one.row.record_id) == one.row.version
+            if one.row.record_id in versions:
+                line.url = reverse(
+                    "memory:record-open", args=[one.row.record_type, one.row.record_id]
+                )
+        lines.append(line)
+    return lines
+
+
+def _run_id(one: Happened) -> int | None:
+    row = one.row
+    if one.name == "run":
+        return int(row.pk)
+    if one.name == "log":
+        number = row.subject_id if row.subject_type == "run" else ""
+    else:
+        first, _colon, rest = row.source.partition(":")
+        number = rest.partition(":")[0] if first == "run" else ""
+    return int(number) if number.isdecimal() and len(number) < 19 else None
+
+
+def _runs(user: User, found: Iterable[Happened]) -> dict[Any, Run]:
+    """Return the runs that the lines name and whose pages can be opened."""
+    ids = {number for one in found if (number := _run_id(one)) is not None}
+    mine = Run.objects.of(user).filter(topic__trashed_at=None).select_related("topic")
+    return dict(mine.defer("manifest", "settings").in_bulk(ids))
+
+
+def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
+    """Return the current version of each record in the revisions, in one query for all types.
+
+    Permanently deleted records are missing.
+    """
+    ids: dict[str, set[UUID]] = {}
+    for revision in revisions:
+        ids.setdefault(revision.record_type, set()).add(revision.record_id)
+    known = record_models()
+    parts: list[QuerySet[Any, Any]] = [
+        known[name].objects.of(user).filter(pk__in=some).order_by().values_list("pk", "version")
+        for name, some in ids.items()
+        if name in known
+    ]
+    return dict(parts[0].union(*parts[1:], all=True)) if parts else {}
+
+
+def _change_line(row: Any, user: User) -> Line:
+    said = activity_words.of_change(row)
+    return Line(
+        "change", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
+        said, activity_words.subject(row.record_type), plain(row.label), why=row.reason,
+        details=activity_words.fields_in_words(row.record_type, row.names) if said == _("changed") else [],
+        change_url=reverse("research:activity-change", args=[row.pk]),
+    )  # fmt: skip
+
+
+def _log(row: Any, user: User) -> Line:
+    line = Line(
+        "log", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
+        activity_words.of_log(row), "" if row.kind == "tool-called" else activity_words.subject(row.subject_type),
+        row.label,
+        details=activity_words.of_detail(row.detail, row.actor), is_warning=row.is_warning,
+    )  # fmt: skip
+    if row.subject_type in record_models() and row.kind != "purged":
+        line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
+    if row.subject_type == "proposal" and row.label:
+        line.url = reverse("memory:proposal", args=[row.subject_id])
+    if row.kind == "forgot-source" and row.label:
+        asked = urlencode({"source": row.label, "act": row.detail.get("key", "")})
+        line.url = f"{reverse('memory:source-forget')}?{asked}"
+    return line
+
+
+def _call(row: Any, user: User) -> Line:
+    actor = "research" if row.source.startswith("run:") else row.source
+    return Line(
+        "call", row.pk, row.created, activity_words.who(actor, user.username), actor,
+        _("asked %(model)s") % {"model": row.model}, _("model call"), row.aim,
+        details=[*activity_words.of_call(row), *([row.error[:300]] if row.error else [])],
+        is_warning=bool(row.failure),
+    )  # fmt: skip
+
+
+def _run(row: Any, user: User) -> Line:
+    return Line(
+        "run", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
+        activity_words.of_run(row), activity_words.subject("run"), f"{row.topic}, {row}", url=address_of(row),
+    )  # fmt: skip
+
+
+# --- activity ---
+
+
+@login_required
+@require_GET
+@vary_on_headers("HX-Request")
+def activity(request: BeaconRequest) -> HttpResponse:
+    """Show what happened, the newest first; over htmx the list alone."""
+    wanted = Wanted.of(request.GET)
+    page = activity_page(
+        request.user,
+        wanted,
+        zone=timezone.get_current_timezone(),
+        cursor=request.GET.get("cursor", ""),
+    )
+    query = request.GET.copy()
+    query.pop("cursor", None)
+    _say_who(page.lines, query)
+    context: dict[str, Any] = {
+        "wanted": wanted,
+        "entries": page.entries,
+        "lines": page.lines,
+        "next_cursor": page.next_cursor,
+        "filters": query.urlencode(),
+        "actors": {name: words for name, (words, _stored) in ACTORS.items()},
+        "one_actor": _one_actor(request, wanted),
+        "kinds": KINDS,
+        "types": nouns(),
+        "looked_at": f"{MOST_LOOKED_AT:,}",
+    }
+    if request.htmx and request.htmx.target == "activity":
+        return render(request, "research/_activity.html", context)
+    context["views"] = saved_views.views_of(request.user, "activity", query.urlencode())
+    return render(request, "research/activity.html", context)
+
+
+def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
+    """Let each line lead to all that its actor did, among what is asked for."""
+    asked, queries = query.copy(), {}
+    for line in lines:
+        if line.actor not in queries:
+            asked["actor"] = line.actor
+            queries[line.actor] = f"?{asked.urlencode()}"
+        line.by_them = queries[line.actor]
+
+
+def _one_actor(request: BeaconRequest, wanted: Wanted) -> str:
+    """Return in words the single actor that is asked for, empty where it is none or a group."""
+    if not wanted.actor or wanted.actor in ACTORS:
+        return ""
+    return activity_words.who(wanted.actor, request.user.get_username())
+
+
+@login_required
+@require_GET
+@vary_on_headers("HX-Request")
+def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Show one change in full: over htmx beside its line, else on a page of its own."""
+    revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
+    record = record_now(revision)
+    context = {
+        "revision": revision,
+        "changes": changes_of(revision) if revision.before else [],
+        "made": [] if revision.before else first_values(revision),
+        "who": activity_words.who(revision.actor, request.user.get_username()),
+        "noun": activity_words.subject(revision.record_type),
+        "record": record,
+        "is_latest": record is not None and record.version == revision.version,
+    }
+    template = "research/_activity_change.html" if request.htmx else "research/activity_change.html"
+    return render(request, template, context)
+
+
+@login_required
+@require_POST
+def activity_undo(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Take one change back; the record gets a further revision that says so."""
+    said = _("Taken back: “%(label)s” is as it was before that change.")
+    return _put_back(request, pk, undo.undo, said)
+
+
+@login_required
+@require_POST
+def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Put a record back as it was with one of its changes."""
+    said = _("“%(label)s” is again as it was in that version.")
+    return _put_back(request, pk, undo.restore_to, said)
+
+
+def _put_back(
+    request: BeaconRequest, pk: int, act: Callable[..., Remembered], said: str
+) -> HttpResponse:
+    revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
+    back = reverse("research:activity")
+    try:
+        record = act(revision, by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(request, str(exc))
+        return go_back(request, back)
+    last = Revision.objects.filter(record_id=record.pk).order_by("-id").first()
+    tags = "undo:" + reverse("research:activity-undo", args=[last.pk]) if last else ""
+    messages.success(request, said % {"label": record}, extra_tags=tags)
+    return go_back(request, back)
+
+
+@login_required
+@require_GET
+def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | StreamingHttpResponse:
+    """Give all that the filters match as a file, as it is read."""
+    export = EXPORTS.get(kind)
+    if export is None:
+        why = _("There is no such file. There are: %(kinds)s.")
+        said = why % {"kinds": ", ".join(EXPORTS)}
+        return render(request, "404.html", {"why": said}, status=404)
+    zone = timezone.get_current_timezone()
+    lines = everything(request.user, Wanted.of(request.GET), zone=zone)
+    answer = StreamingHttpResponse(export.write(lines), content_type=export.media_type)
+    answer["Content-Disposition"] = f'attachment; filename="beacon-{kind}"'
+    return answer

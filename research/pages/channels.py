@@ -1,0 +1,544 @@
+"""Forms of channels, of what a topic tells, of the digest, and of feeds."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import BooleanField, Exists, OuterRef
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from beacon_site.http import BeaconRequest
+from beacon_site.net import apprise_sender, mail
+from memory.accounts import settings_undo
+from memory.accounts.people import works_here_alone
+from memory.core.errors import InvalidValue
+from memory.models import Topic, User
+from memory.web.double_submit import idempotent_post
+from memory.web.fields import CleanTextField
+from memory.web.responses import go_back, undo_settings_tag
+from research.models import Channel, Delivery, DigestSettings, Feed, TopicNotices
+from research.models.notifications import LONGEST_NAME, Reports
+from research.notifications import channels as notifications_channels
+from research.notifications import digests, sending
+from research.pages import digests as pages_digests
+from research.schedules.scheduling import weekday_names
+from research.topics import page as topic_page
+
+_ADDRESSES = {
+    Channel.Kind.EMAIL: (
+        gettext_lazy("E-mail address"),
+        gettext_lazy(
+            "One address, such as desk@example.org. Each mail carries a link by which it is ended."
+        ),
+    ),
+    Channel.Kind.WEBHOOK: (
+        gettext_lazy("Address"),
+        gettext_lazy(
+            "What takes the POST, beginning with https://. It is kept encrypted and never shown "
+            "whole again."
+        ),
+    ),
+    Channel.Kind.APPRISE: (
+        gettext_lazy("Apprise address"),
+        gettext_lazy(
+            "Such as ntfy://topic or discord://id/token. It is kept encrypted and never shown again."
+        ),
+    ),
+}
+_REPORTS = gettext_lazy("What it is told")
+_HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
+
+
+class _TakesRefusals(forms.Form):
+    def take(self, exc: InvalidValue) -> None:
+        """Show what was refused at the fields that it names."""
+        if not exc.errors:
+            self.add_error(None, str(exc))
+        for name, problems in exc.errors.items():
+            self.add_error(name, problems)
+
+
+class ChannelForm(_TakesRefusals):
+    """A channel: where it leads, what it is told.  Of a stored one the address may stay empty."""
+
+    # No line break is taken out of an address: one that holds one is refused, not mended.
+    address = forms.CharField(
+        max_length=2000,
+        strip=False,
+        error_messages={
+            "required": gettext_lazy("Say where it leads: type the address that is to be told.")
+        },
+    )
+    name = CleanTextField(
+        label=gettext_lazy("Name"),
+        required=False,
+        max_length=LONGEST_NAME,
+        help_text=gettext_lazy("For your own lists; empty: the address."),
+    )
+    reports = forms.ChoiceField(
+        label=gettext_lazy("Reports"),
+        choices=Reports,
+        initial=Reports.EACH,
+        help_text=gettext_lazy("Of each topic that does not say otherwise in its own settings."),
+    )
+    failures = forms.BooleanField(
+        label=gettext_lazy("Failures"),
+        required=False,
+        initial=True,
+        help_text=gettext_lazy("A run failed, or another channel was switched off."),
+    )
+    digest = forms.BooleanField(label=gettext_lazy("The digest"), required=False, initial=True)
+    enabled = forms.BooleanField(label=gettext_lazy("Switched on"), required=False, initial=True)
+
+    def __init__(self, *args: Any, kind: str, channel: Channel | None = None, **more: Any) -> None:
+        if channel is not None:
+            fields = ("name", "reports", "failures", "digest", "enabled")
+            more["initial"] = {name: getattr(channel, name) for name in fields}
+            if channel.kind == Channel.Kind.EMAIL:
+                more["initial"]["address"] = channel.address
+        super().__init__(*args, **more)
+        field = self.fields["address"]
+        field.label, field.help_text = _ADDRESSES[Channel.Kind(kind)]
+        field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
+        if kind == Channel.Kind.EMAIL:
+            field.widget.attrs["inputmode"] = "email"
+        if channel is not None and channel.needs_secret:
+            field.required = False
+            field.help_text = gettext_lazy("Empty: it stays %(address)s.") % {
+                "address": channel.address
+            }
+        if channel is None:
+            del self.fields["enabled"]
+
+
+class TopicNoticesForm(forms.Form):
+    """What is told of one topic, and where."""
+
+    channels = forms.ModelMultipleChoiceField(
+        label=gettext_lazy("Channels that are told of this topic"),
+        queryset=Channel.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    own = forms.TypedChoiceField(
+        label=_REPORTS,
+        choices=[
+            ("", gettext_lazy("what each channel says")),
+            ("1", gettext_lazy("what is chosen here")),
+        ],
+        coerce=bool,
+        required=False,
+        widget=forms.RadioSelect,
+    )
+    reports = forms.ChoiceField(label=gettext_lazy("Reports"), choices=Reports)
+    failures = forms.BooleanField(label=gettext_lazy("Failures"), required=False)
+    in_digest = forms.BooleanField(label=gettext_lazy("It stands in the digest"), required=False)
+
+    def __init__(self, *args: Any, chosen: TopicNotices, owner: User, **more: Any) -> None:
+        mine = Channel.objects.of(owner).kept()
+        out = set(chosen.left_out.values_list("pk", flat=True)) if chosen.pk else set()
+        more["initial"] = {
+            "channels": [channel.pk for channel in mine if channel.pk not in out],
+            "own": "1" if chosen.own else "",
+            "reports": chosen.reports,
+            "failures": chosen.failures,
+            "in_digest": chosen.in_digest,
+        }
+        super().__init__(*args, **more)
+        self.mine = list(mine)
+        self.fields["channels"].queryset = mine  # type: ignore[attr-defined]
+
+    def left_out(self) -> list[Channel]:
+        """Return the channels that were not ticked."""
+        ticked = {channel.pk for channel in self.cleaned_data["channels"]}
+        return [channel for channel in self.mine if channel.pk not in ticked]
+
+
+class DigestForm(forms.Form):
+    """When a digest comes, and of which topics."""
+
+    often = forms.ChoiceField(
+        label=gettext_lazy("A digest"), choices=DigestSettings.Often, widget=forms.RadioSelect
+    )
+    hour = forms.TypedChoiceField(label=gettext_lazy("At"), choices=_HOURS, coerce=int)
+    weekday = forms.TypedChoiceField(
+        label=gettext_lazy("On"),
+        coerce=int,
+        help_text=gettext_lazy("Of one that comes every week."),
+    )
+    even_if_quiet = forms.BooleanField(
+        label=gettext_lazy("Also when nothing changed"), required=False
+    )
+    topics = forms.ModelMultipleChoiceField(
+        label=gettext_lazy("Topics that stand in it"),
+        queryset=Topic.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy("New topics stand in it until you take them out."),
+    )
+
+    def __init__(
+        self, *args: Any, chosen: DigestSettings, topics: list[Topic], **more: Any
+    ) -> None:
+        out = {topic.pk for topic in topics if not topic.in_digest}  # type: ignore[attr-defined]
+        more["initial"] = {
+            "often": chosen.often,
+            "hour": chosen.hour,
+            "weekday": chosen.weekday,
+            "even_if_quiet": chosen.even_if_quiet,
+            "topics": [topic.pk for topic in topics if topic.pk not in out],
+        }
+        super().__init__(*args, **more)
+        self.mine = topics
+        self.fields["weekday"].choices = list(enumerate(weekday_names()))  # type: ignore[attr-defined]
+        keys = [topic.pk for topic in topics]
+        self.fields["topics"].queryset = Topic.objects.of(chosen.owner).filter(pk__in=keys)  # type: ignore[attr-defined]
+        if not topics:
+            del self.fields["topics"]
+
+    def left_out(self) -> list[Topic]:
+        """Return the topics that were not ticked."""
+        ticked = {topic.pk for topic in self.cleaned_data.get("topics", ())}
+        return [topic for topic in self.mine if topic.pk not in ticked]
+
+
+class FeedForm(_TakesRefusals):
+    """A new feed: of one topic or of all, with or without what is private."""
+
+    topic = forms.ModelChoiceField(
+        label=gettext_lazy("Topic"),
+        queryset=Topic.objects.none(),
+        required=False,
+        empty_label=gettext_lazy("all topics"),
+    )
+    with_private = forms.BooleanField(
+        label=gettext_lazy("Private topics too"),
+        required=False,
+        help_text=gettext_lazy("Whoever has the address reads what changed in them."),
+    )
+
+    def __init__(self, *args: Any, owner: User, **more: Any) -> None:
+        super().__init__(*args, **more)
+        mine = Topic.objects.of(owner).live().order_by("title")
+        self.fields["topic"].queryset = mine  # type: ignore[attr-defined]
+
+
+# --- Settings → Notifications: channels, what was sent to them, the digest's hour, and feeds ---
+
+MOST_DELIVERIES = 30  # of one channel, in a list
+
+
+@never_cache
+@require_safe
+@login_required
+def channel_list(request: BeaconRequest) -> HttpResponse:
+    """Show all of it: channels, the digest's settings, feeds."""
+    return _overview(request)
+
+
+def _overview(request: BeaconRequest, **forms: Any) -> HttpResponse:
+    mine = Channel.objects.of(request.user).kept()
+    chosen = digests.settings_of(request.user)
+    context: dict[str, Any] = {
+        "tab": "notifications",
+        "channels": list(mine),
+        "chosen": chosen,
+        "feeds": list(Feed.objects.of(request.user).working().select_related("topic")),
+        "digest_form": DigestForm(chosen=chosen, topics=_topics(request)),
+        "feed_form": FeedForm(owner=request.user),
+        "mail": settings.BEACON_MAIL,
+        "here_alone": works_here_alone(),
+        "has_apprise": request.user.is_staff and apprise_sender.is_installed(),
+    }
+    return render(request, "research/channels.html", context | forms)
+
+
+def _topics(request: BeaconRequest) -> list[Topic]:
+    """Return the person's topics, each with whether it stands in the digest."""
+    out = TopicNotices.objects.filter(topic=OuterRef("pk"), in_digest=False)
+    mine = Topic.objects.of(request.user).live().order_by("title")
+    return list(mine.annotate(in_digest=~Exists(out, output_field=BooleanField())))
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+@idempotent_post
+def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
+    """Make a channel of a kind."""
+    staffs = kind == Channel.Kind.APPRISE and not request.user.is_staff
+    if kind not in Channel.Kind.values or staffs:
+        raise Http404
+    form = ChannelForm(request.POST or None, kind=kind)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = notifications_channels.add(
+                request.user, kind=kind, by=request.actor, **form.cleaned_data
+            )
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            messages.success(request, _("The channel is made. Send a test to see that it works."))
+            return redirect("research:channel", made.pk)
+    context = {"tab": "notifications", "form": form, "kind": Channel.Kind(kind)}
+    return render(request, "research/channel_new.html", context)
+
+
+def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) -> Channel:
+    mine = Channel.objects.of(request.user).select_related("owner")
+    channel: Channel = get_object_or_404(mine if removed else mine.kept(), pk=pk)
+    return channel
+
+
+def _usable(request: BeaconRequest, pk: uuid.UUID) -> Channel:
+    """Return a channel to change or test: one of staff's alone can else be seen and removed only."""
+    channel = _channel(request, pk)
+    if channel.is_barred:
+        raise Http404
+    return channel
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show a channel with what was sent to it, and change it."""
+    mine = _channel(request, pk) if request.method == "GET" else _usable(request, pk)
+    form = ChannelForm(request.POST or None, kind=mine.kind, channel=mine)
+    if request.method == "POST" and form.is_valid():
+        try:
+            notifications_channels.change(mine, by=request.actor, **form.cleaned_data)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            messages.success(request, _("The channel is saved."))
+            return redirect("research:channel", pk)
+    return _channel_page(request, _channel(request, pk), form)
+
+
+def _deliveries(mine: Channel) -> list[Delivery]:
+    """Return what was sent to a channel, the newest first."""
+    rows = mine.deliveries.select_related("run__topic", "digest")
+    return list(rows.defer("request", "response", "message", "tries")[:MOST_DELIVERIES])
+
+
+def _channel_page(
+    request: BeaconRequest, mine: Channel, form: ChannelForm, **more: Any
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        "tab": "notifications",
+        "channel": mine,
+        "form": form,
+        "deliveries": _deliveries(mine),
+        "mail": settings.BEACON_MAIL,
+    }
+    return render(request, "research/channel.html", context | more)
+
+
+@require_POST
+@login_required
+def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Send a test at once, and show what was really answered."""
+    mine = _usable(request, pk)
+    try:
+        sent = notifications_channels.test(mine, by=request.actor)
+    except InvalidValue as exc:
+        tested: dict[str, Any] = {"refused": str(exc)}
+    else:
+        tested = {"sent": sent}
+    if request.htmx:
+        context = {"channel": mine, "deliveries": _deliveries(mine), "is_swap": True, **tested}
+        return render(request, "research/_channel_tested.html", context)
+    form = ChannelForm(kind=mine.kind, channel=mine)
+    return _channel_page(request, _channel(request, pk), form, **tested)
+
+
+@never_cache
+@require_POST
+@login_required
+def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show a webhook's key, or make a new one; by POST, so that it stands in no history."""
+    mine = _channel(request, pk)
+    if mine.kind != Channel.Kind.WEBHOOK:
+        raise Http404
+    if "renew" in request.POST:
+        notifications_channels.renew_key(mine, by=request.actor)
+        mine = _channel(request, pk)
+        messages.success(request, _("It is signed with a new key from now on."))
+    form = ChannelForm(kind=mine.kind, channel=mine)
+    return _channel_page(request, mine, form, key=mine.opened().get("key", ""))
+
+
+@require_POST
+@login_required
+def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Remove a channel; what waits for it is not sent."""
+    mine = _channel(request, pk)
+    if notifications_channels.remove(mine, by=request.actor):
+        undo = "undo:" + reverse("research:channel-put-back", args=[pk])
+        text = _("The channel “%(name)s” is removed.") % {"name": mine}
+        messages.success(request, text, extra_tags=undo)
+    return redirect("research:channels")
+
+
+@require_POST
+@login_required
+def channel_put_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Take back the removal of a channel."""
+    mine = _channel(request, pk, removed=True)
+    try:
+        if notifications_channels.put_back(mine, by=request.actor):
+            messages.success(request, _("The channel “%(name)s” is back.") % {"name": mine})
+    except InvalidValue as exc:
+        messages.error(request, str(exc))
+    return go_back(request, reverse("research:channels"))
+
+
+# --- deliveries -----------------------------------------------------------------------------------
+
+
+def _delivery(request: BeaconRequest, pk: uuid.UUID) -> Delivery:
+    mine = Delivery.objects.of(request.user).select_related("channel", "run__topic", "digest")
+    found: Delivery = get_object_or_404(mine, pk=pk)
+    return found
+
+
+@never_cache
+@require_safe
+@login_required
+def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show one delivery: what was sent, what was answered, each try."""
+    row = _delivery(request, pk)
+    is_mail = row.channel.kind == Channel.Kind.EMAIL
+    known_by = sending.message_id(row) if is_mail else sending.webhook_id(row)
+    context = {"tab": "notifications", "delivery": row, "message_id": known_by}
+    context["tries"] = [{**one, "at": parse_datetime(one["at"])} for one in row.tries]
+    return render(request, "research/delivery.html", context)
+
+
+def _round(request: BeaconRequest) -> int:
+    said = request.POST.get("round", "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 10 else 0
+
+
+@require_POST
+@login_required
+def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Send a delivery again."""
+    row = _delivery(request, pk)
+    if row.kind == Delivery.Kind.TEST:
+        messages.info(request, _("A test is not sent again: send a new one."))
+    elif sending.again(row, seen=_round(request)):
+        messages.success(request, _("It is sent again."))
+    else:
+        messages.info(request, _("It is being sent already, or was meanwhile: look below."))
+    return go_back(request, reverse("research:delivery", args=[pk]))
+
+
+# --- the digest's settings, feeds, a topic's choice -----------------------------------------------
+
+
+@require_POST
+@login_required
+def digest_settings(request: BeaconRequest) -> HttpResponse:
+    """Store when the digest comes, and of which topics."""
+    chosen = digests.settings_of(request.user)
+    form = DigestForm(request.POST, chosen=chosen, topics=_topics(request))
+    if not form.is_valid():
+        return _overview(request, digest_form=form)
+    fields = {n: form.cleaned_data[n] for n in ("often", "hour", "weekday", "even_if_quiet")}
+    before = settings_undo.now(request.user, "digest")
+    digests.save_settings(request.user, by=request.actor, left_out=form.left_out(), **fields)
+    undo = undo_settings_tag(request, "digest", before)
+    messages.success(request, _("The digest’s settings are saved."), extra_tags=undo)
+    return redirect("research:channels")
+
+
+@require_POST
+@login_required
+@idempotent_post
+def feed_add(request: BeaconRequest) -> HttpResponse:
+    """Make a feed."""
+    form = FeedForm(request.POST, owner=request.user)
+    if form.is_valid():
+        try:
+            pages_digests.add(request.user, by=request.actor, **form.cleaned_data)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            messages.success(request, _("The feed is there: copy its address into your reader."))
+            return redirect(reverse("research:channels") + "#feeds")
+    return _overview(request, feed_form=form)
+
+
+@require_POST
+@login_required
+def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Let a feed's address open nothing from now on."""
+    mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
+    if pages_digests.end(mine, by=request.actor):
+        undo = "undo:" + reverse("research:feed-resume", args=[pk])
+        messages.success(request, _("The feed’s address opens nothing any more."), extra_tags=undo)
+    return redirect(reverse("research:channels") + "#feeds")
+
+
+@require_POST
+@login_required
+def feed_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Let an ended address work again."""
+    mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
+    try:
+        if pages_digests.resume(mine, by=request.actor):
+            messages.success(request, _("The feed’s address works again."))
+    except InvalidValue as exc:
+        messages.error(request, str(exc))
+    return go_back(request, reverse("research:channels"))
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Choose what is told of one topic, and where."""
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    chosen = notifications_channels.choice_of(topic)
+    form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
+    if request.method == "POST" and form.is_valid():
+        names = ("own", "reports", "failures", "in_digest")
+        told = {name: form.cleaned_data[name] for name in names}
+        told["own"] = bool(told["own"])
+        before = settings_undo.now(request.user, "notices", str(topic.pk))
+        notifications_channels.choose(topic, by=request.actor, left_out=form.left_out(), **told)
+        undo = undo_settings_tag(request, "notices", before, target=str(topic.pk))
+        messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
+        return redirect("research:topic-notices", topic.slug)
+    context = {"topic": topic, "form": form, "tab": "settings", "head": topic_page.head_of(topic)}
+    return render(request, "research/topic_notices.html", context)
+
+
+@never_cache
+@require_safe
+@login_required
+def kept_mails(request: BeaconRequest) -> HttpResponse:
+    """Show staff the last mails, where they are kept on this machine instead of being sent."""
+    if not request.user.is_staff:
+        raise Http404
+    kept = settings.BEACON_MAIL == "folder"
+    context = {
+        "tab": "notifications",
+        "kept": kept,
+        "mails": mail.last_mails() if kept else [],
+    }
+    return render(request, "research/mails.html", context)

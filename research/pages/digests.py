@@ -1,0 +1,287 @@
+"""Feeds of what changed, under private addresses: made, ended, and written as Atom (RFC 4287).
+
+A feed carries what changed with its sources, and nothing else: no memory, no costs, and private
+topics only where their owner said so.  Each report is an entry of its own, once; where several of a
+topic are unread, the newest also tells their deltas as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.conf import settings as site
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.cache import get_conditional_response
+from django.utils.feedgenerator import Atom1Feed
+from django.utils.http import http_date
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods, require_safe
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import clean, without_citations
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
+from memory.models import Activity, Topic, User
+from research.models import Digest, Feed, Report, Run
+from research.notifications import channels, digests, notice_text
+from research.reports import since_read
+from research.reports.since_read import News
+
+MOST_FEEDS = 50  # of one person that work at once
+MOST_ENTRIES = 30
+
+
+class FeedOver(Exception):
+    """The address was a good one once and opens nothing now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an address leads to: the feed, its reports, and what tells one state from another."""
+
+    feed: Feed
+    runs: list[Run]
+    etag: str
+    modified: datetime
+
+
+def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> Feed:
+    """Return a new feed, of one topic or (None) of all.  Raises InvalidValue."""
+    with transaction.atomic():
+        _check_room(owner)
+        if topic is not None and topic.private and not with_private:
+            problem = _("“%(topic)s” is private: tick that its text may stand in a feed.")
+            problem %= {"topic": topic}
+            raise InvalidValue(problem, errors={"with_private": [problem]})
+        feed: Feed = Feed.objects.create(owner=owner, topic=topic, with_private=with_private)
+        Activity.log(owner, by, "feed-made", subject=feed)
+    return feed
+
+
+def _check_room(owner: User) -> None:
+    """Raise InvalidValue where as many feeds of the person work as may; in a transaction."""
+    User.objects.select_for_update().get(pk=owner.pk)
+    if Feed.objects.of(owner).working().count() >= MOST_FEEDS:
+        words = _("%(most)d feeds are the most: end one first.")
+        raise InvalidValue(words % {"most": MOST_FEEDS})
+
+
+def end(feed: Feed, *, by: Actor) -> bool:
+    """Let the address open nothing from now on; False if it did before."""
+    with transaction.atomic():
+        if not Feed.objects.filter(pk=feed.pk, ended_at=None).update(ended_at=timezone.now()):
+            return False
+        Activity.log(feed.owner, by, "feed-ended", subject=feed)
+    return True
+
+
+def resume(feed: Feed, *, by: Actor) -> bool:
+    """Let an ended address work again; False if it works.  Raises InvalidValue at MOST_FEEDS."""
+    with transaction.atomic():
+        ended = Feed.objects.filter(pk=feed.pk).exclude(ended_at=None)
+        if not ended.exists():
+            return False
+        _check_room(feed.owner)
+        if not ended.update(ended_at=None):
+            return False
+        Activity.log(feed.owner, by, "feed-made", subject=feed)
+    return True
+
+
+def found_by(token: str) -> Found | None:
+    """Return what an address leads to, None for one that was never given out.  Raises FeedOver."""
+    key = Feed.key_of(token)
+    feed = Feed.objects.select_related("owner", "topic").filter(pk=key).first() if key else None
+    if feed is None:
+        return None
+    gone = feed.topic is not None and feed.topic.trashed_at is not None
+    if feed.ended_at is not None or gone or not feed.owner.is_active:
+        raise FeedOver
+    now = timezone.now()
+    if feed.opened_at is None or feed.opened_at < now - timedelta(hours=1):
+        Feed.objects.filter(pk=feed.pk).update(opened_at=now)
+    runs = _runs(feed)
+    state = [(str(run.report.pk), run.report.updated.isoformat(), run.topic.title) for run in runs]
+    unread = _unread_in(runs)
+    told = repr(
+        (str(feed.pk), feed.with_private, site.BEACON_URL, site.BEACON_VERSION, state, unread)
+    )
+    modified = max((run.report.updated for run in runs), default=feed.created)
+    return Found(feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified)
+
+
+def _runs(feed: Feed) -> list[Run]:
+    """Return the runs whose reports stand in the feed, newest first: quiet ones do not."""
+    reports = Report.objects.of(feed.owner).live().with_number().filter(is_quiet=False)
+    reports = reports.filter(run__topic__trashed_at=None)
+    if feed.topic_id is not None:
+        reports = reports.filter(run__topic=feed.topic_id)
+    if not feed.with_private:
+        reports = reports.filter(run__topic__private=False)
+    found = reports.select_related("run__topic").defer("body")[:MOST_ENTRIES]
+    runs = []
+    for report in found:
+        report.run.report = report
+        runs.append(report.run)
+    return runs
+
+
+def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
+    """Return what is unread of the topics in the feed, as far as an entry tells it."""
+    windows = since_read.windows_of({run.topic_id for run in runs})
+    found = ((str(pk), one.since, one.runs_in_words) for pk, one in windows.items())
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class SinceRead:
+    """What the newest entry of a topic with several unread reports tells beside its own delta."""
+
+    news: News
+    items: list[digests.Item]
+
+
+def _since_read(runs: list[Run]) -> dict[int, SinceRead]:
+    """Return, by the newest run of each topic, what is new over its unread reports: two queries."""
+    newest: dict[Any, Run] = {}
+    for run in runs:
+        newest.setdefault(run.topic_id, run)
+    found = {}
+    for topic_id, news in since_read.news_of(newest, in_full=True).items():
+        sources = {run.pk: run.sources for run in news.window.merged}
+        if news.window.is_several and newest[topic_id].pk in sources:
+            told = [one.as_item() for one in news.changes if one.is_listed]
+            items = [digests.item_of(item, sources[item.run_id]) for item in told]
+            found[newest[topic_id].pk] = SinceRead(news, items)
+    return found
+
+
+def as_atom(found: Found) -> str:
+    """Return the feed as Atom."""
+    feed = found.feed
+    title = (
+        _("What changed: %(topic)s") % {"topic": feed.topic} if feed.topic else _("What changed")
+    )
+    made = Atom1Feed(
+        title=_clean(title),
+        link=site.BEACON_URL + "/",
+        description="",
+        language="en",
+        author_name="Beacon",
+        feed_url=feed.address,
+        feed_guid=feed.pk.urn,
+    )
+    items, since = digests.items_of(found.runs), _since_read(found.runs)
+    for run in found.runs:
+        report: Report = run.report
+        listed = items.get(run.pk, ([], 0))[0]
+        context: dict[str, Any] = {"items": listed, "report": report, "since": since.get(run.pk)}
+        if not report.delta:
+            context["summary"] = without_citations(report.summary)
+        made.add_item(
+            title=_clean(notice_text.headline(report, run, len(listed))),
+            link=digests.run_url(run),
+            description=_clean(render_to_string("research/_feed_entry.html", context)),
+            unique_id=report.pk.urn,
+            pubdate=report.created,
+            updateddate=max(report.updated, report.created),
+        )
+    made.feed["updated"] = found.modified
+    made.latest_post_date = lambda: found.modified.astimezone(UTC)  # type: ignore[method-assign]
+    return str(made.writeString("utf-8"))
+
+
+def _clean(text: str) -> str:
+    """Return the text without what no XML may hold."""
+    return clean(text)[0].replace("\ufffe", "").replace("\uffff", "")
+
+
+# --- Digests as pages, and the addresses that work without a sign-in: feeds, and ending mails ---
+
+PAGE = 30
+
+
+@require_safe
+@login_required
+def digest_list(request: BeaconRequest) -> HttpResponse:
+    """Show the newest digest whole, and the others in a list."""
+    mine = Digest.objects.of(request.user)
+    page = Paginator(mine, PAGE).get_page(request.GET.get("page"))
+    newest = page.object_list[0] if page.number == 1 and page.object_list else None
+    context: dict[str, Any] = {
+        "page": page,
+        "newest": newest,
+        "said": digests.content(newest) if newest else None,
+        "chosen": digests.settings_of(request.user),
+    }
+    return render(request, "research/digests.html", context)
+
+
+@require_safe
+@login_required
+def digest(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show one digest."""
+    found = get_object_or_404(Digest.objects.of(request.user).select_related("owner"), pk=pk)
+    context = {"digest": found, "said": digests.content(found)}
+    return render(request, "research/digest.html", context)
+
+
+@require_safe
+def feed(request: HttpRequest, token: str) -> HttpResponse:
+    """Answer a feed reader that has the address."""
+    try:
+        found = found_by(token)
+    except FeedOver:
+        return HttpResponse(status=410)
+    if found is None:
+        raise Http404
+    modified = int(found.modified.timestamp())
+    answer = get_conditional_response(request, etag=found.etag, last_modified=modified)
+    if answer is None:
+        atom = as_atom(found)
+        answer = HttpResponse(atom, content_type="application/atom+xml; charset=utf-8")
+    answer["ETag"] = found.etag
+    answer["Last-Modified"] = http_date(modified)
+    answer["Cache-Control"] = "private, no-cache"
+    answer["X-Robots-Tag"] = "noindex, nofollow, noarchive"
+    answer["Referrer-Policy"] = "no-referrer"
+    return answer
+
+
+@csrf_exempt  # mail programs post here by themselves (RFC 8058); the address itself is the right
+@never_cache
+@require_http_methods(["GET", "POST"])
+def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
+    """End what a mail is about: asked on a page first, at once where a mail program posts."""
+    named = notice_text.ended_by(token)
+    channel = channels.of_token(named[0]) if named else None
+    if named is None or channel is None:
+        return render(request, "research/unsubscribe.html", {"unknown": True}, status=404)
+    topic = None
+    if named[1] != notice_text.DIGEST:
+        topic = Topic.objects.of(channel.owner).filter(pk=named[1]).first()
+        if topic is None:
+            return render(request, "research/unsubscribe.html", {"unknown": True}, status=404)
+    done = request.method == "POST"
+    if done:
+        channels.end_for(channel, topic)
+    answer = render(
+        request,
+        "research/unsubscribe.html",
+        {"address": channel.address, "topic": topic, "done": done},
+    )
+    answer["Referrer-Policy"] = "no-referrer"
+    answer["X-Robots-Tag"] = "noindex, nofollow, noarchive"
+    return answer

@@ -1,0 +1,421 @@
+"""Forms by which people write, correct and strike topic facts."""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import Lock, Topic, TopicFact
+from memory.models.library import ADDRESS
+from memory.web.double_submit import idempotent_post
+from memory.web.fields import CleanTextField
+from memory.web.responses import go_back, go_to, refused, undo_tag
+from research.execution.rechecking import start_recheck
+from research.execution.starting import NotNow
+from research.facts import correcting as fact_editing
+from research.facts import history as fact_history
+from research.intent import feedback
+from research.models import DeltaItem, Run, RunInTheWay
+from research.pages import sources
+from research.pages.responses import not_now
+from research.topics import page as topic_page
+
+_NO_FACT = gettext_lazy("Write the fact itself: one whole sentence that can be checked.")
+
+
+def _is_foreign(char: str) -> bool:
+    """Whether the character stands in no address: white space, controls, invisible ones, quotes.
+
+    The apostrophe may: many an encyclopaedia's address holds one.
+    """
+    return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
+
+
+class FactForm(forms.Form):
+    """A new fact and where it stands."""
+
+    text = CleanTextField(
+        label=gettext_lazy("Fact"),
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=gettext_lazy("One whole statement that can be checked."),
+        error_messages={"required": _NO_FACT},
+    )
+    url = CleanTextField(
+        label=gettext_lazy("Source address"),
+        required=False,
+        max_length=2000,
+        widget=forms.TextInput(attrs={"inputmode": "url", "spellcheck": "false"}),
+    )
+
+    def clean_text(self) -> str:
+        """Return the text as it is stored.  Raises ValidationError if it is no whole statement."""
+        try:
+            return TopicFact.checked_text(self.cleaned_data["text"])
+        except InvalidValue as exc:
+            raise ValidationError(str(exc)) from exc
+
+    def clean_url(self) -> str:
+        """Return the address.  Raises ValidationError for what is none of web or library."""
+        url: str = self.cleaned_data["url"]
+        if not url or url == self.initial.get("url") or ADDRESS.fullmatch(url):
+            return url
+        try:
+            parts = urlsplit(url)
+            is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+            is_web = is_web and not any(_is_foreign(char) for char in url)
+        except ValueError:
+            is_web = False
+        if not is_web:
+            raise ValidationError(
+                _(
+                    "“%(url)s” is no web address. It begins with https:// or http:// and holds no "
+                    "spaces, quotation marks or < >."
+                )
+                % {"url": url[:80]}
+            )
+        return url
+
+
+class CorrectionForm(FactForm):
+    """A fact corrected; `version` is the one that was seen."""
+
+    text = CleanTextField(
+        label=gettext_lazy("Fact"),
+        widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
+        help_text=gettext_lazy("One whole statement that can be checked."),
+        error_messages={"required": _NO_FACT},
+    )
+    version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
+
+
+class StrikeForm(forms.Form):
+    """Why a fact is struck; it may be left out."""
+
+    why = CleanTextField(
+        label=gettext_lazy("Why is it wrong, or not wanted?"), required=False, max_length=300
+    )
+
+
+# --- A topic's facts: what a person does to them, each by a plain form or over htmx ---
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+@idempotent_post
+def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the topic's facts; a POST adds one."""
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    form = FactForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        try:
+            added = TopicFact.objects.add(topic, words["text"], by=request.actor, url=words["url"])
+        except MemoryRefused as exc:
+            form.add_error("text", str(exc))
+        else:
+            said = _("The fact is added. Runs leave it as it is.")
+            messages.success(request, said, extra_tags=undo_tag(added))
+            if not request.htmx:
+                return redirect("research:topic-facts", slug)
+            form = FactForm()
+    return _page(request, topic, form)
+
+
+def _page(request: BeaconRequest, topic: Any, form: FactForm | None = None) -> HttpResponse:
+    facts = topic_page.facts_of(topic)
+    topic.fact_count = len(facts.current)  # it was counted before what was done
+    context = {
+        "topic": topic,
+        "tab": "facts",
+        "facts": facts,
+        "form": form or FactForm(),
+        "most": TopicFact.MOST_CURRENT,
+        "most_kept": TopicFact.MOST_BY_PEOPLE,
+    }
+    if request.htmx:
+        return render(request, "research/_facts.html", context)
+    context |= {"head": topic_page.head_of(topic), "rules": sources.rules_of(topic)}
+    return render(request, "research/topic_facts.html", context)
+
+
+def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:
+    facts = TopicFact.objects.of(request.user).filter(topic__trashed_at=None)
+    fact: TopicFact = get_object_or_404(
+        facts.select_related("topic__owner", "owner"), pk=pk, topic__slug=slug
+    )
+    return fact
+
+
+def _act(
+    request: BeaconRequest,
+    fact: TopicFact,
+    act: Callable[[], object],
+    said: str,
+    undo: str = "",
+    *,
+    may_undo: bool = False,
+) -> HttpResponse:
+    """Do it, say so with the way back, and show the facts again; 409 where it is refused.
+
+    `undo` names the page that reverses it; with `may_undo` its last revision is reversed.
+    """
+    try:
+        act()
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    slug = fact.topic.slug
+    tags = "undo:" + reverse(f"research:{undo}", args=[slug, fact.pk]) if undo else ""
+    if may_undo:
+        tags = undo_tag(fact)
+    if said:
+        messages.success(request, said, extra_tags=tags)
+    if request.htmx:
+        topic = topic_page.topics_of(request.user).get(pk=fact.topic_id)
+        return _page(request, topic)
+    return go_back(request, reverse("research:topic-facts", args=[slug]))
+
+
+# --- one fact ----------------------------------------------------------------------------------------
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Show the row of one fact (over htmx), else the page on which it stands."""
+    found = _fact(request, slug, pk)
+    if not request.htmx:
+        return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
+    return _row(request, found)
+
+
+def _row(request: BeaconRequest, fact: TopicFact) -> HttpResponse:
+    current = TopicFact.objects.filter(topic=fact.topic_id).current()
+    ids = list(current.values_list("pk", flat=True))
+    context = {
+        "row": topic_page.fact_rows(fact.topic, [fact])[0],
+        "topic": fact.topic,
+        "is_alone": True,
+        "is_first": ids[:1] == [fact.pk],
+        "is_last": ids[-1:] == [fact.pk],
+    }
+    return render(request, "research/_fact.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Correct a fact: in its row, or on a page of its own."""
+    found = _fact(request, slug, pk)
+    initial = {"text": found.text, "url": found.url, "version": found.version}
+    form = CorrectionForm(request.POST or None, initial=initial, auto_id=f"fact-{pk}-%s")
+    context: dict[str, Any] = {"fact": found, "topic": found.topic, "form": form}
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        try:
+            fact_editing.edit_fact(
+                found, words["text"], words["url"], by=request.actor, seen=words["version"]
+            )
+        except fact_editing.FactConflict as exc:
+            context |= {"conflict": exc, "form": _rebased(request, exc, form.auto_id)}
+        except MemoryRefused as exc:
+            form.add_error("text", str(exc))
+        else:
+            said = _("The fact is corrected. Runs leave it as it is from now.")
+            messages.success(request, said, extra_tags=undo_tag(found))
+            if request.htmx:
+                return _row(request, found)
+            return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
+    name = "_fact_form" if request.htmx else "fact_edit"
+    return render(request, f"research/{name}.html", context)
+
+
+def _rebased(
+    request: BeaconRequest, conflict: fact_editing.FactConflict, auto_id: Any
+) -> CorrectionForm:
+    """Return the form with what was typed, on the version that stands now."""
+    data = request.POST.copy()
+    data["version"] = str(conflict.theirs.version)
+    form = CorrectionForm(data, auto_id=auto_id)
+    form.add_error(None, str(conflict))
+    return form
+
+
+@require_safe
+@login_required
+def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Show who changed a fact, when, why, and from what to what."""
+    found = _fact(request, slug, pk)
+    context = {
+        "row": topic_page.fact_rows(found.topic, [found])[0],
+        "topic": found.topic,
+        "changes": fact_history.history_of(found),
+    }
+    return render(request, "research/fact_history.html", context)
+
+
+# --- what its buttons do -----------------------------------------------------------------------------
+
+
+@require_POST
+@login_required
+def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Mark a fact as wrong: prompts name it as not to be repeated."""
+    found = _fact(request, slug, pk)
+    form = StrikeForm(request.POST)
+    if not form.is_valid():
+        return refused(request, " ".join(str(problem) for problem in form["why"].errors))
+    said = _("Struck. Runs are told not to repeat it, and drop it if they do.")
+    why = form.cleaned_data["why"]
+    strike = lambda: found.strike(by=request.actor, why=why)  # noqa: E731
+    return _act(request, found, strike, said, may_undo=True)
+
+
+@require_POST
+@login_required
+def fact_take_back(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Put a struck or retired fact back among the current ones."""
+    found = _fact(request, slug, pk)
+    said = _("It is among the current facts again.")
+    return _act(request, found, lambda: found.unstrike(by=request.actor), said)
+
+
+@require_POST
+@login_required
+def fact_lock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Lock a fact, so that runs and agents leave it alone."""
+    found = _fact(request, slug, pk)
+    lock = lambda: found.set_lock(Lock.READ_ONLY, by=request.actor)  # noqa: E731
+    return _act(request, found, lock, _("Locked: only you can change it."), may_undo=True)
+
+
+@require_POST
+@login_required
+def fact_unlock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Unlock a fact."""
+    found = _fact(request, slug, pk)
+    unlock = lambda: found.set_lock(Lock.OPEN, by=request.actor)  # noqa: E731
+    return _act(request, found, unlock, _("Unlocked."), may_undo=True)
+
+
+@require_POST
+@login_required
+def fact_move(request: BeaconRequest, slug: str, pk: uuid.UUID, way: str) -> HttpResponse:
+    """Move a fact one place up or down."""
+    found = _fact(request, slug, pk)
+    return _act(request, found, lambda: fact_editing.move_fact(found, way, by=request.actor), "")
+
+
+@require_POST
+@login_required
+def fact_trash(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Move a fact to the trash: unlike a struck one it may be found again."""
+    found = _fact(request, slug, pk)
+    said = _("The fact is in the trash for 30 days.")
+    return _act(request, found, lambda: found.trash(by=request.actor), said, "fact-restore")
+
+
+@require_POST
+@login_required
+def fact_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Bring a fact back from the trash."""
+    found = _fact(request, slug, pk)
+    restore = lambda: fact_editing.restore_fact(found, by=request.actor)  # noqa: E731
+    return _act(request, found, restore, _("The fact is back."))
+
+
+# --- “Tell me such things”, beside what a topic's intent withheld, and taking it back ---
+
+
+def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    run: Run = get_object_or_404(mine.exclude(report=None).select_related("report"), pk=run_id)
+    return run
+
+
+@require_POST
+@login_required
+def tell_such(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
+    """Tell a withheld change, and such things from the next run on."""
+    run = _run(request, slug, run_id)
+    judge = DeltaItem.objects.filter(run=run, pk=item).values_list("judged_by", flat=True).first()
+    try:
+        feedback.tell_such(run, item, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    undo = reverse("research:tell-such-undo", args=[slug, run_id, item])
+    undo = f"undo:{undo}?{urlencode({'judge': judge or ''})}"
+    messages.success(
+        request, _("It is told, and such things are from the next run on."), extra_tags=undo
+    )
+    return _back(request, slug, run_id)
+
+
+@require_POST
+@login_required
+def tell_such_undo(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
+    """Withhold it again, as it was."""
+    run = _run(request, slug, run_id)
+    try:
+        feedback.withhold_again(run, item, request.GET.get("judge", ""), by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    messages.success(request, _("It is withheld again."))
+    return _back(request, slug, run_id)
+
+
+def _back(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    return go_to(request, reverse("research:run", args=[slug, run_id]) + "#what-changed")
+
+
+# --- Having stale facts checked again: one, or all of a topic ---
+
+
+@require_POST
+@login_required
+def topic_recheck(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Start a recheck of the topic's stale facts and show it."""
+    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    return _started(request, topic, None)
+
+
+@require_POST
+@login_required
+def fact_recheck(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Start a recheck of one fact, stale or not, and show it."""
+    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    fact = get_object_or_404(TopicFact.objects.filter(topic=topic).live(), pk=pk)
+    return _started(request, topic, fact)
+
+
+def _started(request: BeaconRequest, topic: Topic, fact: TopicFact | None) -> HttpResponse:
+    try:
+        run = start_recheck(topic, by=request.actor, fact=fact)
+    except RunInTheWay as exc:
+        messages.info(request, _("%(what)s The facts can be rechecked after it.") % {"what": exc})
+        if exc.run is None:
+            return go_to(request, reverse("research:topic-facts", args=[topic.slug]))
+        return go_to(request, reverse("research:run", args=[topic.slug, exc.run.pk]))
+    except NotNow as exc:
+        return not_now(request, exc)
+    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))

@@ -1,0 +1,477 @@
+"""What somebody new has done and can do next: a short list on Home that goes away by itself."""
+
+from __future__ import annotations
+
+import calendar
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Sum, Window
+from django.db.models.functions import Coalesce, JSONObject, TruncDate
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRefresh
+
+from beacon_site.http import BeaconRequest
+from beacon_site.search_services import sample
+from beacon_site.text.cleaning import ended
+from memory.llm import connections
+from memory.models import ApiToken, ModelCall, Note, Topic, User
+from memory.review import risks
+from research.execution import pipeline
+from research.models import Report, Run, Schedule, Step
+from research.reports import topic_news
+from research.reports.topic_news import Told
+from research.runs import page as run_page
+from research.runs import presenters
+from research.steps import judging
+
+NEW_FOR = timedelta(days=14)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStep:
+    """One thing to try: what it is, where, and whether it was done."""
+
+    label: str
+    about: str
+    url: str
+    done: bool
+
+
+def first_steps(user: User) -> list[FirstStep]:
+    """Return what to try first, with what was done; nothing once all is, or after two weeks.
+
+    One query, none for whom it is over.
+    """
+    if timezone.now() - user.date_joined > NEW_FOR:
+        return []
+    topics: Any = Topic.objects.of(user).live()
+    runs: Any = Run.objects.of(user).kept().filter(topic__trashed_at=None)
+    own = topics.exclude(title=sample.SAMPLE_TOPIC.title)
+    again = runs.filter(number__gte=2)
+    found = User.objects.filter(pk=user.pk).values_list(
+        Subquery(topics.order_by("created").values("slug")[:1]),
+        Exists(runs.filter(number__gte=1)),
+        Exists(again),
+        Exists(own),
+        Exists(Schedule.objects.of(user).filter(paused=False).exclude(next_run_at=None)),
+        Exists(ApiToken.objects.of(user)),
+    )
+    slug, *done = found.get()
+    first = reverse("research:topic", args=[slug]) if slug else reverse("research:topics")
+    steps = [
+        FirstStep(label, about, url, is_done)
+        for (label, about, url), is_done in zip(_all(first), done, strict=True)
+    ]
+    return [] if all(done) else steps
+
+
+def _all(first: str) -> list[tuple[str, str, str]]:
+    return [
+        (_("Read a first report"), _("a baseline: what can be found now"), first),
+        (_("Run the topic again"), _("its report begins with what changed"), first),
+        (
+            _("Name a topic of your own"),
+            _("only the name is needed"),
+            reverse("research:topic-new"),
+        ),
+        (
+            _("Put a topic on a schedule"),
+            _("set a schedule in a topic’s settings"),
+            reverse("research:calendar"),
+        ),
+        (_("Give your agent this memory"), _("by MCP or REST"), reverse("memory:tokens")),
+    ]
+
+
+# --- What Home shows: what is unread, going on, expiring and due, and what the month cost ---
+
+MOST_UNREAD = 12
+MOST_RUNNING = 8
+MOST_FAILED = 5
+MOST_BESIDE = 6
+SOON = timedelta(days=7)
+WIDTH, HEIGHT = 240, 36
+_OF_A_STEP = ("name", "part", "position", "detail", "warning", "counts")
+
+
+# --- unread reports ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Unread:
+    """One topic with unread reports: the latest of them, and what is new over all."""
+
+    report: Report
+    news: Told
+    last_read_at: datetime | None = None  # when the person read a report, of whichever topic
+
+    @property
+    def is_several(self) -> bool:
+        """Whether more than one report says what changed since the last one read."""
+        return self.news.is_several
+
+    @property
+    def runs(self) -> str:
+        """Return which runs are unread: `Run #4`, or `Runs #4 to #8`."""
+        return self.news.runs_in_words or str(self.report.run)
+
+    @property
+    def page(self) -> str:
+        """Return where they are read: several at once on the topic's page."""
+        run = self.report.run
+        if self.is_several:
+            return reverse("research:topic", args=[run.topic.slug])
+        return reverse("research:run", args=[run.topic.slug, run.pk])
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether the first report of the topic is among them."""
+        return self.report.run.is_baseline or self.news.has_baseline
+
+    @property
+    def line(self) -> str:
+        """Return what they say in a line: the first changes, else the latest one's summary."""
+        if self.news.lines:
+            return " ".join(ended(presenters.bare(sentence)) for sentence in self.news.lines)
+        if self.news.is_quiet and not self.is_several:
+            known = self.report.run.known_count
+            said = ngettext(
+                "Nothing new; %(count)d known source came back.",
+                "Nothing new; %(count)d known sources came back.",
+                known,
+            )
+            return said % {"count": known}
+        if self.news.is_quiet:
+            return _("Nothing new in %(count)d reports.") % {"count": self.news.runs}
+        return presenters.bare(self.report.summary)
+
+
+def unread_of(user: User) -> list[Unread]:
+    """Return the topics with unread reports, what came last first.
+
+    Two queries; three or four more if what lists tell of topics is to be counted anew.
+    """
+    rows = topic_news.foremost(user, MOST_UNREAD)
+    if not rows:
+        return []
+    told = topic_news.told_of(rows, newest=MOST_UNREAD)
+    unread = heapq.nlargest(
+        MOST_UNREAD, (one for one in told.values() if one.unread), key=lambda one: one.came
+    )
+    newest = {one.newest: one for one in unread}
+    if not newest:
+        return []
+    reports = Report.objects.of(user).unread().filter(run__in=newest).select_related("run__topic")
+    found = {one.run_id: one for one in reports.defer("body", "delta", "sources", "run__manifest")}
+    read = {one.read_at for one in told.values()}
+    read.add(parse_datetime(rows[0].last_read or ""))  # type: ignore[attr-defined]
+    read_at = max((at for at in read if at), default=None)
+    return [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
+
+
+# --- runs that are going on --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Going:
+    """One unfinished run: what it is doing, and how far it is."""
+
+    run: Run
+    step: presenters.StepRow | None = None
+    place: int = 0
+
+    @property
+    def detail(self) -> str:
+        """Return what it does in words."""
+        if self.step is None:
+            return run_page.waiting_words(self.run) or _("starting")
+        return self.step.detail or self.step.label
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the person to look at its plan."""
+        return self.run.waiting_since is not None
+
+    @property
+    def done(self) -> int:
+        """Return how far it is: pages where they are counted, else steps."""
+        return self.step.done if self.step is not None and self.step.all else self.place
+
+    @property
+    def all(self) -> int:
+        """Return how far there is to go, in the unit of `done`."""
+        return (
+            self.step.all
+            if self.step is not None and self.step.all
+            else len(pipeline.steps_of_run(self.run, judges=judging.judges_run(self.run)))
+        )
+
+
+_STEP_NOW = (
+    Step.objects.filter(run=OuterRef("pk"), state=Step.State.RUNNING, is_follow_up=False)
+    .order_by("-position", "-part")
+    .values(told=JSONObject(**{name: name for name in _OF_A_STEP}))[:1]
+)
+
+
+def going_on(user: User) -> list[Going]:
+    """Return the person's unfinished runs, each with the step that it is at: one query."""
+    runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
+    runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
+    # What waits for the person stands first: it goes on only when they have looked.
+    rows = [
+        Going(run)
+        for run in runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
+    ]
+    for row in rows:
+        if told := getattr(row.run, "step_now", None):
+            step = Step(run=row.run, state=Step.State.RUNNING, **told)
+            row.step, row.place = presenters.step_rows(row.run, [step])[0], step.position
+    return rows
+
+
+def running_context(rows: list[Going]) -> dict[str, Any]:
+    """Return what `_home_running.html` shows."""
+    return {"running": rows, "signature": signature(rows)}
+
+
+def signature(rows: list[Going]) -> str:
+    """Return what tells a poll whether anything changed: `<run>.<progress>` of each."""
+    return "-".join(f"{row.run.pk}.{row.run.progress}" for row in rows)
+
+
+def same_runs(one: str, other: str) -> bool:
+    """Whether two signatures name the same runs, however far they are."""
+    return [part.split(".")[0] for part in one.split("-")] == [
+        part.split(".")[0] for part in other.split("-")
+    ]
+
+
+# --- runs that failed --------------------------------------------------------------------------------
+
+
+def failed_of(user: User) -> dict[str, Any]:
+    """Return the active topics whose last run failed, the latest first: one query.
+
+    `failed` are at most MOST_FAILED such runs, `failed_count` counts all; `failed_why` is their
+    reason where those shown have one and the same, else empty.
+    """
+    runs = Run.objects.of(user).kept().filter(status=Run.Status.FAILED)
+    runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
+    later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
+    last: Any = runs.filter(~Exists(later)).annotate(all=Window(Count("pk")))
+    found = list(last.select_related("topic").defer("manifest").order_by("-pk")[:MOST_FAILED])
+    reasons = {run.error for run in found}
+    return {
+        "failed": found,
+        "failed_count": found[0].all if found else 0,
+        "failed_why": reasons.pop() if len(reasons) == 1 else "",
+    }
+
+
+# --- beside it ---------------------------------------------------------------------------------------
+
+
+def expiring_soon(user: User) -> list[Topic]:
+    """Return the topics whose memory expires within a week, the first first."""
+    now = timezone.now()
+    soon = Topic.objects.of(user).active().filter(expires_at__gt=now, expires_at__lte=now + SOON)
+    return list(soon.order_by("expires_at")[:MOST_BESIDE])
+
+
+def counted(user: User) -> tuple[int, int]:
+    """Return how many notes expire within a week, and how many runs began this month: one query.
+
+    Notes are gone then unless somebody pins them.  They are counted up to a hundred: beyond that
+    the number says nothing more.
+    """
+    now = timezone.now()
+    soon: Any = Note.objects.of(user).active(now).filter(expires_at__lte=now + SOON)
+    runs: Any = Run.objects.of(user).filter(created__gte=_month_begins()).order_by()
+    number = runs.values("topic__owner").annotate(n=Count("pk")).values("n")
+    row = User.objects.filter(pk=user.pk).values_list(
+        ArraySubquery(soon.order_by().values("pk")[:100]), Coalesce(Subquery(number), 0)
+    )
+    notes, began = row.get()
+    return len(notes), began
+
+
+def next_runs(user: User) -> list[Schedule]:
+    """Return the schedules that come up next."""
+    coming = Schedule.objects.of(user).filter(
+        paused=False, topic__trashed_at=None, topic__archived_at=None
+    )
+    ordered = coming.exclude(next_run_at=None).select_related("topic").order_by("next_run_at")
+    return list(ordered[:MOST_BESIDE])
+
+
+@dataclass(slots=True)
+class Month:
+    """What the month cost so far, by day, beside the person's budget."""
+
+    first: date
+    runs: int
+    tokens: int
+    money: Decimal
+    unpriced: int
+    by_day: dict[int, Decimal]
+    is_money: bool
+    most_tokens: int | None = None
+    most_money: Decimal | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the month's name."""
+        return date_format(self.first, "F")
+
+    @property
+    def tokens_spent(self) -> str:
+        """Return the tokens spent, by thousands."""
+        return f"{self.tokens:,}"
+
+    @property
+    def tokens_allowed(self) -> str:
+        """Return the month's budget of tokens, by thousands; empty without one."""
+        return "" if self.most_tokens is None else f"{self.most_tokens:,}"
+
+    @property
+    def cost(self) -> str:
+        """Return the money spent, as people write it."""
+        return presenters.price(self.money, self.unpriced)
+
+    @property
+    def days(self) -> int:
+        """Return how many days the month has."""
+        return calendar.monthrange(self.first.year, self.first.month)[1]
+
+    @property
+    def points(self) -> str:
+        """Return the line of spending a day, from the first to today, in a 240 by 36 drawing."""
+        most = max(self.by_day.values(), default=Decimal(0))
+        if not most:
+            return ""
+        last = max(timezone.localdate().day, 2)
+        places = (
+            (
+                round((day - 1) * WIDTH / (self.days - 1)),
+                round(HEIGHT - 3 - (HEIGHT - 6) * self.by_day.get(day, Decimal(0)) / most),
+            )
+            for day in range(1, last + 1)
+        )
+        return " ".join(f"{x},{y}" for x, y in places)
+
+    @property
+    def words(self) -> str:
+        """Return what the line shows, for those who do not see it."""
+        day = max(self.by_day, key=lambda each: self.by_day[each])
+        top = self.by_day[day]
+        values = {"month": self.name, "day": day}
+        if self.is_money:
+            values["most"] = presenters.price(top)
+            return _("Cost a day in %(month)s, highest on day %(day)d: %(most)s") % values
+        values["most"] = int(top)
+        return _("Tokens a day in %(month)s, most on day %(day)d: %(most)d") % values
+
+
+def _month_begins() -> datetime:
+    return timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def month_of(user: User, runs: int) -> Month:
+    """Return the running month's figures in the person's time zone, `runs` given: one query."""
+    first = _month_begins()
+    mine: Any = ModelCall.objects
+    calls = mine.of(user).filter(created__gte=first).order_by()
+    days = calls.annotate(day=TruncDate("created")).values("day")
+    spent = list(
+        days.annotate(
+            tokens=Sum(F("prompt_tokens") + F("completion_tokens")),
+            cost=Coalesce(Sum("money"), Decimal(0)),
+            unpriced=Count("pk", filter=Q(money=None)),
+        ).values_list("day", "tokens", "cost", "unpriced")
+    )
+    money = sum((row[2] for row in spent), Decimal(0))
+    by_day: dict[int, Decimal] = defaultdict(Decimal)
+    for day, tokens, cost, _unpriced in spent:
+        by_day[day.day] += cost if money else Decimal(tokens)
+    return Month(
+        first=first.date(),
+        runs=runs,
+        tokens=sum(row[1] for row in spent),
+        money=money,
+        unpriced=sum(row[3] for row in spent),
+        by_day=dict(by_day),
+        is_money=bool(money),
+        most_tokens=user.monthly_tokens,
+        most_money=user.monthly_money,
+    )
+
+
+# --- the whole ---------------------------------------------------------------------------------------
+
+
+def today() -> str:
+    """Return today's date in the person's time zone: “Saturday, 21 November”."""
+    return date_format(timezone.localdate(), "l, j F")
+
+
+def context(user: User) -> dict[str, Any]:
+    """Return all that Home shows."""
+    unread, running, coming = unread_of(user), going_on(user), next_runs(user)
+    is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
+    found: dict[str, Any] = {
+        "today": today(),
+        "unread": unread,
+        "last_read_at": unread[0].last_read_at if unread else None,
+        "next_runs": coming,
+        "is_fresh": is_fresh,
+    } | running_context(running)
+    if is_fresh:
+        found["has_model"] = connections.llm_profile() is not None
+        return found
+    notes, runs = counted(user)
+    beside = {
+        "expiring": expiring_soon(user),
+        "notes_expiring": notes,
+        "month": month_of(user, runs),
+        "first_steps": first_steps(user),
+        "worst_proposal": risks.worst_waiting(user),
+    }
+    return found | failed_of(user) | beside
+
+
+# --- Home: what is new since the person last read, and what is going on ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def home(request: BeaconRequest) -> HttpResponse:
+    """Show Home; over htmx the runs that are going on, 204 while none of them moved."""
+    if not request.htmx:
+        return render(request, "research/home.html", context(request.user))
+    seen = request.GET.get("running", "")
+    running = going_on(request.user)
+    now = signature(running)
+    if seen and now == seen:
+        return HttpResponse(status=204)
+    if seen and not same_runs(seen, now):
+        return HttpResponseClientRefresh()  # one ended: its report belongs into the list
+    shown = running_context(running)
+    return render(request, "research/_home_running.html", shown)

@@ -1,0 +1,342 @@
+"""What Beacon's metrics tell beside the requests: read from Postgres and Redis when they are asked for.
+
+Whichever process is asked says the same, and nothing is counted that could be lost with a process.
+The number of queries is fixed.  No label is anybody's words: states, queues, services, and the names
+of models, which staff set up.
+
+What happened is told for the last hour, and money for the month, as gauges: rows go with a topic or an
+account that is deleted, and a counter that falls would look like a jump to Prometheus.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Count, Min, Q, Sum
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from beacon_site import health, request_log
+from memory.accounts import tokens
+from memory.api import frame
+from memory.api.auth import authenticated
+from memory.api.problems import Problem
+from memory.models import EmbeddingDue, ModelCall, User
+from research.models import Delivery, Run, Step
+
+logger = structlog.get_logger(__name__)
+
+HOUR = timedelta(hours=1)
+Values = dict[tuple[str, ...], float]  # by the values of the labels
+QUEUES = ("research", "reflect", "maintenance")
+_SEARCHES = """
+    SELECT asked->>'service', count(*), count(*) FILTER (WHERE asked->>'problem' <> '')
+    FROM research_step step JOIN research_run run ON run.id = step.run_id
+    CROSS JOIN LATERAL jsonb_array_elements(
+        CASE jsonb_typeof(step.output->'asked') WHEN 'array' THEN step.output->'asked'
+        ELSE '[]'::jsonb END
+    ) asked
+    WHERE run.status = 'running' OR run.finished_at > %s
+    GROUP BY 1 ORDER BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a figure tells, and by which labels."""
+
+    told: str
+    labels: tuple[str, ...] = ()
+
+
+# All of them, as Prometheus and docs/reference/metrics.md are told of them.
+FIGURES = {
+    "info": Figure("Which version answers.", ("version",)),
+    "database_up": Figure("Whether the database answers: 1 or 0."),
+    "redis_up": Figure("Whether Redis answers: 1 or 0."),
+    "data_folder_up": Figure("Whether the data folder can be read: 1 or 0."),
+    "database_bytes": Figure("Size of the database."),
+    "data_folder_free_bytes": Figure("Room on the disk of the data folder."),
+    "process_age_seconds": Figure(
+        "Seconds since a process of this kind (worker, upkeep, beat) spoke; missing if none ever did.",
+        ("kind",),
+    ),
+    "queue_messages": Figure("Messages that no worker has taken.", ("queue",)),
+    "queue_messages_taken": Figure("Messages that workers hold and have not ended."),
+    "runs": Figure("Runs that are stored, by state.", ("state",)),
+    "runs_ended_last_hour": Figure("Runs that ended within the last hour, by state.", ("state",)),
+    "runs_ready": Figure("Queued runs whose time has come."),
+    "runs_ready_oldest_seconds": Figure("Seconds that the oldest of them waits; 0 if none does."),
+    "runs_waiting_for_a_person": Figure("Runs that wait for a person to look at their plan."),
+    "runs_stalled": Figure("Running runs whose lease is over: their worker is lost."),
+    "follow_ups": Figure("Follow-ups of runs, by state.", ("state",)),
+    "deliveries": Figure("Messages to channels that are stored, by state.", ("state",)),
+    "deliveries_oldest_open_seconds": Figure(
+        "Seconds since the oldest message was made that is still to be sent."
+    ),
+    "model_calls_last_hour": Figure(
+        "Calls of models within the last hour, by what came of them: answered, or the kind of failure.",
+        ("model", "outcome"),
+    ),
+    "model_tokens_last_hour": Figure("Tokens of these calls: prompt or answer.", ("model", "kind")),
+    "model_seconds_last_hour": Figure("Seconds that these calls took together.", ("model",)),
+    "model_money_month": Figure(
+        "What models cost since the month began (UTC), in the money of their prices.", ("model",)
+    ),
+    "model_calls_unpriced_month": Figure(
+        "Calls since the month began whose price is not known.", ("model",)
+    ),
+    "search_queries_last_hour": Figure(
+        "Queries of runs that go on, or ended within the last hour, by what came of them.",
+        ("service", "outcome"),
+    ),
+    "embeddings_due": Figure("Records that wait for their vectors."),
+}
+
+
+def _gauge(name: str, values: Values) -> GaugeMetricFamily:
+    figure = FIGURES[name]
+    made = GaugeMetricFamily(f"beacon_{name}", figure.told, labels=figure.labels)
+    for key, value in values.items():
+        made.add_metric(list(key), float(value))
+    return made
+
+
+def _one(name: str, value: float) -> GaugeMetricFamily:
+    return _gauge(name, {(): value})
+
+
+class Figures(Collector):
+    """All of it; what cannot be reached is told as such, and the rest all the same."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Read everything once."""
+        version: Values = {(str(settings.BEACON_VERSION),): 1.0}
+        yield _gauge("info", version)
+        yield from _disk()
+        yield from _queues()
+        try:
+            found = [*_processes(), *_runs(), *_deliveries(), *_models(), *_searches(), *_rest()]
+        except DatabaseError as exc:
+            logger.warning("figures not read, the database fails", why=str(exc))
+            found = []
+        yield _one("database_up", bool(found))
+        yield from found
+
+
+def _disk() -> Iterator[GaugeMetricFamily]:
+    """Tell how much room is left; of a folder that is gone nothing is known but that."""
+    try:
+        free = shutil.disk_usage(settings.DATA_DIR).free
+    except OSError as exc:
+        logger.warning("room on the disk not read", why=exc.strerror)
+        yield _one("data_folder_up", 0)
+        return
+    yield _one("data_folder_up", 1)
+    yield _one("data_folder_free_bytes", free)
+
+
+def _queues() -> Iterator[GaugeMetricFamily]:
+    """Tell what lies in Redis: messages that no worker took yet, and those under way."""
+    waiting: Values = {}
+    taken = 0.0
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5
+        ) as server:
+            for queue in QUEUES:
+                waiting[queue,] = float(server.llen(queue))
+            taken = float(server.hlen("unacked"))
+    except redis.RedisError:
+        yield _one("redis_up", 0)
+        return
+    yield _one("redis_up", 1)
+    yield _gauge("queue_messages", waiting)
+    yield _one("queue_messages_taken", taken)
+
+
+def _processes() -> Iterator[GaugeMetricFamily]:
+    ages: Values = {(kind,): age for kind, age in health.ages().items() if age is not None}
+    yield _gauge("process_age_seconds", ages)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def _runs() -> Iterator[GaugeMetricFamily]:
+    now = timezone.now()
+    runs = Run.objects.order_by()
+    states = dict(runs.values_list("status").annotate(n=Count("pk")))
+    yield _by_state("runs", states, Run.Status.values)
+    ready = Q(status=Run.Status.QUEUED, waiting_since=None, not_before__lte=now)
+    found = runs.unfinished().aggregate(
+        ready=Count("pk", filter=ready),
+        oldest=Min("not_before", filter=ready),
+        waiting=Count("pk", filter=~Q(waiting_since=None)),
+        stalled=Count("pk", filter=Q(status=Run.Status.RUNNING, lease_until__lt=now)),
+    )
+    oldest = (now - found["oldest"]).total_seconds() if found["oldest"] else 0.0
+    yield _one("runs_ready", found["ready"])
+    yield _one("runs_ready_oldest_seconds", oldest)
+    yield _one("runs_waiting_for_a_person", found["waiting"])
+    yield _one("runs_stalled", found["stalled"])
+    ended = runs.filter(finished_at__gt=now - HOUR).values_list("status").annotate(n=Count("pk"))
+    ends = [state for state in Run.Status.values if state not in Run.UNFINISHED]
+    yield _by_state("runs_ended_last_hour", dict(ended), ends)
+    late = Step.objects.order_by().filter(is_follow_up=True).values_list("state")
+    counted = dict(late.annotate(n=Count("pk")))
+    yield _by_state("follow_ups", counted, Step.State.values)
+
+
+def _by_state(name: str, counted: Mapping[Any, int], states: Iterable[str]) -> GaugeMetricFamily:
+    values: Values = {(str(state),): float(counted.get(state, 0)) for state in states}
+    return _gauge(name, values)
+
+
+def _deliveries() -> Iterator[GaugeMetricFamily]:
+    rows = Delivery.objects.order_by().values_list("state")
+    found = {state: (n, oldest) for state, n, oldest in rows.annotate(Count("pk"), Min("created"))}
+    counted = {state: n for state, (n, _oldest) in found.items()}
+    yield _by_state("deliveries", counted, Delivery.State.values)
+    still = [found[state][1] for state in ("waiting", "sending") if state in found]
+    age = (timezone.now() - min(still)).total_seconds() if still else 0.0
+    yield _one("deliveries_oldest_open_seconds", age)
+
+
+# --- what is asked outside ------------------------------------------------------------------------
+
+
+def _models() -> Iterator[GaugeMetricFamily]:
+    """Tell of models' calls; by owner first, since that is how their index is ordered."""
+    now = timezone.now()
+    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    hour = Q(created__gt=now - HOUR)
+    calls = ModelCall.objects.order_by().filter(
+        owner__in=User.objects.order_by().values("pk"), created__gt=min(month, now - HOUR)
+    )
+    rows = calls.values("model", "failure").annotate(
+        calls=Count("pk", filter=hour),
+        prompt=Sum("prompt_tokens", filter=hour, default=0),
+        answer=Sum("completion_tokens", filter=hour, default=0),
+        ms=Sum("milliseconds", filter=hour, default=0),
+        cost=Sum("money", filter=Q(created__gte=month), default=0),
+        unpriced=Count("pk", filter=Q(created__gte=month, money=None)),
+    )
+    made: dict[str, Values] = {
+        name: {} for name in ("calls", "tokens", "seconds", "money", "unpriced")
+    }
+    for row in rows:
+        model = row["model"]
+        made["calls"][model, row["failure"] or "answered"] = row["calls"]
+        _add(made["tokens"], (model, "prompt"), row["prompt"])
+        _add(made["tokens"], (model, "answer"), row["answer"])
+        _add(made["seconds"], (model,), row["ms"] / 1000)
+        _add(made["money"], (model,), float(row["cost"]))
+        _add(made["unpriced"], (model,), row["unpriced"])
+    yield from _of_models(made)
+
+
+def _add(values: Values, key: tuple[str, ...], more: float) -> None:
+    values[key] = values.get(key, 0.0) + more
+
+
+def _of_models(made: Mapping[str, Values]) -> Iterator[GaugeMetricFamily]:
+    yield _gauge("model_calls_last_hour", made["calls"])
+    yield _gauge("model_tokens_last_hour", made["tokens"])
+    yield _gauge("model_seconds_last_hour", made["seconds"])
+    yield _gauge("model_money_month", made["money"])
+    yield _gauge("model_calls_unpriced_month", made["unpriced"])
+
+
+def _searches() -> Iterator[GaugeMetricFamily]:
+    values: Values = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_SEARCHES, [timezone.now() - HOUR])
+        for service, asked, failed in cursor.fetchall():
+            values[service, "failed"] = failed
+            values[service, "answered"] = asked - failed
+    yield _gauge("search_queries_last_hour", values)
+
+
+def _rest() -> Iterator[GaugeMetricFamily]:
+    yield _one("embeddings_due", EmbeddingDue.objects.count())
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        (size,) = cursor.fetchone() or (0,)
+    yield _one("database_bytes", size)
+
+
+# --- Beacon's metrics, as Prometheus reads them: for this machine, or with a token of staff ---
+
+# By these a proxy tells for whom it asks, who may be anybody.
+PROXIES = (
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Real-IP",
+)
+
+
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Tell all figures; 401 or 403, as a problem, to whom they are not for."""
+    try:
+        _check(request)
+    except Problem as exc:
+        return exc.answer()
+    site = CollectorRegistry()
+    site.register(Figures())
+    body = generate_latest(request_log.registry()) + generate_latest(site)
+    return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
+
+
+def _check(request: HttpRequest) -> None:
+    """Raise Problem unless the request comes from this machine or bears a token that may."""
+    if _is_of_this_machine(request):
+        return
+    caller = authenticated(request)
+    frame.check(caller)
+    if caller.may(tokens.METRICS) and caller.owner.is_staff:
+        return
+    words = _("Metrics take a token of scope metrics, made by somebody who is staff.")
+    raise Problem(403, words)
+
+
+def _is_of_this_machine(request: HttpRequest) -> bool:
+    """Whether a program beside Beacon asks, of a Beacon that serves this machine alone.
+
+    Where it is served to others a proxy may stand before it, whose requests come from here too: then
+    nobody is let in by their address.
+    """
+    host = urlsplit(settings.BEACON_URL).hostname or ""
+    if settings.BEACON_TRUST_PROXY or not (host == "localhost" or _is_loopback(host)):
+        return False
+    if any(name in request.headers for name in PROXIES):
+        return False
+    return _is_loopback(request.META.get("REMOTE_ADDR", ""))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,254 @@
+"""The list of reports over all topics: unread first, with what changed in each, by keyset."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count, Q
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from beacon_site.db.keyset import Page, page_of
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import shorten
+from memory.models import Topic, User
+from memory.web.responses import go_back
+from research.models import DeltaItem, Report, Run
+from research.models.reports import UNREAD_FIRST, ReportQuerySet
+from research.pages.responses import said_read, said_unread
+from research.reports import topic_news
+from research.runs.presenters import bare
+
+PAGE_SIZE = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the list's address asks for."""
+
+    words: str = ""
+    is_unread: bool = False
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query; what cannot be is left out."""
+        words = query.get("q", "").replace("\x00", "").strip()[:200]
+        return cls(words, query.get("show") == "unread")
+
+
+@dataclass(slots=True)
+class ReportRow:
+    """One report with the counts of its delta items by status, listed ones only."""
+
+    report: Report
+    counts: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def summary(self) -> str:
+        """Return the report's first words as plain text, without citation marks."""
+        return shorten(bare(self.report.summary), 180)
+
+
+def found(user: User, wanted: Wanted) -> ReportQuerySet:
+    """Return the user's reports that `wanted` asks for, of topics outside the trash."""
+    mine: ReportQuerySet = Report.objects.of(user).live()
+    rows = mine.exclude(run__number=None).filter(run__topic__trashed_at=None)
+    if wanted.is_unread:
+        rows = rows.filter(read_at=None)
+    for word in wanted.words.split():
+        rows = rows.filter(
+            Q(title__icontains=word) | Q(body__icontains=word) | Q(delta__icontains=word)
+        )
+    return rows
+
+
+def page_of_reports(user: User, wanted: Wanted, cursor: str = "") -> tuple[list[ReportRow], Page]:
+    """Return a page of the list, unread first, then newest first; two queries."""
+    rows = found(user, wanted).annotate(place=UNREAD_FIRST).select_related("run__topic")
+    shown = page_of(
+        rows.defer("body", "delta", "sources"),
+        by="place",
+        falling=True,
+        cursor=cursor,
+        size=PAGE_SIZE,
+    )
+    counts = _counts([report.run_id for report in shown.rows])
+    return [ReportRow(report, counts[report.run_id]) for report in shown.rows], shown
+
+
+def _counts(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
+    """Return, for each run, how many delta items it lists by status, in the section's order."""
+    items = DeltaItem.objects.filter(run__in=runs, withheld="", status__in=DeltaItem.LISTED)
+    by_run: dict[int, dict[str, int]] = defaultdict(dict)
+    for row in items.order_by().values("run", "status").annotate(n=Count("id")):
+        by_run[row["run"]][row["status"]] = row["n"]
+    status = DeltaItem.Status
+    order = (status.CONTRADICTED, status.CHANGED, status.NEW, status.GONE)
+    return defaultdict(
+        list,
+        {run: [(s.value, by[s]) for s in order if s in by] for run, by in by_run.items()},
+    )
+
+
+# --- Reading several reports at once: a topic's unread ones marked, put back, and both undone ---
+
+_MOST_DIGITS = 9  # of a run's number, as the database counts
+
+
+@require_POST
+@login_required
+def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Mark the topic's reports read, up to Run #`upto` where that is said.
+
+    What came while the page was open was not seen on it, and stays unread.
+    """
+    topic = _topic(request, slug)
+    rows, upto = _reports(topic), _number(request.GET.get("upto", ""))
+    if upto is not None:
+        rows = rows.filter(run__number__lte=upto)
+    count, key = topic_news.mark_read(rows)
+    if request.headers.get("X-Requested-With") == "fetch":
+        return HttpResponse(status=204)
+    said_read(request, count, key)
+    return go_back(request, reverse("research:topics"))
+
+
+@require_POST
+@login_required
+def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Put reports back among the unread: Run #`first` to Run #`last`, else the latest one.
+
+    Leads to the list: the topic's own page would mark them again.
+    """
+    topic = _topic(request, slug)
+    rows = _reports(topic)
+    first, last = (_number(request.POST.get(name, "")) for name in ("first", "last"))
+    if first is not None and last is not None:
+        rows = rows.filter(run__number__gte=first, run__number__lte=last)
+    else:
+        rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])
+    count, key = topic_news.mark_unread(rows)
+    said_unread(request, count, key)
+    return go_back(request, reverse("research:topics"))
+
+
+@require_POST
+@login_required
+def reports_undo_unread(request: BeaconRequest, key: int) -> HttpResponse:
+    """Take back that reports were put among the unread: they are read as they were."""
+    count = topic_news.undo_unread(request.user, key)
+    words = ngettext("%(n)d report is read again.", "%(n)d reports are read again.", count)
+    messages.success(request, words % {"n": count})
+    return go_back(request, reverse("research:reports"))
+
+
+def _topic(request: BeaconRequest, slug: str) -> Topic:
+    found: Topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    return found
+
+
+def _reports(topic: Topic) -> ReportQuerySet:
+    found: ReportQuerySet = Report.objects.live().filter(run__topic=topic)
+    return found.exclude(run__number=None)
+
+
+def _number(text: str) -> int | None:
+    """Return the run's number that a text is; None for what is none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
+
+
+# --- Reports over all topics, and their marks of having been read ---
+
+
+def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
+    """Return the one report of a run, as rows to mark; 404 where there is none."""
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    run = get_object_or_404(mine.exclude(report=None), pk=run_id)
+    found: ReportQuerySet = Report.objects.filter(run=run)
+    return found
+
+
+@require_POST
+@login_required
+def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Mark the report as read: sent by its page, or by a button without JavaScript."""
+    count, key = topic_news.mark_read(_report(request, slug, run_id))
+    if request.headers.get("X-Requested-With") == "fetch":
+        return HttpResponse(status=204)
+    said_read(request, count, key)
+    return go_back(request, reverse("research:run", args=[slug, run_id]))
+
+
+@require_POST
+@login_required
+def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Put the report back among the unread, and go to the list (its page would mark it again)."""
+    found = _report(request, slug, run_id)
+    count, key = topic_news.mark_unread(found)
+    title = found.values_list("title", flat=True).get()
+    said_unread(request, count, key, _("“%(title)s” is unread again.") % {"title": title})
+    return go_back(request, reverse("research:reports"))
+
+
+@never_cache
+@require_GET
+@login_required
+def reports(request: BeaconRequest) -> HttpResponse:
+    """List reports, unread first; over htmx the list alone."""
+    wanted = Wanted.of(request.GET)
+    rows, page = page_of_reports(request.user, wanted, request.GET.get("cursor", ""))
+    context: dict[str, Any] = {
+        "rows": rows,
+        "wanted": wanted,
+        "next_cursor": page.next_cursor,
+        "is_first": not request.GET.get("cursor"),
+    }
+    template = "research/_reports.html" if request.htmx else "research/reports.html"
+    return render(request, template, context)
+
+
+@require_POST
+@login_required
+def reports_mark(request: BeaconRequest) -> HttpResponse:
+    """Mark the ticked reports, or all that match the filter, as read or unread."""
+    rows = found(request.user, Wanted.of(request.POST))
+    if "all" not in request.POST:
+        rows = rows.filter(pk__in=_ticked(request))
+    if request.POST.get("as") == "unread":
+        said_unread(request, *topic_news.mark_unread(rows))
+    else:
+        said_read(request, *topic_news.mark_read(rows))
+    return go_back(request, reverse("research:reports"))
+
+
+def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
+    """Return the keys that were ticked; what is no key is left out."""
+    keys = []
+    for text in request.POST.getlist("report"):
+        try:
+            keys.append(uuid.UUID(text))
+        except ValueError:
+            continue
+    return keys
+
+
+@require_POST
+@login_required
+def reports_undo(request: BeaconRequest, key: int) -> HttpResponse:
+    """Take back a marking as read."""
+    count = topic_news.undo_read(request.user, key)
+    words = ngettext("%(n)d report is unread again.", "%(n)d reports are unread again.", count)
+    messages.success(request, words % {"n": count})
+    return go_back(request, reverse("research:reports"))

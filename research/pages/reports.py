@@ -1,0 +1,361 @@
+"""What is wrong with a sentence of a report, what is right, and which facts that changes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import (
+    require_GET,
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import ContentItem, Topic, TopicFact
+from memory.web.fields import CleanTextField
+from memory.web.responses import go_back, refused
+from research.claims.quoting import Folded, Span, fold
+from research.facts import correcting
+from research.facts.correcting import MOST_WORDS, FactSeen
+from research.models import Correction, Hit, Report, Run
+from research.reporting import sentences as report_sentences
+from research.reporting.sentences import ReportSentence
+from research.reports import compare as comparing
+from research.reports import exporting
+from research.reports import page as report_page
+from research.reports.compare import Asked
+from research.reports.page import Quote, SourceRow, sources_of
+from research.topics import page as topic_page
+
+
+class SentenceForm(forms.Form):
+    """A correction of one sentence; `facts` are those that came from it, each with its version."""
+
+    wrong = CleanTextField(
+        label=gettext_lazy("What is wrong?"),
+        max_length=MOST_WORDS,
+        error_messages={
+            "required": gettext_lazy(
+                "Say what is wrong with the sentence: it is told to later runs."
+            )
+        },
+        widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
+        help_text=gettext_lazy(
+            "Later runs of this topic are told it, when they plan and when they write."
+        ),
+    )
+    right = CleanTextField(
+        label=gettext_lazy("What is right?"),
+        required=False,
+        max_length=MOST_WORDS,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=gettext_lazy(
+            "May be left out. It then stands in the place of the first fact ticked below; without it "
+            "those facts are struck."
+        ),
+    )
+
+    def __init__(self, *args: Any, facts: Sequence[TopicFact], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.facts = facts
+
+    def rows(self) -> list[tuple[TopicFact, bool]]:
+        """Return the facts, each with whether it is ticked."""
+        chosen = set(self._chosen()) if self.is_bound else None
+        return [(fact, chosen is None or self._value(fact) in chosen) for fact in self.facts]
+
+    def _chosen(self) -> list[str]:
+        return self.data.getlist("fact") if isinstance(self.data, QueryDict) else []
+
+    @staticmethod
+    def _value(fact: TopicFact) -> str:
+        return f"{fact.pk}:{fact.version}"
+
+    def seen(self) -> list[FactSeen]:
+        """Return the ticked facts, each with the version that was seen; others' are left out."""
+        versions = {}
+        for value in self._chosen():
+            key, _colon, version = value.partition(":")
+            if version.isascii() and version.isdecimal() and len(version) < 10:
+                versions[key] = int(version)
+        facts = [fact for fact in self.facts if str(fact.pk) in versions]
+        return [FactSeen(fact, versions[str(fact.pk)]) for fact in facts]
+
+    def take(self, exc: InvalidValue) -> None:
+        """Show what was refused at the fields that it names."""
+        for name, problems in exc.errors.items():
+            field = {"text": "right", "url": "right"}.get(name, name)
+            self.add_error(field if field in self.fields else None, problems)
+        if not exc.errors:
+            self.add_error(None, str(exc))
+
+
+# --- source page ---
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the stored text; `place` is the number of the quote that it holds, 0 for none."""
+
+    text: str
+    place: int = 0
+
+
+@dataclass(slots=True)
+class SourcePage:
+    """One source with the text that was read, and its quotes with where they stand."""
+
+    source: SourceRow
+    item: ContentItem | None
+    hit: Hit | None
+    quotes: list[tuple[int, Quote, bool]] = field(default_factory=list)  # number, quote, is there
+    pieces: list[Piece] = field(default_factory=list)
+
+
+def source_page(report: Report, n: int) -> SourcePage | None:
+    """Return source `n` of a report as it was read, or None: one query."""
+    numbered = zip(sources_of(report), report.sources, strict=True)
+    found = [(row, stored) for row, stored in numbered if row.n == n]
+    if not found:
+        return None
+    row, stored = found[0]
+    hits = Hit.objects.filter(run=report.run_id, link=stored.get("link", ""))
+    hit = hits.select_related("content_item").first()
+    item = hit.content_item if hit else None
+    page = SourcePage(row, item, hit)
+    spans = _spans(page, stored.get("quotes", []), item.content if item else "")
+    page.pieces = list(_pieces(item.content, spans)) if item else []
+    return page
+
+
+def _spans(page: SourcePage, stored: list[Any], content: str) -> list[tuple[Span, int]]:
+    """Return the places of the quotes in the stored text, each with its number."""
+    folded = Folded(content)
+    found: list[tuple[Span, int]] = []
+    for number, (quote, kept) in enumerate(zip(page.source.quotes, stored, strict=True), start=1):
+        span = _span_of(quote, kept, folded) if quote.found and content else None
+        if span is not None:
+            found.append((span, number))
+        page.quotes.append((number, quote, span is not None))
+    return sorted(found, key=lambda one: (one[0].start, one[0].end))
+
+
+def _span_of(quote: Quote, kept: dict[str, Any], folded: Folded) -> Span | None:
+    """Return where a quote stands: at the place that was noted, else where it is found now."""
+    start, end = kept.get("start", -1), kept.get("end", -1)
+    is_noted = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
+    if is_noted and fold(folded.stored[start:end]) == fold(quote.quote):
+        return Span(start, end)
+    return folded.find(quote.quote)
+
+
+def _pieces(content: str, spans: list[tuple[Span, int]]) -> Any:
+    """Yield the text in pieces; where quotes overlap, the later one begins where the former ends."""
+    at = 0
+    for span, number in spans:
+        start = max(at, span.start)
+        if start > at:
+            yield Piece(content[at:start])
+        # One that lies inside another keeps its place: an empty mark to jump to.
+        yield Piece(content[start : max(start, span.end)], number)
+        at = max(at, span.end)
+    if at < len(content):
+        yield Piece(content[at:])
+
+
+# --- The page that holds two runs of a topic against each other ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def compare(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Compare two runs of a topic; over htmx the comparison alone."""
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    context = comparing.context(topic, Asked.of(request.GET))
+    if request.htmx:
+        return render(request, "research/_compare.html", context | {"is_swap": True})
+    context |= {"tab": "runs", "head": topic_page.head_of(topic)}
+    return render(request, "research/compare.html", context)
+
+
+# --- A saved run as a file to keep ---
+
+
+@never_cache
+@require_GET
+@login_required
+def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> HttpResponse:
+    """Give a saved run as `kind`; a run that is not saved, and an unknown kind, say so."""
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
+    export = exporting.KINDS.get(kind)
+    if export is None:
+        why = _("There is no export “%(kind)s”. There are: %(kinds)s.")
+        said = why % {"kind": kind, "kinds": ", ".join(exporting.KINDS)}
+        return render(request, "404.html", {"why": said}, status=404)
+    if run.number is None:
+        why = _("This run is %(status)s and has no report; only a saved run can be exported.")
+        status = run.get_status_display()
+        return refused(request, why % {"status": status})
+    answer = HttpResponse(export.write(run), content_type=export.media_type)
+    stem = f"{run.topic.slug}-run-{run.number}"
+    answer["Content-Disposition"] = f'attachment; filename="{stem}-{kind}"'
+    return answer
+
+
+# --- The sentences of a report: where each stands in its source, checked by hand, corrected ---
+
+
+def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:
+    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    found = mine.exclude(report=None).filter(report__trashed_at=None)
+    run = get_object_or_404(found.select_related("report__owner", "topic__owner"), pk=run_id)
+    report: Report = run.report
+    return report
+
+
+def _sentence(report: Report, key: str) -> ReportSentence:
+    found = report_sentences.sentence_of(report, key)
+    if found is None:
+        raise Http404(_("The report holds no such sentence."))
+    return found
+
+
+@require_safe
+@login_required
+def run_source(request: BeaconRequest, slug: str, run_id: int, n: int) -> HttpResponse:
+    """Show the text of a source as it was read, with the quotes marked where they stand."""
+    report = _report(request, slug, run_id)
+    page = source_page(report, n)
+    if page is None:
+        raise Http404(_("The report has no such source."))
+    context = {"report": report, "run": report.run, "topic": report.run.topic, "page": page}
+    return render(request, "research/run_source.html", context)
+
+
+@never_cache
+@require_safe
+@login_required
+def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """List the report's sentences: what supports each, and what can be said of it."""
+    report = _report(request, slug, run_id)
+    rows = report_page.sentence_rows(report)
+    wanted = request.GET.get("show", "")
+    context: dict[str, Any] = {
+        "report": report,
+        "run": report.run,
+        "topic": report.run.topic,
+        "rows": [row for row in rows if wanted != "unsupported" or row.is_unsupported],
+        "all_count": len(rows),
+        "bad_count": sum(row.is_unsupported for row in rows),
+        "wanted": wanted,
+    }
+    return render(request, "research/report_sentences.html", context)
+
+
+@require_POST
+@login_required
+def sentence_check(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
+    """Note that the person checked a sentence themselves."""
+    report = _report(request, slug, run_id)
+    if correcting.check(report, _sentence(report, key), by=request.actor):
+        undo = "undo:" + reverse("research:sentence-uncheck", args=[slug, run_id, key])
+        said = _("Noted: you checked that sentence.")
+        messages.success(request, said, extra_tags=undo)
+    else:
+        messages.info(request, _("You checked that sentence before."))
+    return go_back(request, reverse("research:report-sentences", args=[slug, run_id]))
+
+
+@require_POST
+@login_required
+def sentence_uncheck(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
+    """Take it back that the person checked a sentence."""
+    report = _report(request, slug, run_id)
+    if correcting.uncheck(report, key, by=request.actor):
+        undo = "undo:" + reverse("research:sentence-check", args=[slug, run_id, key])
+        messages.success(request, _("It is no longer noted as checked."), extra_tags=undo)
+    else:
+        messages.info(request, _("That sentence is not noted as checked."))
+    return go_back(request, reverse("research:report-sentences", args=[slug, run_id]))
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
+    """Say what is wrong with a sentence; its facts are shown before they change."""
+    report = _report(request, slug, run_id)
+    sentence = _sentence(report, key)
+    facts = correcting.facts_of(report, sentence)
+    form = SentenceForm(request.POST or None, facts=facts)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = correcting.correct(
+                report, sentence, facts=form.seen(), by=request.actor, **form.cleaned_data
+            )
+        except InvalidValue as exc:
+            form.take(exc)
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            undo = "undo:" + reverse("research:correction-take-back", args=[made.pk])
+            said = _("Corrected. Later runs of this topic are told.")
+            messages.success(request, said, extra_tags=undo)
+            return redirect(f"{reverse('research:run', args=[slug, run_id])}#s-{key}")
+    standing = Correction.objects.filter(report=report, key=key).standing().first()
+    context: dict[str, Any] = {
+        "report": report,
+        "run": report.run,
+        "topic": report.run.topic,
+        "sentence": sentence,
+        "form": form,
+        "standing": standing,
+    }
+    return render(request, "research/sentence_correct.html", context)
+
+
+@require_safe
+@login_required
+def topic_corrections(request: BeaconRequest, slug: str) -> HttpResponse:
+    """List all that the person corrected in the topic's reports."""
+    mine = Topic.objects.of(request.user).live()
+    topic = get_object_or_404(mine.select_related("owner"), slug=slug)
+    rows = report_page.corrections_of(topic)
+    context = {"topic": topic, "rows": rows}
+    return render(request, "research/topic_corrections.html", context)
+
+
+@require_POST
+@login_required
+def correction_take_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Take back all that a correction did, in one press."""
+    mine = Correction.objects.of(request.user).readable()
+    related = ("report__run__topic__owner", "report__owner", "lesson")
+    made = get_object_or_404(mine.select_related(*related), pk=pk)
+    slug = made.report.run.topic.slug
+    try:
+        done = correcting.take_back(made, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    if done:
+        messages.success(request, _("Taken back: facts, lesson and mark are as they were before."))
+    else:
+        messages.info(request, _("That correction was taken back before."))
+    return go_back(request, reverse("research:topic-corrections", args=[slug]))

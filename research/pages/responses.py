@@ -1,0 +1,40 @@
+"""Responses shared by pages of runs and reports: why no run starts, and what was marked as read."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.http import BeaconRequest
+from memory.web.responses import in_notice
+from research.execution.starting import NotNow
+
+
+def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
+    """Say in words why no run starts: 429 with Retry-After where waiting helps, else 409."""
+    status = 429 if exc.retry_after else 409
+    response = render(request, f"{status}.html", {"why": str(exc)}, status=status)
+    if exc.retry_after:
+        response["Retry-After"] = str(exc.retry_after)
+    return in_notice(request, response)
+
+
+def said_read(request: BeaconRequest, count: int, key: int) -> None:
+    """Tell that reports were marked as read, with the way back."""
+    words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
+    undo = "undo:" + reverse("research:reports-undo", args=[key]) if count else ""
+    messages.success(request, words % {"n": count}, extra_tags=undo)
+
+
+def said_unread(request: BeaconRequest, count: int, key: int, words: str = "") -> None:
+    """Tell that reports are unread again, with the way back."""
+    if not count:
+        messages.info(request, _("What you chose is unread already."))
+        return
+    told = ngettext("%(n)d report is unread again.", "%(n)d reports are unread again.", count)
+    undo = "undo:" + reverse("research:reports-undo-unread", args=[key])
+    messages.success(request, words or told % {"n": count}, extra_tags=undo)

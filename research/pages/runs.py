@@ -1,0 +1,394 @@
+"""What a run of a topic will probably take: a fragment that the topic's pages fetch, and a page."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import (
+    require_GET,
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import (
+    HttpResponseClientRefresh,
+    HttpResponseStopPolling,
+    trigger_client_event,
+)
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import clean, one_line
+from memory.core.errors import MemoryRefused
+from memory.models import ModelCall
+from memory.web.responses import go_to, refused
+from research.budgets import forecasting
+from research.execution import starting
+from research.execution.starting import NotNow
+from research.facts import staleness
+from research.facts.staleness import stale_facts
+from research.models import Run, RunInTheWay
+from research.models.runs import RunQuerySet, StepNotFinished
+from research.pages.responses import not_now
+from research.reports import page as report_page
+from research.runs import page as run_page
+from research.runs import presenters, trash
+from research.runs.page import PlanForm
+from research.steps import planning
+from research.steps.planning import PlanWentOn
+from research.topics import page as topic_page
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the forecast of the next run by its depths, and what the topic's month has left."""
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    shown = {
+        "topic": topic,
+        "forecast": forecasting.forecast_of(topic),
+        "month": forecasting.month_of(topic),
+        "stale": stale_facts(topic, staleness.days_of(topic.settings, topic.schedule)).count(),
+    }
+    if request.htmx:
+        return render(request, "research/_topic_cost.html", shown)
+    head = topic_page.head_of(topic)
+    return render(request, "research/topic_forecast.html", {**shown, "tab": "", "head": head})
+
+
+# --- Removing one saved run: what goes with it is shown before, and everything comes back ---
+
+LONGEST_WHY = 200
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Show what would go with a saved run; POST moves it to the trash."""
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
+    run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
+    if not hasattr(run, "report"):
+        return _without_report(request, run)
+    if request.method == "POST":
+        why = one_line(clean(request.POST.get("why", ""))[0])[:LONGEST_WHY]
+        try:
+            trash.trash_run(run.report, by=request.actor, why=why)
+        except MemoryRefused as exc:
+            return refused(request, str(exc))
+        undo = reverse("memory:record-restore", args=["report", run.report.pk])
+        words = _("%(run)s is in the trash for 30 days, with what only it brought.") % {"run": run}
+        messages.success(request, words, extra_tags=f"undo:{undo}")
+        return go_to(request, reverse("research:topic-runs", args=[slug]))
+    context = {
+        "run": run,
+        "topic": run.topic,
+        "goes": trash.what_goes(run.report),
+        "not_now": trash.why_not_now(run),
+    }
+    return render(request, "research/run_trash.html", context)
+
+
+def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
+    """Move a failed or cancelled run to the trash; nothing goes along, so nothing is asked."""
+    if run.status not in trash.ENDED:
+        raise Http404
+    if request.method != "POST":
+        return render(request, "research/run_trash_failed.html", {"run": run, "topic": run.topic})
+    try:
+        removed = trash.remove(run, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    undo = reverse("memory:record-restore", args=["removedrun", removed.pk])
+    words = _("The run is in the trash for 30 days.")
+    messages.success(request, words, extra_tags=f"undo:{undo}")
+    return go_to(request, reverse("research:topic-runs", args=[run.topic.slug]))
+
+
+# --- The page of one run: live while it goes on, then its report ---
+
+
+def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> RunQuerySet:
+    """Return the person's runs of one topic outside the trash."""
+    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    return mine if removed_too else mine.kept()
+
+
+def _run(request: BeaconRequest, slug: str, run_id: int, *, in_full: bool = False) -> Run:
+    """Return the person's run; `in_full` also a removed one, and with its neighbours."""
+    related = (
+        "topic__owner",
+        "topic__settings",
+        "topic__schedule",
+        "report",
+        "removed",
+        "rerun_of",
+    )
+    runs = _runs(request, slug, removed_too=in_full).select_related(*related)
+    run: Run = get_object_or_404(report_page.with_neighbours(runs) if in_full else runs, pk=run_id)
+    return run
+
+
+@never_cache
+@require_GET
+@login_required
+def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Show the run as it goes on, or what it wrote."""
+    run = _run(request, slug, run_id, in_full=True)
+    if trash.is_removed(run):
+        return render(request, "research/run_trashed.html", trash.page_of_removed(run))
+    if hasattr(run, "report"):
+        limits = {"limits": starting.limits_in_words(run.topic.owner)}
+        in_full = request.GET.get("hits") == "all"
+        found = report_page.context(run, in_full=in_full)
+        return render(request, "research/report.html", found | limits)
+    return render(request, "research/run.html", run_page.context(run))
+
+
+@never_cache
+@require_GET
+@login_required
+def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Answer the poll: 204 if nothing changed since `seen`, else the live part; 286 at the end.
+
+    Idle it costs one query beside session and user; the heartbeat travels as an event.
+    """
+    seen = request.GET.get("seen", "")
+    wanted = _runs(request, slug).filter(pk=run_id)
+    row = wanted.values("progress", "status", "beat_at").first()
+    has_plan = request.GET.get("plan", "")
+    if row is not None and row["status"] in Run.UNFINISHED and seen == str(row["progress"]):
+        answer = HttpResponse(status=204)
+        at = row["beat_at"].isoformat() if row["beat_at"] else ""
+        return trigger_client_event(answer, "beacon:beat", {"at": at})
+    run = _run(request, slug, run_id)
+    if not run.is_unfinished:
+        return _over(request, run)
+    context = run_page.context(run) | {"is_poll": True}
+    if has_plan and has_plan != run_page.plan_token_of(run):
+        # The page holds a form for a plan that waits no more; what was typed there stays.
+        context |= {"plan_token": has_plan, "plan_gone": planning.became_of(run)}
+    elif run.waiting_since and not has_plan:
+        context["shows_plan"] = True
+    return render(request, "research/_run_live.html", context)
+
+
+def _over(request: BeaconRequest, run: Run) -> HttpResponse:
+    """End the polling (286), and have the page load what the run left.
+
+    A page that shows a plan's form is not loaded anew by itself: words may stand in it.
+    """
+    words = _("The run is over: %(how)s.") % {"how": run.get_status_display()}
+    page = reverse("research:run", args=[run.topic.slug, run.pk])
+    over = format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
+    if request.GET.get("plan"):
+        gone = {"plan_gone": planning.became_of(run), "run": run, "is_poll": True}
+        parts = ("research/_run_heading.html", "research/_plan_gone.html")
+        rest = format_html_join("", "{}", ((render_to_string(part, gone),) for part in parts))
+        return HttpResponseStopPolling(over + rest)
+    answer = HttpResponseStopPolling(over)
+    answer["HX-Refresh"] = "true"
+    return answer
+
+
+@never_cache
+@require_GET
+@login_required
+def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Show what the run asked models and what each step left, as a page or a part of one."""
+    run = _run(request, slug, run_id)
+    calls = ModelCall.objects.of(request.user).filter(source=run.source)
+    steps = list(run.steps.all())
+    rows = presenters.step_rows(run, steps)
+    context = {
+        "run": run,
+        "topic": run.topic,
+        "calls": [(call, presenters.price(call.money)) for call in calls.order_by("id")],
+        "outputs": [
+            (row, _pretty(s.output)) for row, s in zip(rows, steps, strict=False) if s.output
+        ],
+    }
+    template = "research/_trace.html" if request.htmx else "research/trace.html"
+    return render(request, template, context)
+
+
+def _pretty(stored: dict[str, Any]) -> str:
+    return json.dumps(stored, ensure_ascii=False, indent=2)
+
+
+@require_POST
+@login_required
+def run_cancel(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Cancel the run: nothing is saved."""
+    run = _run(request, slug, run_id)
+    return _acted(request, run) if run.ask_to_cancel(by=request.actor) else _ended(request, run)
+
+
+@require_POST
+@login_required
+def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Have the run write its report from what is there."""
+    run = _run(request, slug, run_id)
+    if run.ask_to_stop(by=request.actor):
+        return _acted(request, run)
+    if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
+        why = _("Nothing was searched yet, so there is nothing to write from: cancel the run.")
+        return refused(request, why)
+    return _ended(request, run)
+
+
+@require_POST
+@login_required
+def run_try(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Let a run that was put off go on now."""
+    run = _run(request, slug, run_id)
+    if not starting.try_now(run, by=request.actor):
+        why = _("This run does not wait for another try any more; it is %(status)s.")
+        return refused(request, why % {"status": _status(run)})
+    return _acted(request, run)
+
+
+@require_POST
+@login_required
+def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Queue a failed or cancelled run again: from a `step`, or after its last finished one."""
+    run = _run(request, slug, run_id)
+    try:
+        done = starting.retry_run(
+            run, by=request.actor, step=clean(request.POST.get("step", ""))[0]
+        )
+    except RunInTheWay as exc:
+        return refused(request, _in_the_way(run, exc))
+    except NotNow as exc:
+        return not_now(request, exc)
+    except StepNotFinished as exc:
+        return refused(request, str(exc))
+    if not done:
+        why = _("Only a failed or cancelled run can be retried; this one is %(status)s.")
+        return refused(request, why % {"status": _status(run)})
+    return _acted(request, run)
+
+
+@require_POST
+@login_required
+def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Start a run with the settings and queries of this one, and show it."""
+    run = _run(request, slug, run_id)
+    try:
+        again = starting.rerun(run, by=request.actor, loaded=starting.loaded_at(request.POST))
+    except RunInTheWay as exc:
+        if exc.is_over and exc.run is not None:
+            messages.info(request, str(exc))
+            return go_to(request, reverse("research:run", args=[run.topic.slug, exc.run.pk]))
+        return refused(request, _in_the_way(run, exc))
+    except NotNow as exc:
+        return not_now(request, exc)
+    return go_to(request, reverse("research:run", args=[run.topic.slug, again.pk]))
+
+
+# --- the plan that waits ----------------------------------------------------------------------------
+
+
+@never_cache
+@require_POST
+@login_required
+def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Have a run go on with the queries as the person left them."""
+    run, form = _run(request, slug, run_id), PlanForm(request.POST)
+    seen = form.seen_at()
+    if not form.is_valid() and run.waiting_since is not None and run.waiting_since == seen:
+        return _plan(request, run, form)
+    try:
+        if seen is None or not form.is_valid():
+            raise PlanWentOn(_of_no_plan(run, seen))
+        planning.accept(run, form.cleaned_data["queries"], seen=seen, by=request.actor)
+    except PlanWentOn as exc:
+        return _plan_gone(request, run, str(exc))
+    return _went_on(request, run)
+
+
+@require_POST
+@login_required
+def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Have a waiting run plan once more."""
+    run, seen = _run(request, slug, run_id), PlanForm(request.POST).seen_at()
+    try:
+        if seen is None:
+            raise PlanWentOn(_of_no_plan(run, seen))
+        planning.plan_anew(run, seen=seen, by=request.actor)
+    except PlanWentOn as exc:
+        return _plan_gone(request, run, str(exc))
+    return _went_on(request, run)
+
+
+def _of_no_plan(run: Run, seen: datetime | None) -> str:
+    if seen is None and run.waiting_since is not None:
+        return _("This form does not say which plan it was made from. Load the page anew.")
+    return planning.became_of(run)
+
+
+def _went_on(request: BeaconRequest, run: Run) -> HttpResponse:
+    if request.htmx:
+        return HttpResponseClientRefresh()
+    return redirect("research:run", run.topic.slug, run.pk)
+
+
+def _plan(request: BeaconRequest, run: Run, form: PlanForm) -> HttpResponse:
+    """Show the plan again with what is wrong with it."""
+    template = "research/_plan_review.html" if request.htmx else "research/run.html"
+    return render(request, template, run_page.context(run, plan_form=form))
+
+
+def _plan_gone(request: BeaconRequest, run: Run, why: str) -> HttpResponse:
+    """Say what became of the plan, beside the queries that were typed for it (409)."""
+    run = _run(request, run.topic.slug, run.pk)
+    context = {"run": run, "topic": run.topic, "gone": why}
+    context |= {"typed": run_page.words_of(run, request.POST.get("queries", ""))}
+    if run.waiting_since is not None:
+        context |= run_page.plan_context(run)
+    template = "research/_plan_review.html" if request.htmx else "research/plan_gone.html"
+    return render(request, template, context, status=409)
+
+
+def _in_the_way(run: Run, exc: RunInTheWay) -> Any:
+    if exc.run is None:
+        return str(exc)
+    page = reverse("research:run", args=[run.topic.slug, exc.run.pk])
+    return format_html(
+        '{} <a href="{}">{}</a> {}',
+        exc,
+        page,
+        _("Look at that run"),
+        _("and wait for its end, or cancel it, before you start this one."),
+    )
+
+
+def _status(run: Run) -> str:
+    run.refresh_from_db(fields=["status"])
+    return str(run.get_status_display())
+
+
+def _ended(request: BeaconRequest, run: Run) -> HttpResponse:
+    why = _("This run has ended already (%(status)s), so there is nothing to cancel or stop.")
+    return refused(request, why % {"status": _status(run)})
+
+
+def _acted(request: BeaconRequest, run: Run) -> HttpResponse:
+    """Show the run after an act: the live part over htmx while it goes on, else the page."""
+    if not request.htmx:
+        return redirect("research:run", run.topic.slug, run.pk)
+    run = _run(request, run.topic.slug, run.pk)
+    if not run.is_unfinished or request.htmx.target != "run-live":
+        return HttpResponseClientRefresh()
+    return render(request, "research/_run_live.html", run_page.context(run) | {"is_poll": True})

@@ -1,0 +1,390 @@
+"""What the page of schedules shows: a month of coming runs, what they cost, and where they clash.
+
+All schedules of the person, their forecasts and the log's lines: a fixed number of questions.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from beacon_site.http import BeaconRequest
+from memory.models import Activity, Topic, User
+from memory.usage import spending
+from memory.web.responses import go_back, refused
+from research.budgets import forecasting
+from research.budgets.forecasting import Forecast
+from research.execution.rechecking import next_first
+from research.models import Schedule
+from research.schedules import coming, scheduling
+from research.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABLE
+
+MOST_TOPICS = 500
+MOST_A_DAY = 6  # topics of a day that its cell names; the others are counted
+MOST_CLASHES = 10
+MOST_MISSED = 20
+LATELY = timedelta(days=30)
+
+
+@dataclass(slots=True)
+class Sum:
+    """What several runs cost together; `unknown` of them have a cost that is not known."""
+
+    runs: int = 0
+    least: Decimal = Decimal(0)
+    most: Decimal = Decimal(0)
+    unknown: int = 0
+    has_model: bool = True
+
+    def add(self, forecast: Forecast) -> None:
+        """Count one more run."""
+        self.runs += 1
+        self.has_model = forecast.has_model
+        if forecast.money is None:
+            self.unknown += 1
+        else:
+            self.least += forecast.money[0]
+            self.most += forecast.money[1]
+
+    @property
+    def cost(self) -> str:
+        """Return the sum in words; a price that is not known is never nothing."""
+        if not self.runs:
+            return ""
+        if not self.has_model:
+            return _("no model, no cost")
+        if self.unknown == self.runs:
+            return _("price unknown")
+        least, most = spending.dollars(self.least), spending.dollars(self.most)
+        words = least if least == most else f"{least}–{most}"
+        if self.unknown:
+            told = {"money": words, "count": self.unknown}
+            return _("%(money)s, and %(count)d runs whose price is unknown") % told
+        return words
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One topic on one day: when it runs first, and how often; a recheck stands by itself."""
+
+    topic: Any
+    at: datetime
+    times: int = 1
+    is_recheck: bool = False
+
+
+@dataclass(slots=True)
+class Day:
+    """One day of the grid; `is_other` is of the month before or after."""
+
+    day: date
+    is_other: bool = False
+    is_today: bool = False
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def shown(self) -> list[Entry]:
+        """Return the first entries, which a cell has room for."""
+        return self.entries[:MOST_A_DAY]
+
+    @property
+    def more(self) -> int:
+        """Return how many entries it has no room for."""
+        return max(0, len(self.entries) - MOST_A_DAY)
+
+
+@dataclass(slots=True)
+class Week:
+    """Seven days with what their runs cost."""
+
+    days: list[Day]
+    sum: Sum = field(default_factory=Sum)
+
+    @property
+    def first(self) -> date:
+        """Return its Monday."""
+        return self.days[0].day
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An hour at which a topic would be alone: what its schedule may be moved to."""
+
+    topic: Any
+    hour: int
+
+    @property
+    def words(self) -> str:
+        """Return the hour as a clock shows it."""
+        return f"{self.hour:02}:00"
+
+
+@dataclass(slots=True)
+class Clash:
+    """Topics that begin at the same minute, how often, and who could move where."""
+
+    topics: list[Any]
+    at: datetime
+    times: int
+    moves: list[Move] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Row:
+    """One schedule: in words, with its next run and what a month of it costs."""
+
+    schedule: Schedule
+    words: str
+    forecast: Forecast
+    a_month: int
+
+    @property
+    def cost(self) -> str:
+        """Return what thirty days of it cost."""
+        return self.forecast.times(self.a_month)
+
+
+# --- the month that is shown ----------------------------------------------------------------------
+
+
+def month_named(key: str) -> date:
+    """Return the first day of the month that an address names (`2026-12`), else of the present one.
+
+    At most two years ahead: nobody's schedule is looked at for ever.
+    """
+    present = timezone.localdate().replace(day=1)
+    year, _dash, month = key.partition("-")
+    if not (year.isascii() and year.isdecimal() and month.isascii() and month.isdecimal()):
+        return present
+    if len(year) != 4 or not 1 <= int(month[:2]) <= 12:
+        return present
+    wanted = date(max(1, int(year)), int(month[:2]), 1)
+    latest = date(present.year + 2, present.month, 1)
+    return min(max(wanted, present), latest)
+
+
+def following(first: date) -> date:
+    """Return the first day of the month after."""
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def before(first: date) -> date:
+    """Return the first day of the month before."""
+    return (first - timedelta(days=1)).replace(day=1)
+
+
+def context(user: User, key: str) -> dict[str, Any]:
+    """Return all that the page shows: six queries, however many topics there are."""
+    first, now = month_named(key), timezone.now()
+    schedules = _schedules(user)
+    topics = [schedule.topic for schedule in schedules]
+    forecasts = forecasting.forecasts_of(user, topics) if topics else {}
+    running = [one for one in schedules if one.recurs]
+    since = max(now, _midnight(first))
+    until = _midnight(following(first))
+    slots = {one.pk: coming.slots_until(one, since, until) for one in running}
+    weeks, total = _weeks(first, schedules, slots, forecasts, since, until)
+    rows = [
+        Row(one, scheduling.in_words(one, seen_from=user.time_zone), forecasts[one.pk], number)
+        for one in schedules
+        if one.preset != Schedule.Preset.NONE
+        for number in [coming.runs_a_month(one, now)]
+    ]
+    present = timezone.localdate().replace(day=1)
+    return {
+        "first": first,
+        "name": date_format(first, "F Y"),
+        "earlier": before(first) if first > present else None,
+        "later": following(first),
+        "weeks": weeks,
+        "days": [day for week in weeks for day in week.days if day.entries and not day.is_other],
+        "total": total,
+        "clashes": _clashes(running, slots),
+        "rows": [row for row in rows if not row.schedule.paused],
+        "paused": [row for row in rows if row.schedule.paused],
+        "missed": _missed(user),
+        "weekdays": scheduling.weekday_names()[1:] + scheduling.weekday_names()[:1],
+    }
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), timezone.get_current_timezone())
+
+
+def _schedules(user: User) -> list[Any]:
+    """Return the schedules of the person's active topics that recur or are rechecked."""
+    found = Schedule.objects.of(user).filter(topic__trashed_at=None, topic__archived_at=None)
+    found = found.exclude(preset=Schedule.Preset.NONE, topic__settings__recheck=False)
+    found = found.select_related("topic__settings", "topic__owner")
+    return list(found.order_by("next_run_at", "topic__title")[:MOST_TOPICS])
+
+
+def _weeks(
+    first: date,
+    schedules: Sequence[Any],
+    slots: dict[Any, list[datetime]],
+    forecasts: dict[Any, Forecast],
+    since: datetime,
+    until: datetime,
+) -> tuple[list[Week], Sum]:
+    """Return the month in weeks with their entries, and what its runs cost together."""
+    today, total = timezone.localdate(), Sum()
+    grid = calendar.Calendar().monthdatescalendar(first.year, first.month)
+    weeks = [
+        Week([Day(day, day.month != first.month, day == today) for day in week]) for week in grid
+    ]
+    by_day = {day.day: (week, day) for week in weeks for day in week.days if not day.is_other}
+    for one in schedules:
+        counted: dict[date, list[datetime]] = defaultdict(list)
+        for slot in slots.get(one.pk, []):
+            counted[timezone.localtime(slot).date()].append(slot)
+        for day, moments in counted.items():
+            if day not in by_day:
+                continue
+            week, cell = by_day[day]
+            cell.entries.append(Entry(one.topic, moments[0], len(moments)))
+            for _moment in moments:
+                week.sum.add(forecasts[one.pk])
+                total.add(forecasts[one.pk])
+        _add_recheck(one, by_day, since, until)
+    for week in weeks:
+        for cell in week.days:
+            cell.entries.sort(key=lambda entry: (entry.at, entry.topic.title))
+    return weeks, total
+
+
+def _add_recheck(
+    schedule: Any, by_day: dict[date, tuple[Week, Day]], since: datetime, until: datetime
+) -> None:
+    rests = schedule.paused and schedule.preset != Schedule.Preset.NONE
+    if rests or not schedule.topic.settings.recheck:
+        return
+    at = schedule.recheck_at or next_first(schedule, timezone.now())
+    while at < since:
+        at = next_first(schedule, at)
+    day = timezone.localtime(at).date()
+    if at < until and day in by_day:
+        by_day[day][1].entries.append(Entry(schedule.topic, at, is_recheck=True))
+
+
+# --- clashes --------------------------------------------------------------------------------------
+
+
+def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list[Clash]:
+    """Return which topics begin at the same minute, those that do so most often first."""
+    at_minute: dict[datetime, list[Any]] = defaultdict(list)
+    for one in schedules:
+        for slot in slots[one.pk]:
+            at_minute[slot.replace(second=0, microsecond=0)].append(one)
+    groups: dict[tuple[Any, ...], list[datetime]] = defaultdict(list)
+    by_key = {one.pk: one for one in schedules}
+    for minute, together in sorted(at_minute.items()):
+        if len(together) > 1:
+            groups[tuple(one.pk for one in together)].append(minute)
+    taken = set(at_minute)
+    found = []
+    for keys, minutes in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CLASHES]:
+        together = [by_key[key] for key in keys]
+        clash = Clash([one.topic for one in together], minutes[0], len(minutes))
+        clash.moves = _spread(together[1:], minutes, taken)
+        found.append(clash)
+    return found
+
+
+def _spread(
+    schedules: Iterable[Any], minutes: Sequence[datetime], taken: set[datetime]
+) -> list[Move]:
+    """Return for each schedule an hour of the same days at which nothing begins yet."""
+    moves = []
+    for one in schedules:
+        hour = coming.hour_of(one)
+        if hour is None:
+            continue
+        for other in [*range(hour + 1, 24), *range(hour - 1, -1, -1)]:
+            moved = {minute + timedelta(hours=other - hour) for minute in minutes}
+            if not moved & taken:
+                taken |= moved
+                moves.append(Move(one.topic, other))
+                break
+    return moves
+
+
+# --- what was missed --------------------------------------------------------------------------------
+
+
+def _missed(user: User) -> list[Activity]:
+    """Return what schedules left out or caught up with lately, the latest first."""
+    lines = Activity.objects.filter(
+        owner=user,
+        kind__in=(CAUGHT_UP, SKIPPED, UNREADABLE),
+        created__gt=timezone.now() - LATELY,
+        topic__trashed_at=None,
+    )
+    return list(lines.exclude(topic=None).select_related("topic").order_by("-id")[:MOST_MISSED])
+
+
+# --- The page of all schedules, and what its buttons change of one ---
+
+
+@require_safe
+@login_required
+def schedules(request: BeaconRequest) -> HttpResponse:
+    """Show a month of coming runs over all topics."""
+    key = request.GET.get("month", "")
+    return render(request, "research/calendar.html", context(request.user, key))
+
+
+@require_POST
+@login_required
+def schedule_hour(request: BeaconRequest, slug: str, hour: int) -> HttpResponse:
+    """Move a topic's runs to another hour of the same days."""
+    topic = _topic(request, slug)
+    was = coming.move_to_hour(topic, hour, by=request.actor)
+    if was is None:
+        return refused(
+            request,
+            _("This schedule has no single hour that could be moved: change it in its settings."),
+        )
+    undo = "undo:" + reverse("research:schedule-hour", args=[slug, was])
+    words = _("“%(topic)s” runs at %(hour)02d:00 from now on.") % {"topic": topic, "hour": hour}
+    messages.success(request, words, extra_tags=undo)
+    return go_back(request, reverse("research:calendar"))
+
+
+@require_POST
+@login_required
+def schedule_missed(request: BeaconRequest, slug: str, choice: str) -> HttpResponse:
+    """Say what becomes of a topic's runs that were missed."""
+    topic = _topic(request, slug)
+    if choice not in Schedule.Missed.values:
+        raise Http404
+    was = coming.set_missed(topic, choice, by=request.actor)
+    if was is None:
+        messages.info(request, _("It is so already, or the topic is run by hand only."))
+    else:
+        undo = "undo:" + reverse("research:schedule-missed", args=[slug, was])
+        words = _("“%(topic)s”: %(what)s.")
+        told = {"topic": topic, "what": Schedule.Missed(choice).label}
+        messages.success(request, words % told, extra_tags=undo)
+    return go_back(request, reverse("research:calendar"))
+
+
+def _topic(request: BeaconRequest, slug: str) -> Topic:
+    mine = Topic.objects.of(request.user).live().select_related("owner")
+    topic: Topic = get_object_or_404(mine, slug=slug)
+    return topic

@@ -1,0 +1,425 @@
+"""The form in which a person gives a topic's runs a standing rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import shorten
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import Topic
+from memory.pages.trash import forget
+from memory.web.fields import CleanTextField
+from memory.web.responses import go_back, refused
+from research.models.links import Link, link_of
+from research.models.topics import everywhere
+from research.search import reading
+from research.sources import figures as source_desk
+from research.sources import rules as source_rules
+from research.sources.figures import ACT_WORDS, BY, STATE_LABELS, DeskWanted
+from research.sources.rules import ALL, NONE, TOPIC, Act
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import CHECK, STOP, Kind
+from research.topics import page as topic_page
+
+# Its label, its help, and what is said of an empty one.
+_WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
+    CHECK: (
+        gettext_lazy("Words to search for, or an address"),
+        gettext_lazy("Every run asks it or reads it, whatever else it plans."),
+        gettext_lazy("Type words to search for, or the address of a page to read."),
+    ),
+    STOP: (
+        gettext_lazy("A domain, or the address of one page"),
+        gettext_lazy("Such as example.org; what lies below a domain is left out too."),
+        gettext_lazy("Type a domain such as example.org, or the address of one page."),
+    ),
+}
+
+
+class RuleForm(forms.Form):
+    """One line: what is always checked, or where nobody looks any more."""
+
+    rule = CleanTextField(widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}))
+
+    def __init__(self, kind: Kind, data: Any = None) -> None:
+        super().__init__(data, auto_id=f"{kind}-%s")
+        self.kind = kind
+        field = self.fields["rule"]
+        label, help_text, missing = _WORDS[kind]
+        field.label, field.help_text = str(label), str(help_text)
+        field.error_messages["required"] = str(missing)
+
+    def clean_rule(self) -> str:
+        """Return the rule as it is kept.  Raises ValidationError."""
+        take = standing_rules.check_from if self.kind == CHECK else standing_rules.place_from
+        try:
+            return take(self.cleaned_data["rule"])
+        except InvalidValue as exc:
+            raise ValidationError(str(exc)) from exc
+
+
+# --- What the pages of a topic show of its standing rules ---
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """One rule: as it is kept, as a person reads it, and where it leads."""
+
+    kind: Kind
+    rule: str
+
+    @property
+    def shown(self) -> str:
+        """Return the rule as a person reads it."""
+        return standing_rules.shown(self.rule)
+
+    @property
+    def link(self) -> Link:
+        """Return where an address leads; nowhere for words and domains."""
+        return link_of(self.rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A topic's standing rules with the two forms that add one."""
+
+    checks: Sequence[RuleRow]
+    places: Sequence[RuleRow]
+    check_form: RuleForm
+    stop_form: RuleForm
+
+    @property
+    def most(self) -> int:
+        """Return how many things can always be checked."""
+        return standing_rules.MOST_CHECKS
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can always be checked."""
+        return len(self.checks) >= self.most
+
+
+def rules_of(topic: Any, form: RuleForm | None = None) -> Rules:
+    """Return the rules of a topic from `topics_of`, with `form` where a person has typed in it."""
+    settings = topic.settings
+    return Rules(
+        checks=[RuleRow(CHECK, rule) for rule in settings.always_check],
+        places=[RuleRow(STOP, rule) for rule in standing_rules.places_of(settings)],
+        check_form=form if form is not None and form.kind == CHECK else RuleForm(CHECK),
+        stop_form=form if form is not None and form.kind == STOP else RuleForm(STOP),
+    )
+
+
+# --- source desk ---
+
+
+def _topic(request: BeaconRequest, slug: str) -> Any:
+    return get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+
+
+def _desk(slug: str) -> str:
+    return reverse("research:topic-sources", args=[slug])
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the topic's sources by domain or by page; over htmx the list alone."""
+    return _show(request, _topic(request, slug))
+
+
+def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
+    wanted = DeskWanted.of(request.GET)
+    listing, total, rules = source_desk.page(topic, wanted, cursor=request.GET.get("cursor", ""))
+    context: dict[str, Any] = {
+        "topic": topic,
+        "tab": "sources",
+        "head": topic_page.head_of(topic),
+        "wanted": wanted,
+        "rows": listing.rows,
+        "next_cursor": listing.next_cursor,
+        "total": total,
+        "columns": source_desk.columns(wanted),
+        "name_query": wanted.sorted_by("name"),
+        "by": BY.items(),
+        "states": STATE_LABELS.items(),
+        "seen_count": topic_page.seen_count(topic),
+        "elsewhere": [
+            (place, ACT_WORDS[Act(act)]) for place, act in source_desk.not_met(rules, listing.rows)
+        ],
+    }
+    template = "_topic_sources" if request.htmx else "topic_sources"
+    return render(request, f"research/{template}.html", context | more)
+
+
+@require_safe
+@login_required
+def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
+    """Hand out the list as it is filtered and sorted, whole, as CSV."""
+    topic, wanted = _topic(request, slug), DeskWanted.of(request.GET)
+    pieces = (line.encode() for line in source_desk.as_csv(topic, wanted))
+    response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8; header=present")
+    response["Content-Disposition"] = f'attachment; filename="{topic.slug}-sources.csv"'
+    return response
+
+
+# --- acts -----------------------------------------------------------------------------------------
+
+
+@require_POST
+@login_required
+def source_act(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Block, boost or mute a place, or none of it: `do` is `act scope place`."""
+    topic = _topic(request, slug)
+    asked = request.POST.get("do") or request.GET.get("do", "")
+    act, scope, place = (*asked.split(" ", 2), "", "")[:3]
+    if scope not in (TOPIC, ALL):
+        return refused(request, _("It is not said for what that holds: this topic, or all."))
+    try:
+        changed = source_rules.set_rule(topic, place, act, scope=scope, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    _say(request, changed, scope, reverse("research:source-act", args=[slug]))
+    return go_back(request, _desk(slug))
+
+
+def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo: str) -> None:
+    """Say what is done from the next run on, with the way back."""
+    place = shorten(standing_rules.shown(changed.place), 120)
+    if changed.act == changed.before:
+        messages.info(request, _("“%(place)s” is treated so already.") % {"place": place})
+        return
+    said = {
+        Act.BLOCK: _("“%(place)s” is neither read nor cited any more, from the next run on."),
+        Act.BOOST: _("“%(place)s” stands first, from the next run on."),
+        Act.MUTE: _("“%(place)s” is read, and never announced alone, from the next run on."),
+        NONE: _("“%(place)s” is treated as any other, from the next run on."),
+    }[changed.act]
+    if scope == ALL:
+        said += " " + _("That holds for all topics.")
+    back = urlencode({"do": f"{changed.before} {scope} {changed.place}"})
+    messages.success(request, said % {"place": place}, extra_tags=f"undo:{undo}?{back}")
+
+
+@require_POST
+@login_required
+def source_forget_url(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Forget that an address was seen: a search may bring it as new again."""
+    topic = _topic(request, slug)
+    try:
+        line = forget.forget_url(topic, request.POST.get("url", ""), by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    undo = "undo:" + reverse("research:source-remember-url", args=[slug, line.pk])
+    words = _("Forgotten: “%(url)s” may come as new again. What it brought stays.")
+    messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
+    return go_back(request, _desk(slug))
+
+
+@require_POST
+@login_required
+def source_remember_url(request: BeaconRequest, slug: str, line: int) -> HttpResponse:
+    """Take that back."""
+    topic = _topic(request, slug)
+    try:
+        url = forget.remember_url(topic, line, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    messages.success(request, _("“%(url)s” counts as seen again.") % {"url": shorten(url, 120)})
+    return go_back(request, _desk(slug))
+
+
+@require_POST
+@login_required
+def read_next(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Have the next run read a page; what cannot be read is explained beside what was typed."""
+    topic = _topic(request, slug)
+    address = (request.POST.get("address") or request.GET.get("address", ""))[:3000]
+    try:
+        page, is_new = reading.add(topic, address, by=request.actor)
+    except MemoryRefused as exc:
+        return _show(request, topic, address=address, address_error=str(exc))
+    if is_new:
+        undo = reverse("research:read-next-not", args=[slug])
+        undo = f"undo:{undo}?{urlencode({'address': page})}"
+        words = _("The next run reads “%(page)s”.")
+        messages.success(request, words % {"page": shorten(page, 120)}, extra_tags=undo)
+    else:
+        messages.info(request, _("The next run reads it already."))
+    return go_back(request, _desk(slug))
+
+
+@require_POST
+@login_required
+def read_next_not(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Take a page from what the next run reads."""
+    topic = _topic(request, slug)
+    address = request.POST.get("address") or request.GET.get("address", "")
+    if reading.remove(topic, address, by=request.actor):
+        undo = reverse("research:read-next", args=[slug])
+        undo = f"undo:{undo}?{urlencode({'address': address})}"
+        messages.success(request, _("The next run does not read it by rule."), extra_tags=undo)
+    else:
+        messages.info(request, _("It is not among what the next run reads (any more)."))
+    return go_back(request, _desk(slug))
+
+
+# --- all topics -----------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def source_rules_page(request: BeaconRequest) -> HttpResponse:
+    """Show how places are treated in all topics; a POST adds a rule, or takes one away."""
+    place = request.POST.get("place") or request.GET.get("place", "")
+    act, error = request.POST.get("act") or request.GET.get("act", ""), ""
+    if request.method == "POST":
+        try:
+            # The scope is all topics: the topic only says whose.
+            whose = Topic(owner=request.user)
+            changed = source_rules.set_rule(whose, place, act, scope=ALL, by=request.actor)
+        except MemoryRefused as exc:
+            error = str(exc)
+        else:
+            _say_of_all(request, changed)
+            return redirect("research:source-rules")
+    rules = [
+        {"place": one, "shown": standing_rules.shown(one), "words": ACT_WORDS[Act(how)]}
+        for one, how in sorted(everywhere(request.user.pk).items())
+    ]
+    context = {"rules": rules, "acts": Act.choices, "place": place, "act": act, "error": error}
+    return render(request, "research/source_rules.html", context)
+
+
+def _say_of_all(request: BeaconRequest, changed: source_rules.Changed) -> None:
+    place = shorten(standing_rules.shown(changed.place), 120)
+    words = (
+        _("“%(place)s” is treated as any other in all topics.")
+        if changed.act == NONE
+        else _("“%(place)s” is treated so in all topics, from their next runs on.")
+    )
+    back = urlencode({"place": changed.place, "act": changed.before})
+    undo = f"undo:{reverse('research:source-rules')}?{back}"
+    messages.success(request, words % {"place": place}, extra_tags=undo)
+
+
+# --- A topic's standing rules: “always check” and “stop looking here”, added and taken away ---
+
+_SHOWN = "rules"  # the id of the region that shows a topic's rules
+
+
+def _kind(request: BeaconRequest) -> Kind:
+    """Return which rule is meant: sent by a form, or in the address of an undo."""
+    sent = request.POST.get("kind") or request.GET.get("kind")
+    return CHECK if sent == CHECK else STOP
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def topic_rules(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the topic's standing rules; a POST adds the one that was typed."""
+    if request.method != "POST":
+        return _page(request, slug)
+    topic = _topic(request, slug)
+    form = RuleForm(_kind(request), request.POST)
+    if form.is_valid():
+        try:
+            _add(request, topic, form.kind, form.cleaned_data["rule"])
+        except MemoryRefused as exc:
+            form.add_error("rule", str(exc))
+        else:
+            if request.htmx:
+                return _page(request, slug)
+            return redirect(f"{reverse('research:topic-facts', args=[slug])}#{_SHOWN}")
+    return _page(request, slug, form)
+
+
+def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> HttpResponse:
+    topic = _topic(request, slug)  # as it is after what was done
+    context = {"topic": topic, "tab": "facts", "rules": rules_of(topic, form)}
+    if request.htmx:
+        return render(request, "research/_rules.html", context)
+    head = topic_page.head_of(topic)
+    return render(request, "research/topic_rules.html", context | {"head": head})
+
+
+@require_POST
+@login_required
+def rule_add(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Add a rule by one press, such as beside a hit or a source; also what takes a removal back."""
+    topic = _topic(request, slug)
+    rule = request.POST.get("rule") or request.GET.get("rule", "")
+    try:
+        _add(request, topic, _kind(request), rule)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    return _after(request, topic)
+
+
+@require_POST
+@login_required
+def rule_remove(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Take a rule away; runs that go on keep to it still."""
+    topic, kind = _topic(request, slug), _kind(request)
+    rule = request.POST.get("rule") or request.GET.get("rule", "")
+    values = {"rule": standing_rules.shown(rule)}
+    if standing_rules.remove(topic, kind, rule, by=request.actor):
+        said = {
+            CHECK: _("“%(rule)s” is not always checked any more."),
+            STOP: _("Runs may look at “%(rule)s” again, from the next one on."),
+        }
+        undo = _undo("rule-add", topic, kind, rule)
+        messages.success(request, said[kind] % values, extra_tags=undo)
+    else:
+        messages.info(request, _("“%(rule)s” is none of the topic's rules (any more).") % values)
+    return _after(request, topic)
+
+
+def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
+    """Add the rule and say so with the way back.  Raises MemoryRefused."""
+    rule, is_new = standing_rules.add(topic, kind, text, by=request.actor)
+    values = {"rule": standing_rules.shown(rule)}
+    if not is_new:
+        messages.info(request, _("“%(rule)s” is among the topic's rules already.") % values)
+        return
+    said = {
+        CHECK: _("“%(rule)s” is always checked, from the next run on."),
+        STOP: _("Runs stop looking at “%(rule)s”, from the next one on."),
+    }
+    undo = _undo("rule-remove", topic, kind, rule)
+    messages.success(request, said[kind] % values, extra_tags=undo)
+
+
+def _undo(name: str, topic: Topic, kind: Kind, rule: str) -> str:
+    address = reverse(f"research:{name}", args=[topic.slug])
+    return f"undo:{address}?{urlencode({'kind': kind, 'rule': rule})}"
+
+
+def _after(request: BeaconRequest, topic: Any) -> HttpResponse:
+    """Show the rules where they stand on the page, elsewhere the toast alone."""
+    if not request.htmx:
+        return go_back(request, f"{reverse('research:topic-facts', args=[topic.slug])}#{_SHOWN}")
+    if request.htmx.target == _SHOWN:
+        return _page(request, topic.slug)
+    response = render(request, "_toasts.html")
+    response["HX-Reswap"] = "none"
+    return response

@@ -1,0 +1,304 @@
+"""A topic's pages: report, timeline, sources, runs and memory."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import Topic
+from memory.pages.trash import listing as trash_acts
+from memory.topics import memory as topic_memory
+from memory.topics.memory import agent_memory
+from memory.web.responses import go_back, go_to, refused
+from research.execution.starting import NotNow, loaded_at, start_run
+from research.models import Report, Run, RunInTheWay
+from research.pages.responses import not_now
+from research.reports import page as report_page
+from research.reports import since_read, timeline_chart
+from research.runs.presenters import memory_words
+from research.schedules import scheduling
+from research.topic_settings import editing as topic_editing
+from research.topics import acts
+from research.topics import page as topic_page
+
+
+def _topic(request: BeaconRequest, slug: str) -> Any:
+    return get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+
+
+def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpResponse:
+    """Show a tab; over htmx (filters, further pages) its list alone."""
+    context = {**more, "topic": topic, "tab": tab, "head": topic_page.head_of(topic)}
+    template = f"_topic_{tab}" if request.htmx else f"topic_{tab}"
+    return render(request, f"research/{template}.html", context)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def topic(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the latest report in full, and the run that is going on above it."""
+    found = _topic(request, slug)
+    report = topic_page.latest_report(found)
+    if report is None:
+        return _show(request, "report", found)
+    since = since_read.of(found) if found.unread_count > 1 else None
+    shown = report_page.article(report.run, since_read.items_of(since, report.run))
+    if since is not None:
+        shown |= since_read.beside(since, shown)
+    else:
+        shown["last_changes"] = topic_page.last_changes(found)
+    return _show(request, "report", found, **shown)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the facts over the runs, and those that were: retired by runs, or struck (R20)."""
+    found = _topic(request, slug)
+    runs = timeline_chart.runs_of(found)
+    by_number = {run.number: run.pk for run in runs}
+    page = topic_page.timeline_of(found, by_number, cursor=request.GET.get("cursor", ""))
+    shown: dict[str, Any] = {"rows": page.rows, "next_cursor": page.next_cursor}
+    if not request.htmx:
+        shown["chart"] = timeline_chart.chart_of(found, runs, request.GET.get("until", ""))
+    return _show(request, "timeline", found, **shown)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show all runs, also those that failed or were cancelled."""
+    found = _topic(request, slug)
+    page = topic_page.runs_of(found, cursor=request.GET.get("cursor", ""))
+    removed = Report.objects.filter(run__topic=found).in_trash().count()
+    more = {"next_cursor": page.next_cursor, "removed": removed}
+    return _show(request, "runs", found, rows=page.rows, **more)
+
+
+# --- memory ------------------------------------------------------------------------------------------
+
+
+@require_safe
+@login_required
+def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the memory as seed 000's JSON, and what of it would enter the next prompts."""
+    found = _topic(request, slug)
+    loaded, memory = topic_memory.load(found), agent_memory(found)
+    return _show(
+        request,
+        "memory",
+        found,
+        memory_json=_as_text(memory),
+        prompt=loaded.memory.as_prompt() if loaded.memory else "",
+        problem=loaded.problem,
+        seen_count=len(memory["seenUrls"]),
+    )
+
+
+def _as_text(memory: dict[str, Any]) -> str:
+    return json.dumps(memory, indent=2, ensure_ascii=False)
+
+
+@require_safe
+@login_required
+def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Hand out the memory as seed 000's JSON (R237)."""
+    found = _topic(request, slug)
+    dumps = {"indent": 2, "ensure_ascii": False}
+    response = JsonResponse(agent_memory(found), json_dumps_params=dumps)
+    response["Content-Disposition"] = f'attachment; filename="{found.slug}-memory.json"'
+    return response
+
+
+@require_POST
+@login_required
+def topic_end_memory(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Let the working memory lapse now; the next run is a baseline."""
+    found = _topic(request, slug)
+    if acts.end_memory(found, by=request.actor):
+        undo = "undo:" + reverse("research:topic-revive", args=[slug])
+        words = _("The memory is ended: kept, but not loaded. The next run is a baseline.")
+        messages.success(request, words, extra_tags=undo)
+    else:
+        messages.info(request, _("There is no live memory to end."))
+    return go_back(request, reverse("research:topic-memory", args=[slug]))
+
+
+@require_POST
+@login_required
+def topic_revive(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Bring lapsed memory back; the next run continues from it."""
+    found = _topic(request, slug)
+    if acts.revive_memory(found, by=request.actor):
+        undo = "undo:" + reverse("research:topic-end-memory", args=[slug])
+        words = _("The memory is alive again; it %(expires)s.")
+        words %= {"expires": memory_words(found)}
+        messages.success(request, words, extra_tags=undo)
+    else:
+        messages.info(request, _("This topic's memory has not lapsed."))
+    return go_back(request, reverse("research:topic-memory", args=[slug]))
+
+
+# --- What is done to one topic by a button: run, pause, archive, duplicate, trash, and back ---
+
+
+def _topic_acts_topic(request: BeaconRequest, slug: str) -> Topic:
+    mine = Topic.objects.of(request.user).live().select_related("owner")
+    topic: Topic = get_object_or_404(mine, slug=slug)
+    return topic
+
+
+def _page_of(topic: Topic) -> str:
+    return reverse("research:topic", args=[topic.slug])
+
+
+def _undo(name: str, topic: Topic) -> str:
+    return "undo:" + reverse(f"research:{name}", args=[topic.slug])
+
+
+@login_required
+@require_POST
+def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Start a run and show it; if one is going on, show that.
+
+    `depth` is that of this one run; without it the topic's.
+    """
+    topic = _topic_acts_topic(request, slug)
+    depth = request.POST.get("depth", "")
+    try:
+        run: Run | None = start_run(
+            topic,
+            trigger=Run.Trigger.PERSON,
+            by=request.actor,
+            depth=depth,
+            loaded=loaded_at(request.POST),
+        )
+    except RunInTheWay as exc:
+        messages.info(request, _("%(what)s This is it.") % {"what": exc})
+        run = exc.run
+    except InvalidValue as exc:
+        return refused(request, str(exc))
+    except NotNow as exc:
+        return not_now(request, exc)
+    if run is None:  # it ended while we asked
+        return go_to(request, _page_of(topic))
+    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+
+
+@login_required
+@require_POST
+def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Let the topic's schedule rest."""
+    topic = _topic_acts_topic(request, slug)
+    if scheduling.set_paused(topic, paused=True, by=request.actor):
+        words = _("“%(topic)s” is paused: it runs again when you resume it.") % {"topic": topic}
+        messages.success(request, words, extra_tags=_undo("topic-resume", topic))
+    else:
+        messages.info(request, _("It is paused already, or run by hand only."))
+    return go_back(request, _page_of(topic))
+
+
+@login_required
+@require_POST
+def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Let the topic run by its schedule again."""
+    topic = _topic_acts_topic(request, slug)
+    if scheduling.set_paused(topic, paused=False, by=request.actor):
+        words = _("“%(topic)s” runs by its schedule again.") % {"topic": topic}
+        messages.success(request, words, extra_tags=_undo("topic-pause", topic))
+    else:
+        messages.info(request, _("It is not paused, or run by hand only."))
+    return go_back(request, _page_of(topic))
+
+
+@login_required
+@require_POST
+def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Put the topic away; it keeps everything."""
+    topic = _topic_acts_topic(request, slug)
+    try:
+        cancelled = topic_editing.archive_topic(topic, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    words = _("“%(topic)s” is in the archive: kept with all it knows, and not run.")
+    words %= {"topic": topic}
+    if cancelled:
+        words += " " + _("Its run that waited in the queue was cancelled.")
+    messages.success(request, words, extra_tags=_undo("topic-unarchive", topic))
+    return go_back(request, reverse("research:topics"))
+
+
+@login_required
+@require_POST
+def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Take the topic from the archive."""
+    topic = _topic_acts_topic(request, slug)
+    try:
+        topic_editing.unarchive_topic(topic, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    words = _("“%(topic)s” is back from the archive.") % {"topic": topic}
+    messages.success(request, words, extra_tags=_undo("topic-archive", topic))
+    return go_back(request, _page_of(topic))
+
+
+@login_required
+@require_POST
+def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Move the topic to the trash; a run that is going on is cancelled, and the person told."""
+    topic = _topic_acts_topic(request, slug)
+    try:
+        cancelled = topic_editing.trash_topic(topic, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    words = _("“%(topic)s” is in the trash for 30 days.") % {"topic": topic}
+    if cancelled:
+        words += " " + _("Its run was cancelled; you can retry it once the topic is restored.")
+    undo = "undo:" + reverse("research:topic-restore", args=[topic.pk])
+    messages.success(request, words, extra_tags=undo)
+    return go_to(request, reverse("research:topics"))
+
+
+@login_required
+@require_POST
+def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Bring the topic back from the trash (by id: names there may repeat)."""
+    mine = Topic.objects.of(request.user).select_related("owner")
+    topic = get_object_or_404(mine, pk=pk)
+    name = topic.title
+    try:
+        topic_editing.restore_topic(topic, by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(
+            request,
+            _("It stays in the trash: %(why)s") % {"why": exc},
+        )
+        return go_back(request, reverse("research:topics"))
+    words = _("“%(topic)s” is back from the trash.") % {"topic": name}
+    if topic.title != name:
+        words = trash_acts.renamed(name, topic)
+    messages.success(request, words, extra_tags=_undo("topic-trash", topic))
+    return go_back(request, _page_of(topic))
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Open the form of a new topic with this one's settings and schedule; nothing is made yet."""
+    topic = _topic_acts_topic(request, slug)
+    return go_to(request, f"{reverse('research:topic-new')}?from={topic.slug}")

@@ -1,0 +1,721 @@
+"""The part of a topic's form that says when it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django import forms
+from django.contrib.humanize.templatetags.humanize import intcomma
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.search_services.base import SERVICES, SearchProfile
+from beacon_site.search_services.catalogue import ADDRESS, BY_NAME, CATALOGUE, KEY
+from beacon_site.search_services.serpapi import ENGINE_NAMES, ENGINES
+from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.slugs import slug_of
+from memory.core.errors import InvalidValue
+from memory.llm import connections
+from memory.models import Topic, User
+from memory.models.topics import NameTaken
+from memory.web.fields import CleanTextField
+from research.budgets.budget import DEFAULTS, DEPTHS
+from research.intent.feedback import MOST_ALSO
+from research.models import Schedule, TopicSettings
+from research.pages.fields import (
+    ChecksField,
+    CronField,
+    DomainsField,
+    FeedsField,
+    LabelsField,
+    LanguagesField,
+    LinesField,
+    PagesField,
+    UsualChoiceField,
+    offered_domains,
+)
+from research.schedules import cron as schedules_cron
+from research.schedules import scheduling
+from research.search import searching
+from research.topic_settings import standing_rules
+from research.topic_settings.editing import SETTINGS_FIELDS, State, plain, state_of
+
+SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
+
+
+class ScheduleForm(forms.Form):
+    """How often, when, in which time zone, and what becomes of missed runs."""
+
+    preset = forms.ChoiceField(
+        label=gettext_lazy("How often"), choices=Schedule.Preset, widget=forms.RadioSelect
+    )
+    hour = UsualChoiceField(label=gettext_lazy("At"), coerce=int, usual=scheduling.DEFAULT_HOUR)
+    weekday = UsualChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
+    day = UsualChoiceField(label=gettext_lazy("On day"), usual="1")
+    cron = CronField(
+        label=gettext_lazy("Cron line"),
+        max_length=200,
+        help_text=gettext_lazy(
+            "Minute, hour, day of the month, month, weekday. “0 9 * * MON-FRI” is every weekday "
+            "at 09:00."
+        ),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off"}),
+    )
+    time_zone = CleanTextField(
+        label=gettext_lazy("Time zone"),
+        max_length=64,
+        error_messages={
+            "required": gettext_lazy("Name a time zone, such as Europe/Berlin or UTC.")
+        },
+        widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
+    )
+    missed = UsualChoiceField(
+        label=gettext_lazy("If Beacon was off"),
+        choices=Schedule.Missed,
+        usual=Schedule.Missed.ONCE,
+        widget=forms.RadioSelect,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices: dict[str, list[tuple[Any, Any]]] = {
+            "hour": [(hour, f"{hour:02}:00") for hour in scheduling.HOURS],
+            "weekday": [
+                (number % 7, scheduling.weekday_names()[number % 7]) for number in range(1, 8)
+            ],
+            "day": [
+                (day, _("the last") if day == scheduling.LAST_DAY else f"{day}.")
+                for day in scheduling.DAYS
+            ],
+        }
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+
+    @property
+    def zone_names(self) -> list[str]:
+        """Return the time zones that the field offers."""
+        return schedules_cron.zone_names()
+
+    def chosen_schedule(self) -> dict[str, Any]:
+        """Return what `scheduling.schedule_fields` takes, of fields that are valid by themselves."""
+        names = ("preset", "hour", "weekday", "day", "time_zone", "missed")
+        chosen = {name: self.cleaned_data[name] for name in names}
+        # What stands in the field of a preset without a line is hidden, and not meant.
+        is_cron = chosen["preset"] == Schedule.Preset.CRON
+        return chosen | {"cron": self.cleaned_data["cron"] if is_cron else ""}
+
+    def clean(self) -> dict[str, Any]:
+        """Check the schedule as a whole and keep its fields, with the next run, as `schedule`."""
+        cleaned = super().clean() or self.cleaned_data
+        self.schedule: dict[str, Any] | None = None
+        if all(part in cleaned for part in SCHEDULE_PARTS):
+            try:
+                self.schedule = scheduling.schedule_fields(**self.chosen_schedule())
+            except InvalidValue as exc:
+                for name, problems in exc.errors.items():
+                    self.add_error(name, problems)
+        return cleaned
+
+
+# --- Where a topic searches, in its order, as the form shows it ---
+
+UP, DOWN = -1, 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """One service: what it is, what it lacks before it can be asked, and whether it is ticked."""
+
+    name: str
+    label: str
+    about: str
+    lacks: str
+    is_ticked: bool
+
+
+def offered() -> list[str]:
+    """Return the services that a topic may name here, as far as BEACON_SEARCH allows."""
+    return [name for name in connections.search_services(SERVICES) if name in SERVICES]
+
+
+def ready(names: Sequence[str]) -> list[str]:
+    """Return those of `names`, in their order, that may be named here and lack nothing."""
+    profiles, allowed = connections.search_profiles(), offered()
+    return [name for name in names if name in allowed and not _lacks(name, profiles)]
+
+
+def rows(ticked: Sequence[str]) -> list[ServiceRow]:
+    """Return a row for each service: those ticked first, in their order, then the others."""
+    profiles, names = connections.search_profiles(), offered()
+    first = [name for name in dict.fromkeys(ticked) if name in names]
+    return [
+        ServiceRow(
+            name=name,
+            label=searching.label_of(name),
+            about=str(BY_NAME[name].about),
+            lacks=_lacks(name, profiles),
+            is_ticked=name in first,
+        )
+        for name in [*first, *(name for name in names if name not in first)]
+    ]
+
+
+def _lacks(name: str, profiles: dict[str, SearchProfile]) -> str:
+    """Return in words what a service lacks before it can be asked."""
+    return {
+        KEY: _("needs a key, and none is set"),
+        ADDRESS: _("needs an address, and none is set"),
+    }.get(connections.lacks(profiles[name]) if name in profiles else "", "")
+
+
+def moved(ticked: Sequence[str], name: str, by: int) -> list[str]:
+    """Return the services with `name` moved by one place; at an end, or not ticked, as it was."""
+    order = list(dict.fromkeys(ticked))
+    if name in order:
+        place = order.index(name)
+        order.insert(max(0, place + by), order.pop(place))
+    return order
+
+
+# --- The form that creates and edits a topic ---
+
+# --- notifications -----------------------------------------------------------------------------
+
+LONGEST_INTENT = 10_000
+
+
+class IntentField(CleanTextField):
+    """An intent in the owner's words.
+
+    The control has no maxlength, since a browser would cut off pasted text.
+    """
+
+    def to_python(self, value: Any) -> Any:
+        """Return the text with plain line ends.  Raises ValidationError beyond the limit."""
+        text = str(super().to_python(value) or "").replace("\r\n", "\n")
+        if len(text) > LONGEST_INTENT:
+            raise ValidationError(
+                _(
+                    "An intent can have at most %(most)s characters, but this one has %(have)s. Your "
+                    "text is still in the field. Shorten it and save again."
+                )
+                % {"most": f"{LONGEST_INTENT:,}", "have": f"{len(text):,}"}
+            )
+        return text
+
+
+class AlsoField(LinesField):
+    """Sentences that a person wants to be notified about, one per line."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the sentences.  Raises ValidationError if there are too many."""
+        lines = super().to_python(value)
+        if len(lines) > MOST_ALSO:
+            raise ValidationError(
+                _("Use at most %(most)d lines (currently %(have)d).")
+                % {"most": MOST_ALSO, "have": len(lines)}
+            )
+        return lines
+
+    def entry(self, line: str) -> str:
+        """Return the sentence.  Raises ValidationError if it is too long."""
+        if len(line) > self.longest:
+            told = {"most": self.longest, "have": len(line), "line": line[:80]}
+            words = _("“%(line)s…” has %(have)d characters. A line can have at most %(most)d.")
+            raise ValidationError(words % told)
+        return line
+
+
+class IntentFields(forms.Form):
+    """Which of a run's changes are announced; all of them are remembered."""
+
+    intent = IntentField(
+        label=gettext_lazy("Tell me only if"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy(
+            "For example: only prices, or a new entrant. Other changes are remembered, and folded in "
+            "the report with the reason. Empty: everything is announced."
+        ),
+    )
+    tell_also = AlsoField(
+        label=gettext_lazy("Tell me such things too"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy(
+            "Sentences that were withheld although you wanted them, one per line."
+        ),
+    )
+
+
+# --- monthly limits and freshness --------------------------------------------------------------
+
+MOST_TOKENS = 2_000_000_000  # the column's maximum, rounded
+LONGEST_DAYS = 3650
+
+
+class MonthFields(forms.Form):
+    """A topic's monthly limits, and when its facts are stale."""
+
+    month_tokens = forms.IntegerField(
+        label=gettext_lazy("Tokens per month"),
+        required=False,
+        min_value=0,
+        max_value=MOST_TOKENS,
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+        help_text=gettext_lazy("All runs of this topic together. Empty: no limit."),
+    )
+    month_money = forms.DecimalField(
+        label=gettext_lazy("USD per month"),
+        required=False,
+        min_value=0,
+        max_digits=10,
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
+        help_text=gettext_lazy("Can’t be enforced for a model whose price is unknown."),
+    )
+    over_limit = UsualChoiceField(
+        label=gettext_lazy("If a scheduled run would exceed a limit"),
+        choices=TopicSettings.OverLimit,
+        usual=TopicSettings.OverLimit.SKIP,
+        widget=forms.RadioSelect,
+    )
+    stale_days = forms.IntegerField(
+        label=gettext_lazy("Facts are stale after (days)"),
+        required=False,
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+        help_text=gettext_lazy(
+            "Days without a check. Empty: 30 days, or three times the interval between runs if "
+            "that is longer."
+        ),
+    )
+    recheck = forms.BooleanField(
+        label=gettext_lazy("Recheck stale facts each month"),
+        required=False,
+        help_text=gettext_lazy(
+            "On the first of the month their sources are read again, without a model and without "
+            "a plan."
+        ),
+    )
+
+    def _is_set(self, *names: str) -> bool:
+        raise NotImplementedError
+
+    @property
+    def freshness_is_set(self) -> bool:
+        """Whether a setting of staleness was changed or is invalid."""
+        return self._is_set("stale_days", "recheck")
+
+
+MONTH_LIMITS: tuple[Any, ...] = ("month_tokens", "month_money", "over_limit")
+
+
+# --- choices -----------------------------------------------------------------------------------
+
+Choices = list[tuple[str, SafeString]]
+
+
+def styles() -> Choices:
+    """Return the styles of a report."""
+    about = {
+        TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
+        TopicSettings.Style.EXECUTIVE: _("five lines for a decision, then findings"),
+        TopicSettings.Style.BULLETS: _("only bullets, in groups"),
+        TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
+    }
+    return [(style.value, _explained(str(style.label), about[style])) for style in about]
+
+
+def depths() -> Choices:
+    """Return the depths of a run, with the limits of each."""
+    about = {
+        TopicSettings.Depth.QUICK: _("search, read, write: at most %(minutes)d minutes"),
+        TopicSettings.Depth.DEEP: _(
+            "a model first searches and reads on its own in up to three tracks: at most "
+            "%(minutes)d minutes, and %(tokens)s tokens instead of %(usual)s"
+        ),
+    }
+    usual = DEFAULTS[TopicSettings.Depth.QUICK].tokens
+    return [
+        (depth.value, _explained(str(depth.label), words % _costs(depth, usual)))
+        for depth, words in about.items()
+    ]
+
+
+def _costs(depth: str, usual: int) -> dict[str, Any]:
+    budget = DEFAULTS[depth]
+    return {"minutes": budget.minutes, "tokens": intcomma(budget.tokens), "usual": intcomma(usual)}
+
+
+def readings() -> Choices:
+    """Return how deeply a run reads."""
+    about = {
+        TopicSettings.Reading.SKIM: _("%(pages)d pages per run, the beginning of each"),
+        TopicSettings.Reading.NORMAL: _("%(pages)d pages per run"),
+        TopicSettings.Reading.THOROUGH: _("%(pages)d pages per run, each to its end"),
+    }
+    return [
+        (each.value, _explained(str(each.label), about[each] % {"pages": DEPTHS[each].pages}))
+        for each in about
+    ]
+
+
+def _explained(name: str, about: str) -> SafeString:
+    return format_html("{}<small>{}</small>", name[:1].upper() + name[1:], about)
+
+
+# --- the form ----------------------------------------------------------------------------------
+
+_LONGEST_TEXT = 10_000
+_MOST = 2_000_000_000  # what an integer column holds, in round figures
+
+
+_USUAL = (
+    TopicSettings.Depth.QUICK,
+    TopicSettings.TimeFrame.ANY,
+    TopicSettings.Style.STANDARD,
+    TopicSettings.Reading.NORMAL,
+    TopicSettings.PlanReview.NO,
+    TopicSettings.OverLimit.SKIP,
+)
+
+
+def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
+    widget = forms.NumberInput(attrs={"inputmode": "numeric"})
+    return forms.IntegerField(
+        label=label, required=False, min_value=1, max_value=most, widget=widget, **more
+    )
+
+
+def _title_error(exc: InvalidValue) -> ValidationError:
+    """Return why a title is refused; where another topic has it, with a link to that."""
+    if not isinstance(exc, NameTaken):
+        return ValidationError(exc.errors.get("title", [str(exc)]))
+    page = reverse("research:topic", args=[exc.slug])
+    return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open it")))
+
+
+class TopicForm(IntentFields, ScheduleForm, MonthFields):
+    """A topic with its settings and schedule; what was typed stays, whatever is wrong with it."""
+
+    title = CleanTextField(
+        label=gettext_lazy("Topic"),
+        error_messages={
+            "required": gettext_lazy("Name the topic: what should be researched?"),
+        },
+        widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}),
+        help_text=gettext_lazy("What should be researched again and again?"),
+    )
+    objective = CleanTextField(
+        label=gettext_lazy("Objective"),
+        required=False,
+        max_length=_LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
+        help_text=gettext_lazy("What you want to know in the end, and what for."),
+    )
+    focus = CleanTextField(
+        label=gettext_lazy("Focus"),
+        required=False,
+        max_length=_LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy("Names, versions or places to look at first."),
+    )
+    labels = LabelsField(
+        label=gettext_lazy("Labels"),
+        required=False,
+        help_text=gettext_lazy("With commas between, to find topics by."),
+    )
+    private = forms.BooleanField(
+        label=gettext_lazy("Private"),
+        required=False,
+        help_text=gettext_lazy("Never published, even where this Beacon publishes its memory."),
+    )
+    time_frame = UsualChoiceField(
+        label=gettext_lazy("Time frame"),
+        choices=TopicSettings.TimeFrame,
+        usual=TopicSettings.TimeFrame.ANY,
+    )
+    languages = LanguagesField(
+        label=gettext_lazy("Languages"),
+        required=False,
+        help_text=gettext_lazy("The leading one first, such as “English, 中文”. Empty: any."),
+    )
+    services = forms.MultipleChoiceField(
+        label=gettext_lazy("Where to search"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    engine = UsualChoiceField(
+        label=gettext_lazy("SerpAPI engine"),
+        choices=ENGINE_NAMES,
+        usual=ENGINES[0],
+    )
+    feeds = FeedsField(
+        label=gettext_lazy("Feeds"),
+        required=False,
+        help_text=gettext_lazy("Addresses of RSS or Atom feeds, one a line."),
+    )
+    allow_domains = DomainsField(
+        label=gettext_lazy("Only these domains"),
+        required=False,
+        help_text=gettext_lazy("One a line, such as example.org. Empty: all."),
+    )
+    block_domains = DomainsField(
+        label=gettext_lazy("Never these domains"),
+        required=False,
+        help_text=gettext_lazy("One a line; what lies below a domain is blocked too."),
+    )
+    block_pages = PagesField(
+        label=gettext_lazy("Never these pages"),
+        required=False,
+        help_text=gettext_lazy("Addresses of single pages, one a line."),
+    )
+    always_check = ChecksField(
+        label=gettext_lazy("Always check"),
+        required=False,
+        help_text=gettext_lazy(
+            "Words that every run searches for, or addresses that it reads; one a line, at most 5."
+        ),
+    )
+    depth = UsualChoiceField(
+        label=gettext_lazy("Depth of a run"),
+        usual=TopicSettings.Depth.QUICK,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy(
+            "Deep needs a model whose endpoint supports tools. Without one, the run continues as quick."
+        ),
+    )
+    report_style = UsualChoiceField(
+        label=gettext_lazy("Style of the report"),
+        usual=TopicSettings.Style.STANDARD,
+        widget=forms.RadioSelect,
+    )
+    reading = UsualChoiceField(
+        label=gettext_lazy("Depth of reading"),
+        usual=TopicSettings.Reading.NORMAL,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy("Thorough takes some minutes, and a model more tokens."),
+    )
+    plan_review = UsualChoiceField(
+        label=gettext_lazy("Look at the plan first"),
+        choices=TopicSettings.PlanReview,
+        usual=TopicSettings.PlanReview.NO,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy(
+            "The run plans its queries and waits, so that you can change them before it searches."
+        ),
+    )
+    max_pages = _number(gettext_lazy("Pages a run"), 500)
+    max_minutes = _number(gettext_lazy("Minutes a run"), 240)
+    max_tokens = _number(gettext_lazy("Tokens a run"))
+    max_money = forms.DecimalField(
+        label=gettext_lazy("Money a run"),
+        required=False,
+        min_value=0,
+        max_digits=8,
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
+    )
+    base = forms.CharField(required=False, widget=forms.HiddenInput)
+    template = CleanTextField(required=False, widget=forms.HiddenInput)
+
+    def __init__(
+        self, data: QueryDict | None = None, *, owner: User, topic: Topic | None = None, **more: Any
+    ) -> None:
+        """`topic` is the one that is edited; without one the form makes another."""
+        self.owner, self.topic = owner, topic
+        super().__init__(data, **more)
+        choices: dict[str, list[tuple[str, Any]]] = {
+            "services": [(name, searching.label_of(name)) for name in offered()],
+            "depth": depths(),
+            "report_style": styles(),
+            "reading": readings(),
+        }
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+
+    @property
+    def pressed(self) -> str:
+        """Return the id of the button that only changed what is shown, where focus goes on."""
+        return str(self.initial.get("pressed", ""))
+
+    @cached_property
+    def service_rows(self) -> list[ServiceRow]:
+        """Return the services as the form shows them: those ticked first, in their order."""
+        return rows(list(self["services"].value() or []))
+
+    @property
+    def usual_services(self) -> str:
+        """Return in words where runs search if nothing is ticked."""
+        return searching.listed(self._usual)
+
+    @cached_property
+    def _usual(self) -> list[str]:
+        return connections.search_services()
+
+    @property
+    def cleaned_of(self) -> list[str]:
+        """Return the labels of the fields from which unstorable characters were taken out."""
+        return [
+            str(field.label)
+            for name, field in self.fields.items()
+            if isinstance(field, CleanTextField) and clean(str(self.data.get(name, "")))[1]
+        ]
+
+    @property
+    def offers(self) -> list[str]:
+        """Return the names of the domain lists in which an address could become a domain."""
+        return [
+            name
+            for name in ("allow_domains", "block_domains")
+            if self.errors.get(name) and self._offered(name) != self._typed(name)
+        ]
+
+    def _typed(self, name: str) -> str:
+        return str(self.data.get(name, ""))
+
+    def _offered(self, name: str) -> str:
+        typed = self._typed(name)
+        offered = offered_domains(typed)
+        return typed if offered.split() == typed.split() else offered
+
+    def with_domains(self, name: str) -> QueryDict:
+        """Return what was typed, with the addresses in the named list replaced by their domains."""
+        data = QueryDict(mutable=True)
+        data.update(self.data)
+        data[name] = self._offered(name)
+        return data
+
+    def clean_title(self) -> str:
+        """Return the title on one line.  Raises ValidationError in the model's words."""
+        title = one_line(self.cleaned_data["title"])
+        topic = Topic(owner=self.owner, title=title, slug=slug_of(title))
+        if self.topic is not None:
+            topic.pk = self.topic.pk
+        try:
+            topic.check_title()
+        except InvalidValue as exc:
+            raise _title_error(exc) from exc
+        return title
+
+    def refuse_title(self, exc: InvalidValue) -> None:
+        """Show why the title was refused when it was to be stored."""
+        self.add_error("title", _title_error(exc))
+
+    def clean(self) -> dict[str, Any]:
+        """Check what belongs together: feeds with their service, both lists of domains."""
+        cleaned = super().clean()
+        services, feeds = cleaned.get("services", []), cleaned.get("feeds", [])
+        if services == ["feeds"] and not feeds and "feeds" not in self.errors:
+            self.add_error("feeds", _("“Feeds” alone is ticked: name at least one feed."))
+        if feeds and services and "feeds" not in services:
+            self.add_error(
+                "services", _("Feeds are named below: tick “Feeds” too, or remove them.")
+            )
+        both = set(cleaned.get("allow_domains", [])) & set(cleaned.get("block_domains", []))
+        for domain in sorted(both):
+            self.add_error(
+                "block_domains",
+                _("“%(domain)s” stands in both lists: it cannot be wanted and unwanted.")
+                % {"domain": domain},
+            )
+        places = [*cleaned.get("block_domains", []), *cleaned.get("block_pages", [])]
+        if problem := standing_rules.contradiction(cleaned.get("always_check", []), places):
+            self.add_error("always_check", problem)
+        return cleaned
+
+    @property
+    def searches_the_web(self) -> bool:
+        """Whether a search of the web at large, which needs a key or an address, is set up here."""
+        at_large = {service.name for service in CATALOGUE if service.needs}
+        return bool(at_large.intersection(self._usual))
+
+    # --- what stands open ---------------------------------------------------------------------
+
+    @property
+    def where_is_set(self) -> bool:
+        """Whether anything of “where to look” was chosen, or is wrong."""
+        domains = ("allow_domains", "block_domains", "block_pages")
+        return self._is_set("services", "time_frame", "languages", "feeds", *domains)
+
+    @property
+    def report_is_set(self) -> bool:
+        """Whether anything of “reading and reporting” was chosen, or is wrong."""
+        return self._is_set("depth", "report_style", "reading", "plan_review")
+
+    @property
+    def telling_is_set(self) -> bool:
+        """Whether anything of “what to tell you” was chosen, or is wrong."""
+        return self._is_set("intent", "tell_also")
+
+    @property
+    def limits_are_set(self) -> bool:
+        """Whether anything of “limits and labels” was chosen, or is wrong."""
+        return self._is_set(
+            *("max_pages", "max_minutes", "max_tokens", "max_money", "labels", "private"),
+            *MONTH_LIMITS,
+        )
+
+    def _is_set(self, *names: str) -> bool:
+        unset: tuple[Any, ...] = (None, "", False, [], *_USUAL)
+        return any(self.errors.get(name) or self[name].value() not in unset for name in names)
+
+    # --- what comes out -----------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return the valid form as `topic_editing.state_of` gives a topic."""
+        cleaned = self.cleaned_data
+        names = [name for name in SETTINGS_FIELDS if name in self.fields]
+        state: State = {name: plain(cleaned[name]) for name in names}
+        state |= {name: cleaned[name] for name in ("title", "labels", "private")}
+        return state | {"schedule": self.schedule_state()}
+
+    def schedule_state(self) -> dict[str, Any]:
+        """Return the schedule as it is compared and edited."""
+        assert self.schedule is not None  # noqa: S101 (the form is valid)  # nosec B101
+        names = ("preset", "cron", "time_zone", "missed")
+        return {name: str(self.schedule[name]) for name in names}
+
+    def base_state(self) -> State:
+        """Return what the person saw when the form was opened; empty if that was tampered with."""
+        try:
+            base = json.loads(self.cleaned_data.get("base") or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return base if isinstance(base, dict) else {}
+
+
+def initial_of(topic: Topic) -> dict[str, Any]:
+    """Return what the form shows of a topic, its state beside it as the base of an edit."""
+    state = state_of(topic)
+    schedule = Schedule(topic=topic, **state["schedule"])
+    shown = {name: value for name, value in state.items() if name != "schedule"}
+    shown |= state["schedule"] | scheduling.choices_of(schedule)
+    if schedule.preset != Schedule.Preset.CRON:
+        shown["cron"] = ""
+    return shown | {"base": json.dumps(state)}
+
+
+def initial_of_new(owner: User) -> dict[str, Any]:
+    """Return what the form of a new topic starts with: weekly is the seed's default (R54)."""
+    return {
+        "preset": Schedule.Preset.WEEKLY,
+        "missed": Schedule.Missed.ONCE,
+        "time_zone": owner.time_zone,
+        "hour": scheduling.DEFAULT_HOUR,
+        "weekday": 1,
+        "day": "1",
+        "time_frame": TopicSettings.TimeFrame.ANY,
+        "engine": connections.serpapi_engine(),
+    }

@@ -1,0 +1,166 @@
+"""What a program asks of a topic, checked by the very form that people fill in.
+
+Data flow: JSON fields -> the form's own fields, those that were not named as the topic (or a new
+one) has them -> the form's rules -> the state that `topic_editing` saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import clean
+from memory.core.actors import Actor
+from memory.core.errors import InvalidValue
+from memory.models import Topic, Trust, User
+from memory.notes.services import lowest_trust
+from research.execution import agents_topics
+from research.execution.starting import create_topic
+from research.models import Schedule
+from research.pages import topic_form
+from research.pages.topic_form import SCHEDULE_PARTS, TopicForm, initial_of
+from research.schedules import scheduling
+from research.topic_settings import editing as topic_editing
+from research.topic_settings.editing import State
+
+
+def make_topic(
+    owner: User, asked: Mapping[str, Any], *, by: Actor, trust: str = ""
+) -> tuple[Topic, bool]:
+    """Return the owner's topic of the title asked for, and whether it was made now.
+
+    One that is there already stays as it is (R3).  `trust` says how far to believe an agent's words
+    (default: as an agent's own).  Raises InvalidValue, its errors by field, and for an agent Locked
+    where the topic would have to wait for a person, NotNow past the topics of the hour.
+    """
+    title = clean(str(asked.get("title", "")))[0]
+    found = Topic.objects.titled(owner, title)
+    if found is not None:
+        return found, False
+    trust = Trust.OWNER if by.is_person else trust or Trust.AGENT
+    agents_topics.check_review(owner, agents_topics.texts_of(asked), by=by, trust=trust)
+    try:
+        form, state = _checked(owner, {"schedule": {}, **asked}, None)
+        fields = {name: state[name] for name in topic_editing.SETTINGS_FIELDS if name in state}
+        with transaction.atomic():
+            agents_topics.check_hour(owner, by)
+            topic = create_topic(
+                owner=owner,
+                title=state["title"],
+                by=by,
+                settings=fields,
+                schedule=form.schedule,
+                source=str(by),
+                trust=trust,
+                labels=state["labels"],
+                private=state["private"],
+            )
+    except InvalidValue:
+        twin = Topic.objects.titled(owner, title)  # another request was quicker
+        if twin is None:
+            raise
+        return twin, False
+    return topic, True
+
+
+def change_topic(
+    topic: Topic, asked: Mapping[str, Any], *, by: Actor, expected_version: int, trust: str = ""
+) -> Topic:
+    """Change what is named of the topic, if nobody did since that version, and return it.
+
+    `trust` is that of an agent's words: the topic is believed no further from then on.
+
+    Raises StaleWrite, Locked, and InvalidValue with its errors by field; nothing is stored then.
+    """
+    topic.check_may_change(by)
+    _form, state = _checked(topic.owner, asked, topic)
+    wanted = {name: state[name] for name in asked if name in state}
+    with transaction.atomic():
+        topic = topic_editing.edit_topic(
+            topic, by=by, wanted=wanted, expected_version=expected_version
+        )
+        lowest = lowest_trust([topic.trust, trust or topic.trust])
+        if lowest != topic.trust and not by.is_person and topic.version != expected_version:
+            # Part of the change, which has its revision and its version.
+            Topic.objects.filter(pk=topic.pk).update(trust=lowest)
+        if "paused" in (asked.get("schedule") or {}):
+            _pause(topic, bool(asked["schedule"]["paused"]), by)
+        if "archived" in asked:
+            _archive(topic, bool(asked["archived"]), by)
+    return topic
+
+
+def _pause(topic: Topic, paused: bool, by: Actor) -> None:
+    """Pause or resume the schedule.  Raises InvalidValue for a topic that does not recur."""
+    if paused and topic_editing.schedule_of(topic).preset == Schedule.Preset.NONE:
+        problem = _("There is no schedule to pause: the topic is run by hand.")
+        raise InvalidValue(problem, errors={"schedule.paused": [problem]})
+    scheduling.set_paused(topic, paused=paused, by=by)
+
+
+def _archive(topic: Topic, archived: bool, by: Actor) -> None:
+    if archived and topic.archived_at is None:
+        topic_editing.archive_topic(topic, by=by)
+    elif not archived and topic.archived_at is not None:
+        topic_editing.unarchive_topic(topic, by=by)
+
+
+def _checked(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> tuple[TopicForm, State]:
+    """Return the form, filled and valid, and the state that it holds.  Raises InvalidValue."""
+    filled = _filled(owner, asked, topic)
+    form = TopicForm(filled, owner=owner, topic=topic)
+    if not form.is_valid():
+        raise _refused(form)
+    return form, form.state()
+
+
+def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> QueryDict:
+    """Return what a browser would send: what was asked for over what stands."""
+    blank = TopicForm(owner=owner, topic=topic)
+    if topic is not None:
+        stands = initial_of(topic)
+        offered = topic_form.offered()
+        # A service that is gone from this site is no reason to refuse another field's change.
+        stands["services"] = [name for name in stands["services"] if name in offered]
+    else:
+        stands = {"preset": Schedule.Preset.NONE, "time_zone": owner.time_zone}
+    schedule = asked.get("schedule") or {}
+    if schedule:
+        stands |= _schedule(schedule, stands)
+    stands |= {name: value for name, value in asked.items() if name != "schedule"}
+    data = QueryDict(mutable=True)
+    for name, field in blank.fields.items():
+        data.setlist(name, _as_sent(field.prepare_value(stands.get(name))))
+    return data
+
+
+def _schedule(asked: Mapping[str, Any], stands: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form's fields of a schedule; a cron line alone says that it is one."""
+    chosen = {name: asked[name] for name in SCHEDULE_PARTS if asked.get(name) is not None}
+    if chosen.get("cron") and "preset" not in chosen:
+        chosen["preset"] = Schedule.Preset.CRON
+    if chosen.get("preset", stands.get("preset")) != Schedule.Preset.CRON:
+        chosen["cron"] = ""
+    return chosen
+
+
+def _as_sent(value: Any) -> list[str]:
+    if isinstance(value, list | tuple):
+        return [str(each) for each in value]
+    if value in (None, False, ""):
+        return []
+    return ["on" if value is True else str(value)]
+
+
+def _refused(form: TopicForm) -> InvalidValue:
+    """Return the form's errors as memory refuses a write, by the names that the caller used."""
+    errors: dict[str, list[str]] = {}
+    for name, problems in form.errors.items():
+        told = f"schedule.{name}" if name in SCHEDULE_PARTS else name
+        errors[told.replace("__all__", "topic")] = [str(problem) for problem in problems]
+    first = next(iter(errors.values()))[0]
+    return InvalidValue(_("The topic was not saved: %(why)s") % {"why": first}, errors=errors)

@@ -1,0 +1,483 @@
+"""Templates of topics: what a new topic's form begins with for four common kinds of research.
+
+A template fills in fields and nothing else: each can be changed, and what a person has typed
+stays when another template is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import TextChoices
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_http_methods
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import clean
+from memory.accounts import settings_undo
+from memory.core.errors import InvalidValue
+from memory.models import Topic
+from memory.web.double_submit import idempotent_post
+from memory.web.responses import go_to, undo_settings_tag
+from research.budgets import forecasting
+from research.budgets.budget import DEFAULTS
+from research.execution.starting import NotNow, create_topic, start_run
+from research.intent.feedback import Trial, tried
+from research.models import Run, Schedule, TopicSettings
+from research.pages import topic_form
+from research.pages.topic_form import (
+    SCHEDULE_PARTS,
+    ScheduleForm,
+    TopicForm,
+    initial_of,
+    initial_of_new,
+)
+from research.schedules import coming, scheduling
+from research.search import searching
+from research.topic_settings import editing as topic_editing
+from research.topics import listing as topic_list
+from research.topics import page as topic_page
+
+Frame, Style = TopicSettings.TimeFrame, TopicSettings.Style
+Reading, PlanReview = TopicSettings.Reading, TopicSettings.PlanReview
+Preset = Schedule.Preset
+
+AT_LARGE = ("tavily", "brave", "serpapi", "searxng")  # the web as a whole, where it is set up
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTemplate:
+    """One template: `hint` shows what kind of name fits, `values` are fields of the form.
+
+    What a person has yet to name stands in `focus_help`, never in `values`: the focus is searched.
+    `services` are in their order; those that lack a key or an address here are left out.
+    """
+
+    name: str
+    label: str | Promise
+    about: str | Promise
+    hint: str | Promise
+    services: tuple[str, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    focus_help: str | Promise = ""
+
+    def filled_in(self) -> dict[str, Any]:
+        """Return the fields that the template fills in, as this Beacon can carry them out."""
+        texts = {
+            name: str(value) if isinstance(value, Promise) else value
+            for name, value in self.values.items()
+        }
+        return texts | {"services": topic_form.ready(self.services)}
+
+
+TEMPLATES = (
+    TopicTemplate(
+        "weekly-tracker",
+        gettext_lazy("Weekly tracker"),
+        gettext_lazy("what happened in a field since last week"),
+        gettext_lazy("Electric cargo bikes in Europe"),
+        services=(*AT_LARGE, "hackernews", "feeds", "library"),
+        values={
+            "objective": gettext_lazy(
+                "Know each week what happened, who did it, and what to watch next."
+            ),
+            "focus": gettext_lazy("Launches, prices, rules, funding, studies."),
+            "time_frame": Frame.WEEK.value,
+            "preset": Preset.WEEKLY.value,
+            "weekday": "1",
+            "report_style": Style.STANDARD.value,
+            "reading": Reading.NORMAL.value,
+            "plan_review": PlanReview.NO.value,
+        },
+    ),
+    TopicTemplate(
+        "competitor-scan",
+        gettext_lazy("Competitor scan"),
+        gettext_lazy("what named rivals ship, charge and announce"),
+        gettext_lazy("Route planners for delivery fleets"),
+        services=(*AT_LARGE, "hackernews", "gdelt", "wikipedia", "feeds", "library"),
+        values={
+            "objective": gettext_lazy(
+                "Know what the competitors released, charge or announced since the last "
+                "report, and what it means for us."
+            ),
+            "focus": gettext_lazy("new products, prices, announcements"),
+            "time_frame": Frame.MONTH.value,
+            "preset": Preset.WEEKLY.value,
+            "weekday": "1",
+            "report_style": Style.EXECUTIVE.value,
+            "reading": Reading.NORMAL.value,
+            "plan_review": PlanReview.DAY.value,
+        },
+        focus_help=gettext_lazy(
+            "Begin with the competitors' names: what stands here is searched for."
+        ),
+    ),
+    TopicTemplate(
+        "research-field",
+        gettext_lazy("Research field"),
+        gettext_lazy("new papers, methods and open questions"),
+        gettext_lazy("Perovskite tandem solar cells"),
+        services=("arxiv", "wikipedia", *AT_LARGE, "feeds", "library"),
+        values={
+            "objective": gettext_lazy(
+                "Know the new results with their numbers, the methods behind them, and what is "
+                "still open."
+            ),
+            "focus": gettext_lazy("Papers and preprints, replications, reviews."),
+            "time_frame": Frame.YEAR.value,
+            "preset": Preset.MONTHLY.value,
+            "day": "1",
+            "report_style": Style.MEMO.value,
+            "reading": Reading.THOROUGH.value,
+            "plan_review": PlanReview.NO.value,
+        },
+    ),
+    TopicTemplate(
+        "release-watch",
+        gettext_lazy("Release watch"),
+        gettext_lazy("versions, fixes, breaking changes, end of support"),
+        gettext_lazy("PostgreSQL"),
+        services=("feeds", *AT_LARGE, "hackernews", "library"),
+        values={
+            "objective": gettext_lazy(
+                "Know of each release: its version and date, what breaks, what is fixed, and when "
+                "support ends."
+            ),
+            "focus": gettext_lazy("Release notes, changelogs, security advisories."),
+            "time_frame": Frame.MONTH.value,
+            "preset": Preset.WEEKDAYS.value,
+            "report_style": Style.BULLETS.value,
+            "reading": Reading.SKIM.value,
+            "plan_review": PlanReview.NO.value,
+        },
+    ),
+)
+BY_NAME = {template.name: template for template in TEMPLATES}
+
+
+def filled_in(name: str) -> dict[str, Any]:
+    """Return what the named template fills in; nothing for no template, or an unknown one."""
+    return BY_NAME[name].filled_in() if name in BY_NAME else {}
+
+
+def taken(
+    shown: Mapping[str, Any], *, before: str, now: str, blank: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the values `shown` with the template `now` in place of the template `before`.
+
+    `blank` are those of a form without any.  What differs from what the form began with was typed
+    or chosen by the person, and stays.
+    """
+    old = {**blank, **filled_in(before)}
+    new = {**blank, **filled_in(now)}
+    names = {name for name in {**old, **new} if _sent(shown.get(name)) == _sent(old.get(name))}
+    kept = {name: value for name, value in shown.items() if name not in names}
+    # What neither the template nor `blank` names is left to the field, which knows its usual value.
+    return kept | {name: new[name] for name in names if name in new}
+
+
+def _sent(value: Any) -> Any:
+    """Return a value as a browser sends it, so that it can be compared with one that came back."""
+    if isinstance(value, list | tuple):
+        return [str(each) for each in value]
+    return "" if value in (None, False) else str(value).replace("\r\n", "\n").strip()
+
+
+def values_of(data: QueryDict) -> dict[str, Any]:
+    """Return what a form sent as the initial values of the form that is shown again."""
+    values: dict[str, Any] = {name: clean(str(data[name]))[0] for name in data}
+    return values | {"services": data.getlist("services")}
+
+
+# --- topic settings ---
+
+_CHOICES: dict[str, type[TextChoices]] = {
+    "depth": TopicSettings.Depth,
+    "time_frame": TopicSettings.TimeFrame,
+    "report_style": TopicSettings.Style,
+    "reading": TopicSettings.Reading,
+    "plan_review": TopicSettings.PlanReview,
+    "over_limit": TopicSettings.OverLimit,
+}
+_NOT_SAVING = ("show_runs", "use_domains", "try_intent")
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+@idempotent_post
+def topic_new(request: BeaconRequest) -> HttpResponse:
+    """Make a topic, and start its first run if that was asked for."""
+    if (again := _shown_again(request, initial_of_new(request.user))) is not None:
+        form = TopicForm(owner=request.user, initial=again)
+    else:
+        form = _form(request, initial=_initial(request))
+    if form.is_bound and _is_saving(request) and form.is_valid():
+        topic = _create(request, form)
+        if topic is not None:
+            _say_what_was_removed(request, form)
+            return _after_creating(request, topic)
+    title = request.POST.get("title", "")
+    known = topic_list.known_of(request.user, clean(title)[0]) if title else topic_list.Known()
+    return _show(request, "topic_new", form, known=known)
+
+
+def _initial(request: BeaconRequest) -> dict[str, Any]:
+    """Return what the new form starts with: the person's defaults, or another topic's settings."""
+    slug = request.GET.get("from", "").replace("\x00", "")
+    if not slug:
+        template = request.GET.get("template", "")
+        begins = initial_of_new(request.user) | filled_in(template)
+        typed = {"title": clean(request.GET.get("title", ""))[0], "template": template}
+        return begins | typed
+    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    copied = initial_of(topic)
+    return copied | {"title": _("%(title)s (copy)") % {"title": topic.title}, "base": ""}
+
+
+def _form(request: BeaconRequest, *, topic: Topic | None = None, **more: Any) -> TopicForm:
+    if request.method != "POST":
+        return TopicForm(owner=request.user, topic=topic, **more)
+    form = TopicForm(request.POST, owner=request.user, topic=topic, **more)
+    name = request.POST.get("use_domains", "")
+    if name in form.offers:
+        form = TopicForm(form.with_domains(name), owner=request.user, topic=topic, **more)
+    return form
+
+
+def _shown_again(
+    request: BeaconRequest, blank: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """Return the values of a form that is shown again as it is: its buttons change it, no more.
+
+    Such are the arrows beside the services and, for a new topic (which begins with `blank`), the
+    templates.  None for a form
+    that is sent to be saved, or checked: this one is not, so that nothing is called wrong yet.
+    """
+    data = request.POST
+    values = values_of(data)
+    for button, by in (("up", topic_form.UP), ("down", topic_form.DOWN)):
+        if name := data.get(button, ""):
+            values["services"] = topic_form.moved(values["services"], name, by)
+            return values | {"pressed": f"{button}-{name}"}
+    if blank is not None and "take" in data:
+        before, now = data.get("template", ""), data["take"]
+        values = taken(values, before=before, now=now, blank=blank)
+        return values | {"template": now, "pressed": f"take-{now}"}
+    return None
+
+
+def _is_saving(request: BeaconRequest) -> bool:
+    return not any(name in request.POST for name in _NOT_SAVING)
+
+
+def _create(request: BeaconRequest, form: TopicForm) -> Topic | None:
+    """Return the topic made, or None with the form's error set: a twin may have come meanwhile."""
+    state = form.state()
+    try:
+        return create_topic(
+            owner=request.user,
+            title=state["title"],
+            by=request.actor,
+            settings={name: state[name] for name in _settings_names(state)},
+            schedule=form.schedule,
+            source=f"human:{request.user.get_username()}",
+            labels=state["labels"],
+            private=state["private"],
+        )
+    except InvalidValue as exc:
+        form.refuse_title(exc)
+        return None
+
+
+def _settings_names(state: dict[str, Any]) -> list[str]:
+    return [name for name in topic_editing.SETTINGS_FIELDS if name in state]
+
+
+def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
+    page = reverse("research:topic", args=[topic.slug])
+    if "run" not in request.POST:
+        undo = "undo:" + reverse("research:topic-trash", args=[topic.slug])
+        words = _("“%(topic)s” is made.") % {"topic": topic}
+        messages.success(request, words, extra_tags=undo)
+        return go_to(request, page)
+    try:
+        run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
+    except NotNow as exc:
+        messages.warning(request, _("The topic is made, but not run yet. %(why)s") % {"why": exc})
+        return go_to(request, page)
+    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+
+
+def _say_what_was_removed(request: BeaconRequest, form: TopicForm) -> None:
+    if form.cleaned_of:
+        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
+
+
+@login_required
+@require_GET
+def topic_known(request: BeaconRequest) -> HttpResponse:
+    """Show what is known already of a title that is being typed (a fragment)."""
+    known = topic_list.known_of(request.user, clean(request.GET.get("title", ""))[0][:500])
+    return render(request, "research/_known.html", {"known": known})
+
+
+@login_required
+@require_GET
+def schedule_preview(request: BeaconRequest) -> HttpResponse:
+    """Show the next five runs of the schedule that is being chosen (a fragment)."""
+    preview = _with_cost(_preview(request.GET), request, request.GET.get("topic", ""))
+    return render(request, "research/_next_runs.html", {"preview": preview})
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Edit a topic; changes apply from its next run."""
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    if (again := _shown_again(request)) is not None:
+        form = TopicForm(owner=request.user, topic=topic, initial=again)
+    else:
+        form = _form(request, topic=topic, initial=initial_of(topic))
+    theirs: dict[str, Any] = {}
+    before = settings_undo.now(request.user, "topic", str(topic.pk)) if form.is_bound else {}
+    if form.is_bound and _is_saving(request) and form.is_valid():
+        try:
+            topic = topic_editing.edit_topic(
+                topic, by=request.actor, wanted=form.state(), base=form.base_state()
+            )
+        except topic_editing.EditConflict as exc:
+            theirs = exc.theirs
+            form = _rebased(request, topic, form, exc)
+        except InvalidValue as exc:
+            form.refuse_title(exc)
+        else:
+            _say_what_was_removed(request, form)
+            undo = undo_settings_tag(request, "topic", before, target=str(topic.pk))
+            messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
+            return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
+    conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
+    trial = _trial(request, topic, form)
+    shown: dict[str, Any] = {"conflicts": conflicts, "trial": trial, "tab": "settings"}
+    if not request.htmx:
+        shown["head"] = topic_page.head_of(topic)
+    return _show(request, "topic_settings", form, topic=topic, **shown)
+
+
+def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | None:
+    """Return what the intent in the form makes of the last runs, if that was asked for."""
+    is_asked = "try_intent" in request.POST and form.is_bound  # not beside another button
+    if not is_asked or {"intent", "tell_also"} & set(form.errors):
+        return None
+    typed = form.cleaned_data
+    return tried(topic, typed["intent"], typed["tell_also"], by=request.actor)
+
+
+def _rebased(
+    request: BeaconRequest, topic: Topic, form: TopicForm, exc: topic_editing.EditConflict
+) -> TopicForm:
+    """Return the form as typed but based on what is stored now: saving it again keeps mine.
+
+    Fields that only others changed take their value.
+    """
+    topic.refresh_from_db()
+    stored = TopicForm(owner=request.user, topic=topic, initial=initial_of(topic))
+    base, data = form.base_state(), request.POST.copy()
+    for name, mine in form.state().items():
+        if name not in exc.theirs and mine == base.get(name):
+            for part in SCHEDULE_PARTS if name == "schedule" else (name,):
+                data.setlist(part, _as_sent(stored[part].value()))
+    data["base"] = json.dumps(exc.now)
+    rebased = TopicForm(data, owner=request.user, topic=topic)
+    rebased.add_error(None, str(exc))
+    return rebased
+
+
+def _as_sent(value: Any) -> list[str]:
+    """Return a field's shown value as a browser sends it."""
+    if isinstance(value, list):
+        return [str(each) for each in value]
+    if value in (None, False):
+        return []
+    return ["on" if value is True else str(value)]
+
+
+def _label_of(form: TopicForm, name: str) -> str:
+    return str(_("Schedule") if name == "schedule" else form.fields[name].label)
+
+
+def _in_words(name: str, value: Any) -> str:
+    """Return a field's stored value as a person reads it."""
+    if name == "schedule":
+        return scheduling.in_words(Schedule(**value))
+    if name in _CHOICES:
+        return str(_CHOICES[name](value).label)
+    if name == "services":
+        return searching.listed(value) or _("the usual ones")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, list):
+        return ", ".join(value) or _("empty")
+    return str(value) if value not in ("", None) else _("empty")
+
+
+def _preview(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the next runs of the schedule in `data`, in its own time zone, or what is wrong."""
+    form = ScheduleForm({part: data.get(part) for part in SCHEDULE_PARTS})
+    if not form.is_valid() or form.schedule is None:
+        return {"problems": [problem for found in form.errors.values() for problem in found]}
+    schedule = Schedule(**form.schedule)
+    return {
+        "words": scheduling.in_words(schedule),
+        "slots": scheduling.next_slots(schedule, timezone.now()),
+        "zone": schedule.time_zone,
+        "missed": schedule.get_missed_display(),
+        "a_month": coming.runs_a_month(schedule, timezone.now()),
+    }
+
+
+def _with_cost(preview: dict[str, Any], request: BeaconRequest, slug: str) -> dict[str, Any]:
+    """Return the preview with what the runs of a month will probably cost."""
+    if not preview.get("slots"):
+        return preview
+    mine = Topic.objects.of(request.user).live().select_related("settings", "owner")
+    topic = mine.filter(slug=clean(slug)[0]).first() if slug else None
+    if topic is None:
+        forecast = forecasting.forecast_of_new(request.user, TopicSettings.Depth.QUICK)
+    else:
+        forecast = forecasting.forecast_of(topic)
+    return preview | {"forecast": forecast, "cost_a_month": forecast.times(preview["a_month"])}
+
+
+def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> HttpResponse:
+    """Show the page with its form, over htmx the form alone."""
+    template = "research/_topic_form.html" if request.htmx else f"research/{name}.html"
+    preview = _preview(form.data if form.is_bound else form.initial)
+    if "show_runs" in request.POST:  # else the page fetches it, once it is there
+        edited = form.topic.slug if form.topic is not None else ""
+        preview = _with_cost(preview, request, edited)
+    taken = BY_NAME.get(form["template"].value() or "")
+    if taken is not None and taken.focus_help:
+        form["focus"].help_text = str(taken.focus_help)
+    context = {
+        "form": form,
+        "preview": preview,
+        "page": name,
+        "usual": DEFAULTS["quick"],
+        "usual_deep": DEFAULTS["deep"],
+        "templates": TEMPLATES if name == "topic_new" else (),
+        "template": taken,
+    }
+    return render(request, template, context | more)

@@ -1,0 +1,185 @@
+"""The list of topics, what is done to many of them at once, and the sample topic."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import (
+    require_GET,
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from beacon_site.search_services import sample
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import Topic
+from memory.records import traces
+from memory.web.responses import go_back, go_to, refused
+from research.execution.starting import (
+    NotNow,
+    create_sample_topic,
+    limits_in_words,
+    loaded_at,
+    start_run,
+)
+from research.models import Report, Run, RunInTheWay
+from research.pages.responses import not_now, said_read
+from research.reports import topic_news
+from research.topics import acts
+from research.topics import listing as topic_list
+from research.topics.listing import with_figures
+
+_UNDO = "undo_topics"  # in the session: what the last bulk act did, and to which topics
+
+
+@login_required
+@require_GET
+@vary_on_headers("HX-Request")
+def topics(request: BeaconRequest) -> HttpResponse:
+    """Show the person's topics; over htmx the table alone."""
+    wanted = topic_list.Wanted.of(request.GET)
+    page = topic_list.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    context: dict[str, Any] = {
+        "wanted": wanted,
+        "rows": page.rows,
+        "next_cursor": page.next_cursor,
+        "total": topic_list.topics_wanted(request.user, wanted).count(),
+        "labels": topic_list.labels_of(request.user),
+        "filters": _without_cursor(request),
+        "sample_title": sample.SAMPLE_TOPIC.title,
+    }
+    if request.htmx:
+        return render(request, "research/_topics.html", context)
+    context["limits"] = limits_in_words(request.user)
+    return render(request, "research/topics.html", context)
+
+
+def _without_cursor(request: BeaconRequest) -> str:
+    query = request.GET.copy()
+    query.pop("cursor", None)
+    return query.urlencode()
+
+
+@login_required
+@require_POST
+def topics_bulk(request: BeaconRequest) -> HttpResponse:
+    """Do one act on the ticked topics, or on all that match; the list keeps its filters."""
+    back = reverse("research:topics") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    act = request.POST.get("act", "")
+    chosen = _chosen(request)
+    if act == "read" and chosen:
+        found: Any = Report.objects.of(request.user).live()
+        rows = found.filter(run__topic__in=chosen).exclude(run__number=None)
+        said_read(request, *topic_news.mark_read(rows))
+        return go_back(request, back)
+    if act not in acts.ACTS or not chosen:
+        messages.warning(request, _("Nothing was done: tick the topics it is meant for first."))
+        return go_back(request, back)
+    outcome = acts.act_on(chosen, act, by=request.actor)
+    undo = acts.UNDOES.get(act, "")
+    tags = ""
+    if undo and outcome.done:
+        request.session[_UNDO] = {"act": undo, "ids": [str(key) for key in outcome.done]}
+        tags = "undo:" + reverse("research:topics-undo")
+    level = messages.SUCCESS if outcome.done else messages.WARNING
+    words = acts.in_words(act, outcome, len(chosen))
+    messages.add_message(request, level, words, extra_tags=tags)
+    return go_back(request, back)
+
+
+def _chosen(request: BeaconRequest) -> list[Topic]:
+    """Return the topics that were ticked, or all that the address's filters match."""
+    if request.POST.get("all"):
+        wanted = topic_list.Wanted.of(request.GET)
+        found = topic_list.topics_wanted(request.user, wanted)
+    else:
+        slugs = [slug.replace("\x00", "") for slug in request.POST.getlist("topic")]
+        found = Topic.objects.of(request.user).live().filter(slug__in=slugs)
+    return list(found.select_related("owner").order_by("title"))
+
+
+@login_required
+@require_POST
+def topics_undo(request: BeaconRequest) -> HttpResponse:
+    """Take the last act on many topics back."""
+    last = request.session.pop(_UNDO, None)
+    if last is None:
+        messages.info(request, _("There is nothing left to take back."))
+        return go_back(request, reverse("research:topics"))
+    mine = Topic.objects.of(request.user).live().filter(pk__in=last["ids"])
+    found = list(mine.select_related("owner"))
+    outcome = acts.act_on(found, last["act"], by=request.actor)
+    messages.success(request, acts.in_words(last["act"], outcome, len(found)))
+    return go_back(request, reverse("research:topics"))
+
+
+@login_required
+@require_POST
+def topics_sample(request: BeaconRequest) -> HttpResponse:
+    """Make the sample topic, or find it, and start its next run."""
+    try:
+        topic = create_sample_topic(request.user, by=request.actor)
+        loaded = loaded_at(request.POST)
+        run: Run | None = start_run(
+            topic, trigger=Run.Trigger.PERSON, by=request.actor, loaded=loaded
+        )
+    except RunInTheWay as exc:
+        messages.info(request, str(exc))
+        run = exc.run
+    except NotNow as exc:
+        return not_now(request, exc)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    if run is None:
+        return go_to(request, reverse("research:topic", args=[topic.slug]))
+    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+
+
+# --- The trash of topics: back, or gone for good by typed name ---
+
+
+@require_safe
+@login_required
+def topics_trash(request: BeaconRequest) -> HttpResponse:
+    """Lead to the topics in the one trash."""
+    return redirect(_trash())
+
+
+def _trash() -> str:
+    return f"{reverse('memory:trash')}?type=topic"
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Delete a trashed topic for good, if its name is typed (R232)."""
+    mine = Topic.objects.of(request.user).in_trash().select_related("owner")
+    topic = get_object_or_404(with_figures(mine), pk=pk)
+    typed, problem = request.POST.get("name", ""), ""
+    if request.method == "POST":
+        try:
+            acts.purge_topic(topic, typed=typed, by=request.actor)
+        except InvalidValue as exc:
+            problem = str(exc)
+        else:
+            words = _("Deleted permanently: “%(topic)s” with its runs and reports.")
+            messages.success(request, words % {"topic": topic})
+            return go_to(request, _trash())
+    context = {
+        "topic": topic,
+        "typed": typed,
+        "problem": problem,
+        "repeats": traces.what_stays(topic),
+    }
+    template = "_topic_purge" if request.htmx else "topic_purge"
+    return render(request, f"research/{template}.html", context)

@@ -1,1 +1,0 @@
-"""Holding stale facts against their sources again: a small run without plan and model."""

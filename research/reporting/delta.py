@@ -1,0 +1,414 @@
+"""What changed: findings of a run held against the facts of the runs before.
+
+The comparison is by rule even where a model writes the prose (providers.md 3); what the rule is not
+sure of may be put to a model.  Data flow: findings -> `compare` with current and retired facts
+(`research.claims.linking` judges each, then `second_opinion.py` where one is given) -> delta items by status.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from beacon_site.llm import embeddings
+from beacon_site.llm.embeddings import LOCAL, EmbedderProfile
+from beacon_site.net.errors import ProviderError
+from beacon_site.text.canonical_urls import domain_of
+from beacon_site.text.cleaning import match_key, one_line, without_citations
+from memory.llm import embedders
+from memory.models import Conflict, TopicFact
+from memory.topics.memory import KnownFact
+from research.claims.linking import SURE, Comparison, Told, Verdict
+from research.claims.matching import match
+from research.claims.selection import Embed as selection_Embed
+from research.claims.selection import Reading
+from research.models import DeltaItem, Run, Schedule
+
+if TYPE_CHECKING:
+    from research.claims.linking import Embed
+
+Status = DeltaItem.Status
+VERSIONS = "versions of the page"  # what compared a change between two versions of one page
+
+
+@dataclass(slots=True)
+class Change:
+    """One delta item before it is stored; `previous_id` is the key of the fact it is compared with.
+
+    `told` says a change with its old value in one line, where `sentence` is the whole record.
+    """
+
+    status: str
+    sentence: str
+    citations: list[int] = field(default_factory=list)
+    quote: str = ""
+    previous_id: str = ""
+    previous_text: str = ""
+    withheld: str = ""
+    judged_by: str = ""
+    judged: str = ""
+    previous_source: dict[str, Any] = field(default_factory=dict)
+    unsure: bool = False
+    compared_by: str = ""
+    conflict_id: str = ""
+    told: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the change as JSON values."""
+        return asdict(self)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the change stands in the delta section (R41)."""
+        return self.status in DeltaItem.LISTED and not self.withheld
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether its source does not say it: then it is neither told nor remembered."""
+        return bool(self.withheld and not self.judged_by)
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether it is news that memory takes up, told or (by the topic's intent) not."""
+        is_news = self.status in DeltaItem.LISTED and self.status != Status.GONE
+        return is_news and not self.is_unsupported
+
+    @property
+    def replaces(self) -> str:
+        """Return the key of the fact that gives way to it: surely changed, and remembered."""
+        is_sure = self.status == Status.CHANGED and not self.unsure and self.is_remembered
+        return self.previous_id if is_sure else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A finding as it is compared: its sentence, where it is cited, and the quote behind it.
+
+    `on` is the day of its page, `before` the sentence before it there, `title` the page's.
+    """
+
+    sentence: str
+    citations: tuple[int, ...] = ()
+    quote: str = ""
+    on: date | None = None
+    before: str = ""
+    title: str = ""
+
+    @property
+    def bare(self) -> str:
+        """Return the sentence without its citations."""
+        return without_citations(self.sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinions:
+    """What somebody else says of some findings instead, by their numbers, and who says it."""
+
+    verdicts: Mapping[int, Verdict] = field(default_factory=dict)
+    by: str = ""
+
+
+# Given the comparison and its own verdicts, says which of them are to be others.
+SecondOpinion = Callable[[Comparison, Sequence[Verdict]], Opinions]
+
+
+@dataclass(frozen=True, slots=True)
+class _Against:
+    """What findings are held against: current facts, and what was known before."""
+
+    facts: Sequence[KnownFact]
+    retired: Sequence[KnownFact]
+    topic: str
+    checked: date | None
+
+
+def compare(
+    found: Sequence[Statement],
+    facts: Sequence[KnownFact],
+    *,
+    retired: Sequence[KnownFact] = (),
+    struck: Sequence[str] = (),
+    topic: str = "",
+    checked: date | None = None,
+    embed: Embed | None = None,
+    second: SecondOpinion | None = None,
+) -> tuple[list[Change], int]:
+    """Return what changed, listed kinds first, and how many findings repeat what was struck.
+
+    A finding that says what a current or retired fact says is confirmed; one that tells what holds
+    now instead is changed (contradicted where a person holds the old one), and `unsure` where that
+    is not certain enough to give the old one up; one that denies a fact, or tells another value for
+    the same time, is contradicted, and both stay.  Any other is new.  What several findings tell is
+    told once: who says it again is cited with the first.  A fact that one source confirms and another
+    changes is changed.  `checked` is the day on which the facts were looked at last, `embed` gives vectors where there are some, `second` is
+    asked of what the comparison is not sure of.
+    """
+    said, dropped = _once(found, struck)
+    changes = _judged(said, _Against(facts, retired, topic, checked), embed, second)
+    moved = (Status.CHANGED, Status.CONTRADICTED)
+    replaced = {change.previous_id for change in changes if change.status in moved}
+    confirmed: set[str] = set()
+    kept = []
+    for change in changes:
+        if change.status == Status.CONFIRMED:
+            if change.previous_id in replaced | confirmed:
+                continue
+            confirmed.add(change.previous_id)
+        kept.append(change)
+    return in_order(kept), dropped
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """Return changes by status, the listed ones first."""
+    order: dict[str, int] = {status: place for place, status in enumerate(_ORDER)}
+    return sorted(changes, key=lambda change: order[change.status])
+
+
+_ORDER = (
+    Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.GONE, Status.CONFIRMED,
+    Status.GONE_QUIET,
+)  # fmt: skip
+
+
+def _once(found: Sequence[Statement], struck: Sequence[str]) -> tuple[list[Statement], int]:
+    """Return each finding once, without what was struck, and how many of those there were."""
+    said: dict[str, Statement] = {}
+    dropped = set()
+    for statement in found:
+        key = match_key(statement.bare)
+        if key in said or key in dropped:
+            continue
+        if _is_among(statement.bare, struck) is not None:
+            dropped.add(key)
+        else:
+            said[key] = statement
+    return list(said.values()), len(dropped)
+
+
+def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
+    """Return which of `texts` says just that, in nearly the same words."""
+    found = match(sentence, texts)
+    return found.index if found is not None and found.kind == "confirmed" else None
+
+
+def _judged(
+    said: Sequence[Statement],
+    against: _Against,
+    embed: Embed | None,
+    second: SecondOpinion | None,
+) -> list[Change]:
+    facts = [Told(fact.text, fact.published_at or against.checked) for fact in against.facts]
+    told = [Told(one.bare, one.on, one.before, one.title) for one in said]
+    comparison = Comparison(facts, told, against.topic, embed)
+    verdicts = comparison.verdicts()
+    opinions = second(comparison, verdicts) if second else Opinions()
+    by_rule = "words and vectors" if embed else "words"
+    changes: list[Change] = []
+    news: dict[int, Change] = {}
+    moved: dict[int, Change] = {}
+    for number, statement in enumerate(said):
+        rule = verdicts[number]
+        verdict = opinions.verdicts.get(number, rule)
+        # What repeats an earlier sentence says what that one was found to say.
+        change = news.get(rule.place - len(facts)) or _told_again(
+            verdict, number, moved, comparison, against
+        )
+        if change is not None:
+            _add_citations(change, statement)
+        else:
+            change = _change(statement, verdict, against)
+            change.compared_by = opinions.by if number in opinions.verdicts else by_rule
+            changes.append(change)
+            if change.status in (Status.CHANGED, Status.CONTRADICTED):
+                moved[number] = change
+        if rule.status == "new":
+            news[number] = change
+    _doubt_rivals(changes)
+    return changes
+
+
+def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change:
+    """Return what a finding changes by its verdict."""
+    change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
+    retired = [fact.text for fact in against.retired]
+    old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
+    if old is not None:
+        # What was known once and has been superseded is no news when it is told again.
+        _relate(change, Status.CONFIRMED, against.retired[old])
+    elif verdict.place >= 0:
+        fact = against.facts[verdict.place]
+        _relate(change, _status(verdict, fact), fact)
+        change.unsure = change.status == Status.CHANGED and verdict.share < SURE
+    elif verdict.status == "noise":
+        change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
+    return change
+
+
+def _told_again(
+    verdict: Verdict,
+    number: int,
+    moved: dict[int, Change],
+    comparison: Comparison,
+    against: _Against,
+) -> Change | None:
+    """Return the change that tells of the same fact what this finding tells of it, if there is one."""
+    if verdict.status not in ("changed", "contradicted"):
+        return None
+    fact = against.facts[verdict.place]
+    for other, change in moved.items():
+        is_same = (change.previous_id, change.status) == (fact.id, _status(verdict, fact))
+        if is_same and comparison.repeats(number, other):
+            change.unsure = change.unsure and verdict.share < SURE
+            return change
+    return None
+
+
+def _doubt_rivals(changes: Sequence[Change]) -> None:
+    """Let no fact give way where sources of one run tell two different things instead of it."""
+    counts = Counter(change.previous_id for change in changes if change.status == Status.CHANGED)
+    for change in changes:
+        if change.status == Status.CHANGED and counts[change.previous_id] > 1:
+            change.unsure = True
+
+
+def _status(verdict: Verdict, fact: KnownFact) -> Status:
+    """Return the status; what a person holds is not replaced, so a change contradicts it."""
+    if verdict.status == "changed" and fact.is_kept:
+        return Status.CONTRADICTED
+    return Status(verdict.status)
+
+
+def _relate(change: Change, status: Status, fact: KnownFact) -> None:
+    change.status, change.previous_id, change.previous_text = status, fact.id, fact.text
+    change.previous_source = source_of(fact)
+
+
+def source_of(fact: KnownFact) -> dict[str, Any]:
+    """Return where a fact stands, as a delta item keeps it; nothing for one without an address."""
+    if not fact.url:
+        return {}
+    return {
+        "link": fact.url,
+        "title": fact.title,
+        "domain": domain_of(fact.url),
+        "published_at": fact.published_at.isoformat() if fact.published_at else None,
+        "quote": fact.quote,
+    }
+
+
+def _add_citations(change: Change, again: Statement) -> None:
+    change.citations += [n for n in again.citations if n not in change.citations]
+
+
+def heading(schedule: Schedule | None, previous_number: int) -> str:
+    """Return the section's heading by how often the topic runs (decision 11)."""
+    preset = schedule.preset if schedule is not None else Schedule.Preset.NONE
+    return {
+        Schedule.Preset.NONE: _("What Changed Since Last Week"),
+        Schedule.Preset.WEEKLY: _("What Changed Since Last Week"),
+        Schedule.Preset.DAILY: _("What Changed Since Yesterday"),
+        Schedule.Preset.MONTHLY: _("What Changed Since Last Month"),
+    }.get(
+        Schedule.Preset(preset),
+        _("What Changed Since Run #%(number)d") % {"number": previous_number},
+    )
+
+
+def since_line(last_run_at: datetime | None, number: int) -> str:
+    """Return the line under the heading: `since <date> (Run #n-1)`."""
+    when = date_format(timezone.localtime(last_run_at), "j F Y") if last_run_at else "?"
+    return _("since %(date)s (Run #%(number)d)") % {"date": when, "number": number}
+
+
+# --- The delta items of a run as they are stored, each with the fact that it is held against ---
+
+
+def store(run: Run, changes: Sequence[Change]) -> None:
+    """Store what changed, in its order; a fact that is gone meanwhile leaves its words alone."""
+    known = {
+        str(pk)
+        for pk in TopicFact.objects.filter(
+            pk__in=[change.previous_id for change in changes if change.previous_id]
+        ).values_list("pk", flat=True)
+    }
+    # Where the memory could not be saved, what was noted with it is not there either.
+    keys = [change.conflict_id for change in changes if change.conflict_id]
+    noted = set(map(str, Conflict.objects.filter(pk__in=keys).values_list("pk", flat=True)))
+    DeltaItem.objects.bulk_create(
+        DeltaItem(
+            run=run,
+            position=position,
+            status=change.status,
+            sentence=change.sentence,
+            previous_fact_id=change.previous_id if change.previous_id in known else None,
+            previous_text=change.previous_text,
+            previous_source=change.previous_source,
+            unsure=change.unsure,
+            compared_by=change.compared_by,
+            conflict_id=change.conflict_id if change.conflict_id in noted else None,
+            citations=change.citations,
+            quote=change.quote,
+            withheld=change.withheld,
+            judged_by=change.judged_by,
+            judged=change.judged,
+        )
+        for position, change in enumerate(changes, start=1)
+    )
+
+
+# --- told ---
+
+logger = structlog.get_logger(__name__)
+
+_BEFORE = 400  # characters in which the sentence before is looked for
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+
+
+def with_pages(found: Sequence[Statement], pages: Sequence[Reading]) -> list[Statement]:
+    """Return the findings with what their first cited pages tell of them."""
+    by_number = {page.number: page for page in pages}
+    texts: dict[int, str] = {}
+    made = []
+    for statement in found:
+        page = next((by_number[n] for n in statement.citations if n in by_number), None)
+        if page is None:
+            made.append(statement)
+            continue
+        text = texts.setdefault(page.number, one_line(page.text))
+        before = _sentence_before(text, one_line(statement.quote))
+        made.append(replace(statement, on=page.published_at, before=before, title=page.title))
+    return made
+
+
+def _sentence_before(text: str, quote: str) -> str:
+    at = text.find(quote) if quote else -1
+    if at <= 0:
+        return ""
+    return _END.split(text[max(0, at - _BEFORE) : at].strip())[-1]
+
+
+def local_vectors() -> selection_Embed | None:
+    """Return what makes one vector of each text on this machine, for ranking and comparing.
+
+    None if it isn't installed or vectors are turned off: both then go by words.
+    """
+    if embedders.is_off() or not embeddings.local_is_installed():
+        return None
+    embedder = embeddings.get_embedder(EmbedderProfile(LOCAL))
+    if embedder is None:
+        return None
+    try:
+        embedder.embed(["a first sentence, so that what is broken shows now"])
+    except ProviderError as exc:
+        logger.warning("local vectors unavailable", why=str(exc))
+        return None
+    return embedder.embed

@@ -1,0 +1,383 @@
+"""What is new of a topic since its owner last read a report of it.
+
+Data flow: reports with their marks -> a `Window` a topic: the last one read, and those that came
+after it -> the delta items of the runs between, merged into one delta (`research.reporting.merged_deltas`).
+However many topics are asked about, it is two queries, and four with all that a page shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Max, OuterRef, Q, Subquery
+from django.db.models import Window as RowWindow
+from django.db.models.functions import JSONObject
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.models import Topic, TopicFact
+from research.models import DeltaItem, Report, Run
+from research.reporting.merged_deltas import Merged, merge
+from research.reports.delta_rows import DeltaRow, delta_row
+from research.reports.page import source_rows
+
+_RUN = ("run_id", "run__number", "created", "run__is_baseline")  # as ReadRun names them
+# What a list needs of an item; a page of topics may hold thousands of them.
+_IN_A_LIST = (
+    "run_id",
+    "position",
+    "status",
+    "sentence",
+    "previous_text",
+    "previous_fact_id",
+    "withheld",
+)
+_Status = DeltaItem.Status
+_COUNTED = (_Status.NEW, _Status.CHANGED, _Status.CONTRADICTED, _Status.GONE)
+MOST_RUNS = 60  # of a topic: from who has not read longer the older deltas stay in their reports
+
+
+# The fact that a run made of an item's sentence, as long as nobody wrote other words over it.
+_FACT = TopicFact.objects.live().filter(
+    topic=OuterRef("run__topic"), first_run=OuterRef("run__number"), text=OuterRef("sentence")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """One saved run as far as reading goes."""
+
+    pk: int
+    number: int
+    at: datetime
+    is_baseline: bool = False
+    sources: Sequence[dict[str, Any]] = ()  # of its report; on the topic's page alone
+
+    @property
+    def day(self) -> str:
+        """Return its day: `12 May`, with the year where it is not this one."""
+        at = timezone.localtime(self.at)
+        return date_format(at, "j F" if at.year == timezone.localdate().year else "j F Y")
+
+
+@dataclass(slots=True)
+class Window:
+    """The unread reports of a topic: those after the last one read, and older ones left out."""
+
+    last: ReadRun | None = None
+    runs: list[ReadRun] = field(default_factory=list)
+    older: int = 0
+    newest: ReadRun | None = None  # of all that is unread, older ones too
+    read_at: datetime | None = None  # when a report of it was read last
+
+    @property
+    def first(self) -> ReadRun | None:
+        """Return the first run of which nothing was read."""
+        return self.runs[0] if self.runs else None
+
+    @property
+    def latest(self) -> ReadRun | None:
+        """Return the latest run of which nothing was read."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def is_several(self) -> bool:
+        """Whether more than one of the unread reports says what changed."""
+        return sum(not run.is_baseline for run in self.runs) > 1
+
+    @property
+    def merged(self) -> list[ReadRun]:
+        """Return the runs whose deltas are told as one, the latest MOST_RUNS at most."""
+        return self.runs[-MOST_RUNS:]
+
+    @property
+    def since(self) -> str:
+        """Return since when, in words: `Run #3, 12 May`; empty where nothing was read yet."""
+        if self.last is None:
+            return ""
+        return _("Run #%(number)d, %(day)s") % {"number": self.last.number, "day": self.last.day}
+
+    @property
+    def runs_in_words(self) -> str:
+        """Return the unread runs in words: `Run #4` or `Runs #4 to #8`."""
+        if self.first is None or self.latest is None:
+            return ""
+        return runs_in_words(self.first.number, self.latest.number)
+
+
+@dataclass(slots=True)
+class News:
+    """What is new of one topic since it was read: the window, and the deltas in it as one."""
+
+    window: Window = field(default_factory=Window)
+    changes: list[Merged] = field(default_factory=list)
+    withheld: int = 0
+    items: Mapping[int, Sequence[DeltaItem]] = field(default_factory=dict)  # by run, all of them
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many changes are listed, by status."""
+        return dict(Counter(str(one.status) for one in self.changes if one.is_listed))
+
+    @property
+    def words(self) -> str:
+        """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
+        return counts_in_words(self.counts, was_read=self.window.last is not None)
+
+
+def runs_in_words(first: int, last: int) -> str:
+    """Return the runs from one number to another in words: `Run #4` or `Runs #4 to #8`."""
+    if first == last:
+        return _("Run #%(last)d") % {"last": last}
+    return _("Runs #%(first)d to #%(last)d") % {"first": first, "last": last}
+
+
+def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
+    """Return how many changes are listed as a sentence: `3 new facts since you last read`."""
+    new, changed, against, gone = (counts.get(str(status), 0) for status in _COUNTED)
+    parts = []
+    if new:
+        parts.append(ngettext("%(n)d new fact", "%(n)d new facts", new) % {"n": new})
+    if changed:
+        parts.append(_("%(n)d changed") % {"n": changed})
+    if against:
+        parts.append(_("%(n)d contradicted") % {"n": against})
+    if gone:
+        parts.append(_("%(n)d gone") % {"n": gone})
+    if parts and was_read:
+        parts[0] = _("%(counts)s since you last read") % {"counts": parts[0]}
+    return ", ".join(parts)
+
+
+def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
+    """Return of each topic that has reports what is unread of it: one query."""
+    was_read = Max("run__number", filter=Q(read_at__isnull=False))
+    rows = (
+        Report.objects.live()
+        .filter(run__topic__in=list(topic_ids))
+        .exclude(run__number=None)
+        # Over all reports of the topic in one pass: a subquery of each report counted them again.
+        .annotate(
+            last_read=RowWindow(was_read, partition_by=F("run__topic")),
+            last_at=RowWindow(Max("read_at"), partition_by=F("run__topic")),
+        )
+        .filter(Q(read_at=None) | Q(run__number=F("last_read")))
+        .order_by("run__topic", "run__number")
+        .values_list("run__topic", "last_read", "last_at", *_RUN)
+    )
+    found: dict[Any, Window] = defaultdict(Window)
+    for topic_id, last_read, last_at, *told in rows:
+        window, run = found[topic_id], ReadRun(*told)
+        window.read_at = last_at
+        if last_read is None or run.number > last_read:
+            window.runs.append(run)
+        elif run.number == last_read:
+            window.last = run
+            continue
+        else:
+            window.older += 1
+        if window.newest is None or run.at >= window.newest.at:
+            window.newest = run
+    return dict(found)
+
+
+def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, News]:
+    """Return what is new of each topic since its owner last read it: two queries, `in_full` four.
+
+    `in_full` is for a page of one topic: with the sources of the reports, the facts that went
+    quiet (nothing to tell in a list), and of each item that is shown its `fact` of now, as
+    `{id, state}`.
+    """
+    windows = windows_of(topic_ids)
+    runs = [run.pk for window in windows.values() for run in window.merged]
+    if in_full:
+        _add_sources(windows.values(), runs)
+    told = _items_of(runs, in_full=in_full)
+    found = {}
+    for topic_id, window in windows.items():
+        by_run = {run.pk: told[run.pk] for run in window.merged if run.pk in told}
+        items = [item for of_run in by_run.values() for item in of_run]
+        shown = [item for item in items if not item.withheld]
+        found[topic_id] = News(window, merge(shown), len(items) - len(shown), by_run)
+    if in_full:
+        _add_facts([one.shown for news in found.values() for one in news.changes])
+    return found
+
+
+def _add_sources(windows: Iterable[Window], runs: Sequence[int]) -> None:
+    """Give each run whose delta is told the sources of its report."""
+    sources = dict(Report.objects.filter(run__in=runs).values_list("run_id", "sources"))
+    for window in windows:
+        window.runs = [replace(run, sources=sources.get(run.pk, ())) for run in window.runs]
+
+
+def _add_facts(items: Sequence[DeltaItem]) -> None:
+    """Give each item its `fact` of now, None where somebody wrote other words over it."""
+    fact = Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
+    rows = DeltaItem.objects.filter(pk__in=[item.pk for item in items]).annotate(fact=fact)
+    facts = dict(rows.values_list("pk", "fact"))
+    for item in items:
+        item.fact = facts.get(item.pk)  # type: ignore[attr-defined]
+
+
+def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaItem]]:
+    """Return the runs' delta items in their order, those that were withheld too."""
+    found: dict[int, list[DeltaItem]] = defaultdict(list)
+    if runs:
+        items = DeltaItem.objects.filter(run__in=runs)
+        if in_full:
+            items = items.select_related("conflict")
+        else:
+            items = items.exclude(status=DeltaItem.Status.GONE_QUIET).only(*_IN_A_LIST)
+        for item in items.order_by("run", "position"):
+            found[item.run_id].append(item)
+    return found
+
+
+def between(topic: Any, first: int, last: int) -> list[Merged]:
+    """Return the deltas of the runs after `first` up to `last` as one: one query."""
+    runs = Run.objects.kept().filter(topic=topic, number__gt=first, number__lte=last)
+    items = DeltaItem.objects.filter(run__in=runs, withheld="").select_related("run")
+    return merge(items.order_by("run__number", "position"))
+
+
+# --- since page ---
+
+Status = DeltaItem.Status
+
+
+@dataclass(frozen=True, slots=True)
+class SinceRow(DeltaRow):
+    """A row of a delta over several runs; `trail` names those that spoke of the fact."""
+
+    trail: Sequence[SafeString] = ()
+
+
+@dataclass(slots=True)
+class Since:
+    """The section over several unread reports: listed rows, and those folded."""
+
+    news: News
+    listed: list[SinceRow] = field(default_factory=list)
+    confirmed: list[SinceRow] = field(default_factory=list)
+    quiet: list[SinceRow] = field(default_factory=list)
+
+    @property
+    def window(self) -> Window:
+        """Return which reports it is about."""
+        return self.news.window
+
+    @property
+    def title(self) -> str:
+        """Return its heading."""
+        return _("Since you last read") if self.window.last else _("Not read yet")
+
+    @property
+    def since(self) -> str:
+        """Return what stands beside the heading: since when, or which runs."""
+        return self.window.since or self.window.runs_in_words
+
+    @property
+    def baselines(self) -> list[ReadRun]:
+        """Return the runs among them, but the first of all, that began without live memory."""
+        first = self.window.first if self.window.last is None else None
+        return [run for run in self.window.merged if run.is_baseline and run != first]
+
+    @property
+    def left_out(self) -> int:
+        """Return how many unread reports are too old to be told here."""
+        return len(self.window.runs) - len(self.window.merged)
+
+
+def of(topic: Topic) -> Since | None:
+    """Return the section of a topic with several unread reports, else None: two queries.
+
+    One unread report says in its own delta what is new since the one before.
+    """
+    news = news_of([topic.pk], in_full=True).get(topic.pk)
+    if news is None or not news.window.is_several:
+        return None
+    since, rows = Since(news), _rows(topic, news)
+    for one, row in zip(news.changes, rows, strict=True):
+        if one.is_listed:
+            since.listed.append(row)
+        elif one.status == Status.CONFIRMED:
+            since.confirmed.append(row)
+        else:
+            since.quiet.append(row)
+    return since
+
+
+def items_of(since: Since | None, run: Run) -> Sequence[DeltaItem] | None:
+    """Return the items of one run, if the section has read them already."""
+    window = since.window if since is not None else None
+    if since is None or window is None or run.pk not in [one.pk for one in window.merged]:
+        return None
+    return since.news.items.get(run.pk, ())
+
+
+def beside(since: Since, article: dict[str, Any]) -> dict[str, Any]:
+    """Return what the section changes of the latest report's page: its contents begin with it."""
+    contents = [one for one in article["contents"] if one[0] != "what-changed"]
+    first = [("since-read", since.title)] if contents else []
+    return {"since": since, "contents": first + contents}
+
+
+def _rows(topic: Topic, news: News) -> list[SinceRow]:
+    runs = {run.pk: run for run in news.window.merged}
+    # Of sixty runs of thirty sources each those of a few are told: the others are not taken apart.
+    told = {one.shown.run_id for one in news.changes}
+    sources = {key: {s.n: s for s in source_rows(runs[key].sources)} for key in told}
+    links = {key: _link(topic, run) for key, run in runs.items()}
+    latest = news.window.runs[-1]
+    rows = []
+    for one in news.changes:
+        run = runs[one.shown.run_id]
+        page = "" if run == latest else _page_of(topic, run)
+        row = delta_row(one.as_item(), sources[run.pk], page)
+        same = {each.name: getattr(row, each.name) for each in fields(row)}
+        rows.append(SinceRow(**same, trail=_trail(topic, one, links)))
+    return rows
+
+
+def _page_of(topic: Topic, run: ReadRun) -> str:
+    return reverse("research:run", args=[topic.slug, run.pk])
+
+
+def _trail(topic: Topic, one: Merged, links: dict[int, SafeString]) -> list[SafeString]:
+    """Return the runs that spoke of a fact, each as a link, and what became of it since."""
+    words = {
+        Status.NEW: _("new in {}"),
+        Status.CHANGED: _("changed in {}"),
+        Status.CONTRADICTED: _("contradicted in {}"),
+        Status.CONFIRMED: _("confirmed in {}"),
+        Status.GONE: _("gone in {}"),
+    }
+    trail = [
+        format_html(words[Status(item.status)], links[item.run_id])
+        for item in one.items
+        if item.status in words
+    ]
+    fact = getattr(one.shown, "fact", None)
+    if fact:
+        page = reverse("research:fact-history", args=[topic.slug, fact["id"]])
+        name = {
+            TopicFact.State.STRUCK: _("struck since"),
+            TopicFact.State.RETIRED: _("no longer among the facts"),
+        }.get(TopicFact.State(fact["state"]), _("its fact"))
+        trail.append(format_html('<a href="{}">{}</a>', page, name))
+    return trail
+
+
+def _link(topic: Topic, run: ReadRun) -> SafeString:
+    name = _("Run #%(number)d") % {"number": run.number}
+    return format_html('<a href="{}#report">{}</a>', _page_of(topic, run), name)

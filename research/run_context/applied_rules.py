@@ -1,0 +1,244 @@
+"""How a run obeys the topic's standing rules, and how it says that it did.
+
+Data flow: `always_check` and what runs do not look at (`standing_rules`), as the run's settings
+keep them -> queries and prompt of the plan -> a hit for each address, and hits left out by
+`filter_seen` -> `obeyed`, for the pages and the manifest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.search_services import sample
+from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
+from beacon_site.text.cleaning import for_prompt, shorten
+from memory.review import blocked as review_blocked
+from research.models import Hit, Run, TopicSettings
+from research.run_context.context import RunContext
+from research.topic_settings.standing_rules import (
+    is_address,
+    place_of,
+    places_of,
+    reason_against,
+    shown,
+)
+
+SERVICE = "always"  # who “returned” a hit that stands there by rule
+MOST_NAMED = 5  # places in one sentence; the others are counted
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
+    """Return the rules as the planning prompt names them, as data."""
+    return {
+        "always_check": [for_prompt(rule) for rule in settings.always_check],
+        "not_at": [for_prompt(shown(place)) for place in places_of(settings)],
+    }
+
+
+def with_standing(planned: Sequence[str], settings: TopicSettings) -> list[str]:
+    """Return the planned queries after those that are always asked, each once.
+
+    First, for a slow service is asked the first few queries alone.
+    """
+    asked = [rule for rule in settings.always_check if not is_address(rule)]
+    known = {query.casefold() for query in asked}
+    return [*asked, *(query for query in planned if query.casefold() not in known)]
+
+
+def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
+    """Return what of “always check” these queries and the run's own hits cover."""
+    asked = {query.casefold() for query in queries}
+    return [r for r in settings.always_check if is_address(r) or r.casefold() in asked]
+
+
+def plan_in_words(output: Mapping[str, Any]) -> str:
+    """Return what of the rules a plan's output obeys; empty where there are none."""
+    parts = []
+    if output.get("always"):
+        parts.append(_("always checked: %(rules)s") % {"rules": _listed(output["always"])})
+    if output.get("not_at"):
+        parts.append(_("not looked at: %(places)s") % {"places": _listed(output["not_at"])})
+    return "; ".join(parts)
+
+
+def _listed(rules: Sequence[str]) -> str:
+    named = [shorten(shown(rule), 80) for rule in rules[:MOST_NAMED]]
+    more = len(rules) - len(named)
+    if more:
+        named.append(ngettext("%(n)d more", "%(n)d more", more) % {"n": more})
+    return ", ".join(named)
+
+
+# --- the hits -------------------------------------------------------------------------------------
+
+
+def add_pages(work: RunContext) -> None:
+    """Make a hit for each address that is to be read and that no search returned.
+
+    Repeatable: a hit stands once a run, by its canonical address.
+    """
+    count = work.run.hits.count()
+    pages = _pages_to_read(work.settings)
+    Hit.objects.bulk_create(
+        [
+            Hit(
+                run=work.run,
+                url=canonical_url(page),
+                link=page,
+                domain=domain_of(page)[:255],
+                title=page[:500],
+                service=SERVICE,
+                rank=1,
+                place=count + number,
+            )
+            for number, page in enumerate(pages, start=1)
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def _pages_to_read(settings: TopicSettings) -> list[str]:
+    """Return the addresses that the run reads by rule: always checked, or given to this one."""
+    return [*filter(is_address, settings.always_check), *settings.read_next]
+
+
+def is_always(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether a hit is a page that the run reads by rule: first, and known or not."""
+    return any(canonical_url(page) == hit.url for page in _pages_to_read(settings))
+
+
+def is_boosted(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether a hit lies at a place that is looked at first."""
+    return bool(place_of(hit.url, settings.boost_places))
+
+
+def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
+    """Return `2 blocked by you, 1 boosted`; empty where neither is so."""
+    blocked = sum(left_out(settings, hits).values())
+    usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
+    boosted = sum(is_boosted(settings, hit) for hit in usable)
+    parts = [
+        _("%(n)d blocked by you") % {"n": blocked} if blocked else "",
+        _("%(n)d boosted") % {"n": boosted} if boosted else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
+    """Return a line for each place whose new hits were put first, as the owner asked."""
+    usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
+    places = (place_of(hit.url, settings.boost_places) for hit in usable)
+    return [
+        ngettext(
+            "%(n)d hit from %(place)s put first, as you asked",
+            "%(n)d hits from %(place)s put first, as you asked",
+            count,
+        )
+        % {"n": count, "place": shorten(shown(place), 120)}
+        for place, count in Counter(place for place in places if place).most_common(MOST_NAMED)
+    ]
+
+
+def left_out(settings: TopicSettings, hits: Iterable[Hit]) -> dict[str, int]:
+    """Return how many hits were left out for each place where the run does not look."""
+    blocked = (hit for hit in hits if hit.state == Hit.State.BLOCKED)
+    places = (reason_against(settings, hit.url) for hit in blocked)
+    return dict(Counter(place for place in places if place).most_common())
+
+
+def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
+    """Return a line for each place: `3 hits from example.org left out, as you asked`."""
+    return [
+        ngettext(
+            "%(n)d hit from %(place)s left out, as you asked",
+            "%(n)d hits from %(place)s left out, as you asked",
+            count,
+        )
+        % {"n": count, "place": shorten(shown(place), 120)}
+        for place, count in counts.items()
+    ]
+
+
+# --- a page that led elsewhere --------------------------------------------------------------------
+
+
+def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
+    """Raise ProviderRejected if a page's address led to where the run does not look.
+
+    Only the search's own address was held against the rules: a redirect may lead anywhere.  The
+    sample's articles lie here, whatever address they were published at.
+    """
+    led_to = canonical_url(address)
+    if led_to == hit.url or not led_to.startswith("http") or sample.is_sample_url(hit.link):
+        return
+    settings, asked = work.settings, is_always(work.settings, hit)
+    place = "" if asked else reason_against(settings, led_to)
+    place = place or place_of(led_to, review_blocked.refused_domains(work.topic.owner))
+    if place:
+        words = _("its address leads to %(place)s, where you said not to look")
+        raise ProviderRejected(words % {"place": shown(place)})
+    allowed = [] if asked else settings.allow_domains
+    if allowed and not any(is_in_domain(led_to, domain) for domain in allowed):
+        words = _("its address leads to %(place)s, which is not among the domains that you allow")
+        raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
+
+
+# --- what a page shows ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One thing that is always checked, with what came of it in this run."""
+
+    rule: str
+    became: str
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """The rules that a run obeyed: what it checked, and what it left out in words."""
+
+    checked: Sequence[Checked]
+    left_out: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.checked or self.left_out)
+
+
+def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obeyed:
+    """Return what the run made of its standing rules; `queries` None: it has no plan yet.
+
+    Read from the settings that it was started with, and from the hits, which the caller has at hand.
+    """
+    settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
+    pages = {hit.url: hit for hit in hits}
+    checked = [
+        Checked(rule, _became_of(rule, pages.get(canonical_url(rule)), queries))
+        for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
+    ]
+    said = left_out_in_words(left_out(settings, hits))
+    return Obeyed(checked, [*said, *put_first_in_words(settings, hits)])
+
+
+def _became_of(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
+    if not is_address(rule):
+        asked = rule.casefold() in {query.casefold() for query in queries or ()}
+        return _("asked") if asked else _("taken out of this run's plan by hand")
+    if hit is None or hit.reading == Hit.Reading.NOT_READ:
+        return _("not read in this run")
+    return {
+        Hit.Reading.READ: _("read"),
+        Hit.Reading.FAILED: _("could not be read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.QUARANTINED: _("set aside: %(why)s") % {"why": hit.reason},
+    }[Hit.Reading(hit.reading)]

@@ -1,0 +1,96 @@
+"""What the tracks of a deep run left, as the steps after them read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from beacon_site.text import injection
+from beacon_site.text.cleaning import for_prompt
+from beacon_site.text.sentences import split_sentences
+from memory.topics.memory import TopicMemory
+from research.claims.selection import Reading
+from research.models import TopicSettings
+from research.run_context.context import RunContext
+
+STEP = "tracks"
+LONGEST_NOTES = 4_000  # characters of one track's notes in the writing prompt
+_PAGE = re.compile(r"\s*\[?\bp(\d{1,5})\b\]?")
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What one track answered, its pages named by the numbers of the one source list."""
+
+    track: str
+    text: str
+
+
+def outcome(work: RunContext) -> dict[str, Any]:
+    """Return what the step of the tracks stored; empty for a run that has none."""
+    is_deep = work.run.depth == TopicSettings.Depth.DEEP
+    return work.output(STEP) if is_deep else {}
+
+
+def opened(work: RunContext) -> list[int]:
+    """Return the places of the hits that the tracks opened; empty where the run goes on as quick."""
+    places: list[int] = outcome(work).get("opened", [])
+    return places
+
+
+def notes(work: RunContext, pages: Sequence[Reading], most: int) -> list[Notes]:
+    """Return the tracks' notes for the writer, at most `most` characters of all together.
+
+    `pages` is the numbered list of sources that it is given.
+    """
+    tracks = outcome(work).get("tracks", [])
+    if not tracks:
+        return []
+    by_link = {page.url: page.number for page in pages}
+    places = work.run.hits.filter(link__in=by_link).values_list("place", "link")
+    numbers = {place: by_link[link] for place, link in places}
+    each = min(LONGEST_NOTES, most // len(tracks))
+    told = [Notes(one["track"], _renumbered(one["notes"], numbers)[:each]) for one in tracks]
+    return [one for one in told if one.text]
+
+
+def _renumbered(text: str, numbers: dict[int, int]) -> str:
+    """Return notes with `[p12]` as the number of that source; a page that is no source goes."""
+
+    def number(match: re.Match[str]) -> str:
+        known = numbers.get(int(match[1]))
+        return f" [{known}]" if known else ""
+
+    text = for_prompt(_PAGE.sub(number, text))
+    if injection.smells_of_instructions(text):
+        kept = [s for s in split_sentences(text) if not injection.smells_of_instructions(s)]
+        text = " ".join(kept)
+    return text.strip()
+
+
+# --- inputs ---
+
+MOST_QUERY_LENGTH = 400  # characters; Tavily's limit is the lowest (providers.md 4)
+_FRAMES = {
+    TopicSettings.TimeFrame.DAY: timedelta(days=1),
+    TopicSettings.TimeFrame.WEEK: timedelta(days=7),
+    TopicSettings.TimeFrame.MONTH: timedelta(days=31),
+    TopicSettings.TimeFrame.YEAR: timedelta(days=366),
+}
+
+
+def known(work: RunContext) -> TopicMemory | None:
+    """Return the memory that the run's first step loaded, or None for a baseline."""
+    stored = work.output("load_memory").get("memory")
+    return TopicMemory.from_json(stored) if stored else None
+
+
+def since(settings: TopicSettings) -> Any:
+    """Return the first day of the topic's time frame, or None for any time."""
+    frame = _FRAMES.get(TopicSettings.TimeFrame(settings.time_frame))
+    return timezone.localdate() - frame if frame else None

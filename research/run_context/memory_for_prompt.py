@@ -1,0 +1,72 @@
+"""The best observations for a topic in the prompts of its runs (R95): chosen by the plan, once.
+
+The plan's output keeps their ids alone, so that what a person deletes or marks as sensitive
+afterwards is neither told again nor kept in a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.utils.translation import ngettext
+
+from memory.context import topic_block
+from memory.context.topic_block import observations_as_prompt, observations_for, still_offered
+from memory.llm import connections
+from memory.models import Observation, Topic, Use
+from memory.topics.memory import TopicMemory
+from research.models import TopicSettings
+from research.run_context.context import RunContext
+
+
+def choose(
+    work: RunContext, memory: TopicMemory | None, lessons: Sequence[Observation]
+) -> list[Observation]:
+    """Return the observations for the run's prompts, none of which says what the lessons do.
+
+    None where no model will read them.
+    """
+    if connections.model_for(work.topic) is None or work.is_stopping:
+        return []
+    return observations_for(work.topic, _task(work.topic, work.settings), memory, lessons)
+
+
+def task_of(topic: Topic) -> str:
+    """Return what the next run of a topic is for, in words: its title, objective and focus."""
+    return _task(topic, TopicSettings.objects.filter(topic=topic).first())
+
+
+def _task(topic: Topic, settings: TopicSettings | None) -> str:
+    wishes = [settings.objective, settings.focus] if settings else []
+    return " ".join(filter(None, [topic.title, *wishes]))
+
+
+def enter(work: RunContext, chosen: Sequence[Observation]) -> list[str]:
+    """Return the observations as lines of a prompt, and note that the run used them."""
+    Use.note_records(work.topic.owner, chosen, work.run.source)
+    return observations_as_prompt(chosen)
+
+
+def chosen(work: RunContext) -> list[Observation]:
+    """Return what the plan chose and what may be told still."""
+    return still_offered(work.topic.owner, work.output("plan").get("observations", []))
+
+
+def teach(work: RunContext, lessons: Sequence[Observation]) -> list[str]:
+    """Return what the owner taught by corrections as lines of a prompt, and note that it was used."""
+    Use.note_records(work.topic.owner, lessons, work.run.source)
+    return topic_block.lessons_as_prompt(lessons)
+
+
+def in_words(output: dict[str, Any]) -> str:
+    """Return how many observations and lessons a plan's output names; "" for none."""
+    count, lessons = len(output.get("observations", [])), len(output.get("taught", []))
+    words = []
+    if count:
+        said = ngettext("with %(count)d observation", "with %(count)d observations", count)
+        words.append(said % {"count": count})
+    if lessons:
+        said = ngettext("taught: %(count)d lesson", "taught: %(count)d lessons", lessons)
+        words.append(said % {"count": lessons})
+    return ", ".join(words)

@@ -1,0 +1,413 @@
+"""What the pages say of the facts now: one statement a fact, its own source before any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from rapidfuzz import fuzz, process
+
+from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.fetch import WebPage
+from beacon_site.search_services import sample
+from beacon_site.search_services.base import SearchHit, SearchProvider
+from beacon_site.text.canonical_urls import canonical_url, domain_of
+from beacon_site.text.cleaning import clean, one_line, without_citations
+from beacon_site.text.sentences import split_sentences
+from memory.models import Source, Topic, TopicFact
+from research.claims.matching import match
+from research.claims.quoting import LEAST_QUOTE, fold
+from research.claims.selection import Reading
+from research.models import Hit
+from research.reporting import composing, report_text
+from research.reporting.composing import Draft
+from research.reporting.delta import Statement, Status
+from research.run_context import inputs
+from research.run_context.context import RunContext, StepResult
+from research.search import gathering
+from research.search import reading as search_reading
+from research.search.searching import EXTRACTIVE
+from research.steps import planning, saving
+from research.topic_settings import standing_rules
+
+MOST_SENTENCES = 1_500  # of a page that are looked at
+CLOSEST = 12  # sentences of a page that are held against a fact
+FAR = 35  # of 100: sentences with less in common do not speak of it
+
+
+@dataclass(slots=True)
+class Page:
+    """One page that was read, cut into sentences once."""
+
+    reading: Reading
+    folded: str
+    sentences: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, reading: Reading) -> Page:
+        """Return the page of a reading."""
+        return cls(reading, fold(reading.text), split_sentences(reading.text)[:MOST_SENTENCES])
+
+
+def statements(
+    facts: Sequence[TopicFact], known: Sequence[str], pages: Sequence[Page]
+) -> dict[str, Statement]:
+    """Return for each fact, by its id, what a page says of it; one that none speaks of is left out.
+
+    `known` are the texts of all current facts: a sentence that is nearer to another one speaks of
+    that.  Of the pages the fact's own comes first, then one that confirms it, then any.
+    """
+    found = {}
+    for fact in facts:
+        own = sorted(pages, key=lambda page: page.reading.url != fact.url)
+        said = _first(fact, known, own)
+        if said is not None:
+            found[str(fact.pk)] = said
+    return found
+
+
+def _first(fact: TopicFact, known: Sequence[str], pages: Sequence[Page]) -> Statement | None:
+    changed = None
+    for page in pages:
+        kind, said = _said(fact, known, page)
+        if said is None:
+            continue
+        if kind == "confirmed" or page.reading.url == fact.url:
+            return said
+        changed = changed or said
+    return changed
+
+
+def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, Statement | None]:
+    bare = without_citations(fact.text)
+    number = page.reading.number
+    for words in (fact.quote, bare):
+        if len(one_line(words)) >= LEAST_QUOTE and fold(words) in page.folded:
+            return "confirmed", Statement(bare, (number,), one_line(words))
+    near = process.extract(
+        bare, page.sentences, scorer=fuzz.token_set_ratio, score_cutoff=FAR, limit=CLOSEST
+    )
+    changed = None
+    for sentence, _score, _place in near:
+        hit = match(sentence, known)
+        if hit is None or known[hit.index] != bare:
+            continue
+        said = Statement(sentence, (number,), one_line(sentence))
+        if hit.kind == "confirmed":
+            return "confirmed", said
+        changed = changed or said
+    return "changed", changed
+
+
+# --- fetching ---
+
+logger = structlog.get_logger(__name__)
+
+SERVICE = "recheck"  # what a hit says that a search did not find
+MOST_SERVICES = 2  # that are asked for a fact alone
+MOST_PAGES = 2  # of what they find, read for a fact
+_OPENABLE = ("http://", "https://", "library:")
+
+
+def facts_of(work: RunContext) -> list[TopicFact]:
+    """Return the facts that the run checks, as they are now and still current."""
+    wanted = TopicFact.objects.filter(topic=work.topic, pk__in=work.run.rechecks).current()
+    known = {fact.id for fact in memory.facts} if (memory := inputs.known(work)) else set()
+    return [fact for fact in wanted if str(fact.pk) in known]
+
+
+def fetch_sources(work: RunContext, facts: Sequence[TopicFact]) -> dict[str, list[str]]:
+    """Read the page of each fact again; return what servers said of the versions, by address."""
+    places = {fact.url: fact.source_title for fact in facts if _may_open(work, fact.url)}
+    hits = [
+        _hit(work, url, place, title=title, service=SERVICE)
+        for place, (url, title) in enumerate(places.items(), start=1)
+    ]
+    return _read(work, [hit for hit in hits if hit is not None])
+
+
+def _may_open(work: RunContext, url: str) -> bool:
+    is_place = sample.is_sample_url(url) or url.startswith(_OPENABLE)
+    return is_place and not standing_rules.reason_against(work.settings, _canonical(url))
+
+
+def _canonical(url: str) -> str:
+    try:
+        return canonical_url(url)
+    except ValueError:
+        return url
+
+
+def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
+    """Return the run's hit of an address, made if there is none; None for what is no address."""
+    try:
+        canonical, domain = canonical_url(url), domain_of(url)[:255]
+    except ValueError:
+        return None
+    made = {"link": url, "domain": domain, "service": service, "place": place, **fields}
+    made["title"] = str(made.get("title", ""))[:500]
+    hit: Hit = Hit.objects.get_or_create(run=work.run, url=canonical, defaults=made)[0]
+    return hit
+
+
+def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
+    """Read the pages of hits that were not read yet, and keep what came of each."""
+    left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
+    versions: dict[str, list[str]] = {}
+    fetched = search_reading.fetching(work, left, is_recheck=True)
+    calls: list[Callable[[], WebPage]] = [
+        partial(search_reading.noting_version, get, hit, versions)
+        for hit, get in zip(left, fetched, strict=True)
+    ]
+    for done, outcome in enumerate(work.each_of(calls, at_once=4), start=1):
+        hit = left[outcome.place]
+        with transaction.atomic():  # the page is kept only while the run is held
+            search_reading.keep(work, hit, outcome.get)
+            told = _("%(done)d of %(all)d pages · %(domain)s")
+            values = {"done": done, "all": len(left), "domain": hit.domain}
+            work.progress(told % values, read=done, pages=len(left))
+    return versions
+
+
+# --- what no page speaks of -------------------------------------------------------------------------
+
+
+def search_for(
+    work: RunContext, facts: Sequence[TopicFact]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Search for each fact alone and read what comes first.
+
+    Returns the queries that were asked, and what servers said of the pages' versions.
+    """
+    queries = [_query(fact) for fact in facts]
+    if not queries or work.is_stopping:
+        return [], {}
+    try:
+        services = gathering.services_of(work, queries)[:MOST_SERVICES]
+    except ProviderError as exc:
+        work.run.warn(_("facts were not searched for: %(why)s") % {"why": exc})
+        return [], {}
+    calls: list[Callable[[], list[SearchHit]]] = [
+        partial(_ask, work, service.provider, query) for query in queries for service in services
+    ]
+    options: list[Hit] = []
+    place = work.run.hits.count()
+    for outcome in work.each_of(calls, at_once=4):
+        for found in _usable(work, outcome.get())[:MOST_PAGES]:
+            place += 1
+            told = {"title": clean(found.title)[0], "snippet": clean(found.snippet)[0]}
+            hit = _hit(work, found.url, place, service=found.service or SERVICE, **told)
+            options += [hit] if hit is not None else []
+    return queries, _read(work, options)
+
+
+def _query(fact: TopicFact) -> str:
+    return one_line(without_citations(fact.text))[: inputs.MOST_QUERY_LENGTH]
+
+
+def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchHit]:
+    """Ask one service; one that does not answer finds nothing, which the log says."""
+    try:
+        return provider.search(query, gathering.options_of(work))
+    except ProviderError as exc:
+        logger.info("recheck search failed", service=provider.service, why=str(exc))
+        return []
+
+
+def _usable(work: RunContext, found: Sequence[SearchHit]) -> list[SearchHit]:
+    return [one for one in found if _may_open(work, one.url)]
+
+
+# --- steps ---
+
+BY = "recheck"  # who planned
+
+
+def load(work: RunContext) -> StepResult:
+    """Load the memory whose facts are checked; without it there is nothing to check."""
+    result = planning.load_memory(work)
+    if result.output["memory"] is None:
+        why = result.output["problem"] or _("the topic's memory has lapsed")
+        raise ProviderRejected(_("There is nothing to recheck: %(why)s.") % {"why": why})
+    return result
+
+
+def choose(work: RunContext) -> StepResult:
+    """Name the facts that are checked: those asked for that are still current."""
+    facts = facts_of(work)
+    if not facts:
+        raise ProviderRejected(
+            _("The facts that were to be checked are no longer current: there is nothing to do.")
+        )
+    output = {"queries": [], "by": BY, "facts": [str(fact.pk) for fact in facts]}
+    return StepResult(output, detail=_facts(len(facts)), counts={"facts": len(facts)})
+
+
+def read_sources(work: RunContext) -> StepResult:
+    """Read the facts' own pages again."""
+    versions = fetch_sources(work, facts_of(work))
+    return _was_read(work, {"asked": [], "order": [], "versions": versions})
+
+
+def search(work: RunContext) -> StepResult:
+    """Search for the facts of which their own pages say nothing any more, each alone."""
+    facts = facts_of(work)
+    said = statements(facts, _known(work), _pages(work))
+    silent = [fact for fact in facts if str(fact.pk) not in said]
+    queries, versions = search_for(work, silent)
+    new = work.run.hits.count()
+    output = {"known": 0, "new": new, "returning": 0, "queries": queries, "versions": versions}
+    return _was_read(work, output)
+
+
+def _was_read(work: RunContext, output: dict[str, Any]) -> StepResult:
+    hits = list(work.run.hits.all())
+    read = sum(hit.reading == Hit.Reading.READ for hit in hits)
+    work.run.put(read_count=read)
+    told = ngettext("%(n)d page read", "%(n)d pages read", read) % {"n": read}
+    return StepResult(output, detail=told, counts={"read": read, "pages": len(hits)})
+
+
+def compare(work: RunContext) -> StepResult:
+    """Hold what the pages say against the facts, and write it down."""
+    memory = inputs.known(work)
+    assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
+    facts, pages = facts_of(work), _pages(work)
+    said = statements(facts, _known(work), pages)
+    draft = Draft("", "", list(said.values()), written_by=EXTRACTIVE, is_extractive=True)
+    output = composing.compose(work, memory, [page.reading for page in pages], draft)
+    ids = {str(fact.pk) for fact in facts}
+    # A recheck brings no news, and facts that it did not look for have not gone quiet.
+    output["changes"] = [
+        change
+        for change in output["changes"]
+        if change["previous_id"] in ids and change["status"] not in (Status.GONE, Status.GONE_QUIET)
+    ]
+    _forget_unused(work, output["sources"])
+    counts = _write_down(work, facts, output)
+    _drop_unmentioned(output)
+    output |= {"fell_back": False, "heading": _("What the Recheck Found")}
+    return StepResult(output, detail=_in_words(counts), counts=counts)
+
+
+def _drop_unmentioned(output: dict[str, Any]) -> None:
+    """Drop the sources of facts that weren't checked, and number the others without gaps."""
+    cited = set(report_text.cited([output["body"]]))
+    kept = [s for s in output["sources"] if not s.get("is_earlier") or s["n"] in cited]
+    numbers = {source["n"]: place for place, source in enumerate(kept, start=1)}
+    output["body"] = report_text.renumbered(output["body"], numbers)
+    output["sources"] = [source | {"n": numbers[source["n"]]} for source in kept]
+    for entry in [*output["changes"], *output["findings"]]:
+        entry["citations"] = [numbers[n] for n in entry["citations"] if n in numbers]
+
+
+def _known(work: RunContext) -> list[str]:
+    memory = inputs.known(work)
+    return [without_citations(fact.text) for fact in memory.facts] if memory else []
+
+
+def _pages(work: RunContext) -> list[Page]:
+    found = search_reading.readings(work)
+    # Its statements are compared with the facts, not with the last version of their page.
+    pages = (replace(page, number=n, previous="") for n, page in enumerate(found, start=1))
+    return [Page.of(page) for page in pages]
+
+
+def _forget_unused(work: RunContext, sources: Sequence[dict[str, Any]]) -> None:
+    """Drop what a search found and no fact cites: kept as seen, no later run would tell of it."""
+    cited = [source["link"] for source in sources]
+    work.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
+
+
+def _write_down(work: RunContext, facts: list[TopicFact], output: dict[str, Any]) -> dict[str, int]:
+    """Set the small report of the recheck on the step's output; return the counts."""
+    by_fact = {change["previous_id"]: change for change in output["changes"]}
+    groups: dict[str, list[str]] = {}
+    for fact in facts:
+        change = by_fact.get(str(fact.pk))
+        status = change["status"] if change else ""
+        if change:
+            line = _line(change)
+        else:
+            marks = "".join(f"[{s['n']}]" for s in output["sources"] if s["link"] == fact.url)
+            line = f"{' '.join(filter(None, [fact.text, marks]))} ({_why_not(work, fact)})"
+        groups.setdefault(status, []).append(f"- {line}")
+    titles = {
+        Status.CONTRADICTED: _("Contradicted"),
+        Status.CHANGED: _("Changed"),
+        Status.CONFIRMED: _("Confirmed"),
+        "": _("Could not be checked"),
+    }
+    counts = {
+        "confirmed": len(groups.get(Status.CONFIRMED, [])),
+        "changed": len(groups.get(Status.CHANGED, [])),
+        "contradicted": len(groups.get(Status.CONTRADICTED, [])),
+        "unchecked": len(groups.get("", [])),
+    }
+    title = ngettext("Recheck of %(n)d fact", "Recheck of %(n)d facts", len(facts))
+    summary = f"{title % {'n': len(facts)}}: {_in_words(counts)}."
+    parts = [summary]
+    for status, heading in titles.items():
+        if groups.get(status):
+            parts += [f"## {heading}", "\n".join(groups[status])]
+    output["body"], output["summary"] = "\n\n".join(parts), summary
+    output["quiet"] = _("Nothing changed: %(counts)s.") % {"counts": _in_words(counts)}
+    return counts
+
+
+def _line(change: dict[str, Any]) -> str:
+    marks = "".join(f"[{number}]" for number in change["citations"])
+    line = f"{change['sentence']} {marks}".strip()
+    if change["status"] == Status.CONFIRMED:
+        return line
+    return f"{line} ({_('before: %(text)s') % {'text': change['previous_text']}})"
+
+
+def _why_not(work: RunContext, fact: TopicFact) -> str:
+    """Return why a fact could not be checked."""
+    hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
+    if hit is None:
+        return _("it names no source that may be read, and a search found nothing that says it")
+    if hit.reading != Hit.Reading.READ:
+        why = hit.reason or _("not read")
+        return _("its source could not be read: %(why)s") % {"why": why.rstrip(".")}
+    return _("its source no longer says it, and a search found no other")
+
+
+def _facts(count: int) -> str:
+    return ngettext("%(n)d fact to check", "%(n)d facts to check", count) % {"n": count}
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    words = {
+        "contradicted": _("%(n)d contradicted"),
+        "changed": _("%(n)d changed"),
+        "confirmed": _("%(n)d confirmed"),
+        "unchecked": _("%(n)d could not be checked"),
+    }
+    told = [words[name] % {"n": counts[name]} for name in words if counts[name]]
+    return ", ".join(told)
+
+
+def save(work: RunContext) -> StepResult:
+    """Save the recheck as the topic's next run, without follow-ups.
+
+    The topic's summary stays that of its last report, and a recheck is none of the runs by which
+    the sample counts its batches.
+    """
+    with transaction.atomic():
+        mine = Topic.objects.filter(pk=work.topic.pk)
+        kept = mine.select_for_update().values("summary", "memory_runs").get()
+        result = saving.save(work, [])
+        mine.update(**kept)
+        for step in ("search", "filter_seen"):
+            for url, (etag, modified) in work.output(step)["versions"].items():
+                pages = Source.objects.filter(topic=work.topic, url=url)
+                pages.update(etag=etag, last_modified=modified)
+    return result

@@ -1,1 +1,0 @@
-"""What is new since somebody last read."""
