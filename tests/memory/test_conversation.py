@@ -222,7 +222,7 @@ def test_what_was_not_given_or_read_is_no_citation(session: Session, model: Mode
 
     assert answer.content == "Coffee or tea."
     assert answer.cites == []
-    assert "2 citations named nothing" in answer.notice
+    assert "2 citations didn’t match any source" in answer.notice
 
 
 def test_a_cited_rule_is_shown_with_its_words(session: Session, model: Models):

@@ -316,7 +316,7 @@ def test_what_enters_the_next_prompt_is_shown_word_for_word(browser: Client, top
     body = body_of(browser, HOME + "memory/")
 
     assert "Version 18.1 repairs index corruption after a crash." in body
-    assert "Struck by the owner as wrong or unwanted" in body
+    assert "Marked by the owner as wrong or unwanted" in body
 
 
 def test_memory_is_ended_and_revived_by_hand_with_undo(browser: Client, topic: Topic):
