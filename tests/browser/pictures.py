@@ -83,15 +83,15 @@ class Walk:
     def believe(self) -> None:
         """Step 4: what a sentence rests on."""
         self.page.locator("article sup a[href^='#source-']").first.click()
-        expect(self.page.locator(".cite-card")).to_contain_text("read it in the kept page")
+        expect(self.page.locator(".cite-card")).to_contain_text("show in page")
         self.take("citation")
 
     def correct(self) -> None:
         """Step 5: a fact that is wrong is struck."""
         self.visitor.goto(f"{TOPIC}facts/")
-        self.page.locator("summary", has_text="Strike").first.click()
+        self.page.locator("summary", has_text="Mark as wrong").first.click()
         self.page.get_by_label("Why is it wrong").first.fill("not what I want to know")
-        self.visitor.press("Strike it")
+        self.visitor.press("Mark as wrong")
         expect(self.page.locator("#facts .struck")).to_have_count(1)
         self.take("facts")
 

@@ -71,14 +71,14 @@ def _known_topic(visitor: Visitor) -> None:
 def _bad_plan(visitor: Visitor) -> None:
     box = visitor.page.locator("#plan-form textarea")
     box.fill("solid-state batteries\n?!\nSolid-State Batteries\n" + "x" * 401)
-    visitor.page.get_by_role("button", name="Continue with these queries").click()
+    visitor.page.get_by_role("button", name="Run these queries").click()
     visitor.page.locator("#plan-form [aria-invalid]").wait_for()
 
 
 def _gone_plan(visitor: Visitor) -> None:
     visitor.page.evaluate("document.querySelector('#plan-form [name=seen]').value = ''")
     visitor.page.locator("#plan-form textarea").fill("what I typed\nin the other window")
-    visitor.page.get_by_role("button", name="Continue with these queries").click()
+    visitor.page.get_by_role("button", name="Run these queries").click()
     visitor.page.locator("#typed").wait_for()
 
 
@@ -102,7 +102,7 @@ def _card(visitor: Visitor) -> None:
 def _correct_nothing(visitor: Visitor) -> None:
     visitor.page.locator(".sentences a.btn").first.click()
     visitor.page.locator("[name=wrong]").fill(" ")
-    visitor.press("Correct it")
+    visitor.press("Save correction")
     visitor.page.locator(".errorlist").first.wait_for()
 
 
@@ -244,7 +244,7 @@ def _long_note(visitor: Visitor) -> None:
     # The field itself allows no more: a program that posts gets the error too.
     visitor.page.evaluate("document.querySelector('[name=note]').removeAttribute('maxlength')")
     visitor.page.locator("[name=note]").fill("x" * 151)
-    visitor.page.get_by_role("button", name="Make the link").click()
+    visitor.page.get_by_role("button", name="Create link").click()
     visitor.page.locator("[name=note][aria-invalid]").wait_for()
 
 

@@ -144,9 +144,9 @@ def test_facts_are_added_edited_struck_and_taken_back(visitor: Visitor) -> None:
     page.locator(".fact-form [name=text]").fill("The barrage makes 254 MW.")
     page.keyboard.press("Control+Enter")
     expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 254 MW."])
-    page.locator("summary", has_text="Strike").click()
+    page.locator("summary", has_text="Mark as wrong").click()
     page.get_by_label("Why is it wrong").fill("an old figure")
-    visitor.press("Strike it")
+    visitor.press("Mark as wrong")
     expect(page.locator("#facts .struck")).to_have_text(["The barrage makes 254 MW."])
     # The two acts before this one still offer their own.
     page.locator(".toast", has_text="Struck").get_by_role("button", name="Undo").click()

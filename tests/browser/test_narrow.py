@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser]
 STYLES = ("tokens.css", "base.css", "components.css")
 PHONE = {"width": 390, "height": 844}
 Visit = Callable[..., Visitor]
-LONG = "$1,234.56 + 12 calls whose price is unknown; the limit is $5,000.00"
+LONG = "$1,234.56 + 12 calls whose price is unknown (limit $5,000.00)"
 
 
 def test_an_amount_with_words_beside_it_breaks_on_a_phone(browser: Browser) -> None:
@@ -32,7 +32,7 @@ def test_an_amount_with_words_beside_it_breaks_on_a_phone(browser: Browser) -> N
 # All that a run's masthead may hold beside its number and date.
 MOST_TAGS = """(tags) => { tags.innerHTML =
   '<span class="tag new">new 12</span> <span class="tag">known 134</span>' +
-  '<span class="tag">returning 12</span> <span class="tag">⚠ Partial</span>' +
+  '<span class="tag">again 12</span> <span class="tag">⚠ Partial</span>' +
   '<span class="tag">● unread</span>'; }"""
 
 

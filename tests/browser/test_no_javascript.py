@@ -70,7 +70,7 @@ def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visi
     visitor.goto("/topics/new/")
     page.locator("[name=title]").fill("Geothermal wells")
     page.get_by_label("every week", exact=True).check()
-    visitor.press("Show the next runs")
+    visitor.press("Show next runs")
     expect(page.locator("#next-runs time")).to_have_count(5)
     visitor.click(page.locator("button[name=make]"))
     visitor.follow("Facts")

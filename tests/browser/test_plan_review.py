@@ -60,10 +60,10 @@ def test_queries_are_changed_and_the_run_goes_on_with_them(
     plan_that_waits(visitor)
 
     visitor.page.locator(BOX).fill("same\nsame")
-    visitor.press("Continue with these queries")
+    visitor.press("Run these queries")
     expect(visitor.page.locator("#plan-form .errorlist")).to_contain_text("“same” stands there")
     visitor.page.locator(BOX).fill("what changed in PostgreSQL\nPostgreSQL faults")
-    visitor.press("Continue with these queries")
+    visitor.press("Run these queries")
 
     awaited(visitor, MASTHEAD)
     expect(visitor.page.locator(MASTHEAD)).to_have_text("Run #2")
@@ -79,11 +79,11 @@ def test_of_two_windows_the_later_one_keeps_its_words(visit: Visit, newcomer: st
     second.goto(first.page.url)
     second.page.locator(BOX).fill("what I typed in the second window")
 
-    first.press("Continue with these queries")
+    first.press("Run these queries")
     expect(first.page.locator(MASTHEAD)).to_have_text("Run #2", timeout=SOON)
     expect(second.page.locator("#plan-gone")).to_contain_text("went on already", timeout=SOON)
     expect(second.page.locator(BOX)).to_have_value("what I typed in the second window")
-    second.press("Continue with these queries")
+    second.press("Run these queries")
 
     expect(second.page.locator("#typed")).to_have_value("what I typed in the second window")
 
@@ -94,7 +94,7 @@ def test_a_saved_run_is_run_again_as_it_was(visit: Visit, newcomer: str) -> None
     awaited(visitor, MASTHEAD)
 
     visitor.unfold("More")
-    visitor.press("Run again as it was")
+    visitor.press("Repeat this run exactly")
 
     expect(visitor.page.locator(MASTHEAD)).to_have_text("Run #2", timeout=SOON)
     expect(visitor.page.locator("main")).to_contain_text("as Run #1 was")

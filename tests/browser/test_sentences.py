@@ -32,7 +32,7 @@ def test_a_sentence_is_reached_corrected_and_taken_back_by_keyboard(
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")  # from the button to the sentence's citation
     card = page.locator(".cite-card")
-    expect(card).to_contain_text("read it in the kept page")
+    expect(card).to_contain_text("show in page")
     page.keyboard.press("Escape")
     expect(card).to_have_count(0)
     sentence.focus()

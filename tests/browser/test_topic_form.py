@@ -51,7 +51,7 @@ def test_services_are_put_in_order_and_stay_in_it(visitor: Visitor) -> None:
     page = visitor.page
     visitor.goto("/topics/new/?template=research-field&title=Cells")
     before = ticked(visitor)
-    page.get_by_role("button", name="Ask arXiv later").press("Enter")
+    page.get_by_role("button", name="Move arXiv down").press("Enter")
     expect(page.locator(".services li").first).to_contain_text("Wikipedia")
     page.locator("button[name=make]").click()
     page.locator(".tabs a", has_text="Settings").click()

@@ -71,5 +71,5 @@ def _toasts(visitor: Visitor) -> None:
 
 def _no_address(visitor: Visitor) -> None:
     visitor.page.locator("[name=address]").fill("nobody")
-    visitor.press("Add it")
+    visitor.press("Add channel")
     visitor.page.locator("[aria-invalid]").first.wait_for()

@@ -78,7 +78,7 @@ def test_near_the_budget_it_is_told_to_condense_first(alice: User, reflect: Refl
 
     reflect("Nothing.", source="session:2")
 
-    assert "nearly full: condense what stands there before you add" in system(reflect)
+    assert "nearly full: condense what is there before you add" in system(reflect)
 
 
 def test_what_is_marked_sensitive_is_not_told_to_a_provider(alice: User, reflect: Reflect):

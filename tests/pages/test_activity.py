@@ -129,7 +129,7 @@ def test_what_cannot_be_asked_is_no_error(browser: Client, alice: User, asked: s
 
 def test_nothing_like_it_leads_back_to_everything(browser: Client):
     html = browser.get(LIST, {"q": "nothing-is-like-this"}).content.decode()
-    assert "Nothing happened that is like that" in html
+    assert "No matching activity" in html
 
 
 def fill(owner: User, topic: Topic, moments: int) -> None:

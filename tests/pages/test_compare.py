@@ -119,7 +119,7 @@ def test_runs_that_know_the_same_are_said_not_to_differ(browser: Client, alice: 
 
     shown = page(browser, topic, from_=2, to=3)
 
-    assert "No differences: both runs know the same facts" in shown
+    assert "No differences. Both runs have the same facts" in shown
     assert "Unchanged 1" in words(shown) and "Not mentioned" not in shown
 
 
@@ -127,7 +127,7 @@ def test_runs_that_knew_nothing_say_so(browser: Client, alice: User):
     topic = make_topic(alice, "Nothing is known of it")
     wrote(topic, "One.", "Two.")
 
-    assert "Nothing was known at either run" in page(browser, topic)
+    assert "No facts in either run" in page(browser, topic)
 
 
 # --- the two texts ----------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_reports_too_long_for_a_page_are_cut_and_said_to_be(browser: Client, ali
 
     shown = page(browser, topic, view="lines")
 
-    assert "900 more lines are not shown" in shown and shown.count('class="line removed') == 500
+    assert "900 more lines aren’t shown" in shown and shown.count('class="line removed') == 500
 
 
 # --- sources ------------------------------------------------------------------------------------------
@@ -264,13 +264,13 @@ def test_the_later_run_first_is_said_and_facts_keep_the_order_of_time(
     facts = page(browser, topic, from_=2, to=1)
     lines = page(browser, topic, from_=2, to=1, view="lines")
 
-    assert "Facts are told in the order of time, from Run #1 to Run #2" in facts
+    assert "Facts are shown in order of time, from Run #1 to Run #2" in facts
     assert "repairs index corruption" in section(facts, "group-new")
-    assert "what reads as added here stands in Run #1, the earlier one" in lines
+    assert "so text marked as added comes from the earlier Run #1" in lines
 
 
 def test_the_same_run_twice_is_explained(browser: Client, topic: Topic):
-    assert "Run #2 was chosen twice" in page(browser, topic, from_=2, to=2)
+    assert "Run #2 is selected twice" in page(browser, topic, from_=2, to=2)
 
 
 @pytest.mark.parametrize(

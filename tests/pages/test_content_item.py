@@ -146,9 +146,7 @@ def test_a_runs_hit_leads_to_the_text_that_was_read(browser: Client, alice: User
     item = store(alice, "x", by=alice.actor)
     make_hit(run, 1, content_item=item)
     run_url = reverse("research:run", args=[run.topic.slug, run.pk])
-    assert f'href="{item.get_absolute_url()}">the text that was read' in text_of(
-        browser.get(run_url)
-    )
+    assert f'href="{item.get_absolute_url()}">page text' in text_of(browser.get(run_url))
 
 
 def test_it_tells_which_call_of_a_deep_run_it_answered(browser: Client, alice: User):

@@ -41,7 +41,7 @@ def test_each_track_stands_below_its_step_with_its_calls(browser: Client, topic:
 
     assert shown.index("Tracks<") < shown.index("Overview<") < shown.index("News<")
     assert "PostgreSQL 18 criticism" in shown and "Voices" not in shown
-    assert shown.count("Not done</span>") == 2 and "example.net took longer" in shown
+    assert shown.count("Failed</span>") == 2 and "example.net took longer" in shown
     item = ContentItem.objects.get(title="What PostgreSQL 18 leaves open")
     assert reverse("memory:content-item", args=[item.pk]) in shown
 
@@ -85,7 +85,7 @@ def test_the_number_of_queries_is_fixed_however_many_calls(browser: Client, topi
 
 def test_run_deep_this_once_starts_a_deep_run_of_a_quick_topic(browser: Client, topic: Topic):
     page = browser.get(reverse("research:topic", args=[topic.slug])).content.decode()
-    assert "Run deep, this once" in page
+    assert "Run deep once" in page
 
     browser.post(reverse("research:topic-run", args=[topic.slug]), {"depth": "deep"})
 
@@ -114,6 +114,6 @@ def test_the_form_says_what_deep_costs_and_keeps_it(browser: Client, topic: Topi
     )
 
     assert TopicSettings.objects.get(topic=topic).depth == "deep"
-    assert "Run quick, this once" in browser.get(
+    assert "Run quick once" in browser.get(
         reverse("research:topic", args=[topic.slug])
     ).content.decode()  # fmt: skip

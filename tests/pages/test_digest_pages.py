@@ -259,11 +259,11 @@ def test_the_link_in_a_mail_asks_first_and_a_mail_program_ends_it_at_once(
     token = address_in_mail(email(alice), topic)
     visitor = Client(enforce_csrf_checks=True)
 
-    assert "No more mails?" in text(visitor.get(f"/unsubscribe/{token}"))
+    assert "Unsubscribe?" in text(visitor.get(f"/unsubscribe/{token}"))
     assert not TopicNotices.objects.exists()
     answer = visitor.post(f"/unsubscribe/{token}", {"List-Unsubscribe": "One-Click"})
 
-    assert answer.status_code == 200 and "No more mails about" in text(answer)
+    assert answer.status_code == 200 and "won’t get emails about" in text(answer)
     assert TopicNotices.objects.get().left_out.count() == 1
 
 
@@ -282,7 +282,7 @@ def test_the_link_in_a_digest_ends_digests_alone(alice: User, topic: Topic):
 def test_a_guessed_link_ends_nothing(db: None, wrong: str):
     answer = Client().post(f"/unsubscribe/{wrong}/")
 
-    assert answer.status_code == 404 and "ends nothing" in text(answer)
+    assert answer.status_code == 404 and "This link doesn’t work" in text(answer)
 
 
 def test_the_rail_and_the_tabs_say_that_digests_stand_under_reports(client_of: Any, alice: User):

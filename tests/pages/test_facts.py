@@ -76,7 +76,7 @@ def test_a_document_was_changed_on_its_day_and_a_page_published(browser: Client,
     day = date(2026, 3, 9)
     fact = make_fact(topic, TEXT, url="library:7c1e27a5-2f0e-4d0c-9f3c-0a9d8e2b6f11/3")
     TopicFact.objects.filter(pk=fact.pk).update(published_at=day)
-    assert "last changed <time" in page(browser)
+    assert "updated <time" in page(browser)
     TopicFact.objects.filter(pk=fact.pk).update(url="https://cells.example/1")
     assert "published <time" in page(browser)
 

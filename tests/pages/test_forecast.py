@@ -51,7 +51,7 @@ def test_the_topics_page_fetches_it_and_links_to_it_without_javascript(
     page = text_of(browser.get(reverse("research:topic", args=[topic.slug])))
 
     assert f'hx-get="{address(topic)}" hx-trigger="load"' in page
-    assert f'<a href="{address(topic)}">What the next run will probably take</a>' in page
+    assert f'<a href="{address(topic)}">Show estimate</a>' in page
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX])

@@ -45,7 +45,7 @@ def home(browser: Client) -> str:
 def test_a_fresh_account_is_told_what_works_and_offered_the_sample(browser: Client):
     body = home(browser)
 
-    assert "No model, no key: here is what works" in body
+    assert "What works without a model or a key" in body
     assert "Try the sample topic" in body
     assert 'action="/topics/sample/"' in body
     assert 'href="/topics/new/"' in body
@@ -80,8 +80,8 @@ def test_what_was_read_is_gone_from_the_list(browser: Client, alice: Any):
 
     body = home(browser)
 
-    assert "You have read everything." in body
-    assert "No model, no key" not in body
+    assert "You’re up to date." in body
+    assert "What works without a model" not in body
 
 
 def test_a_run_that_goes_on_shows_what_it_does_and_how_far(browser: Client, alice: Any):
@@ -128,7 +128,7 @@ def test_notes_that_expire_within_a_week_are_counted(browser: Client, alice: Any
 
     page = browser.get("/").content.decode()
 
-    assert "2 notes</a> within a week" in page
+    assert "2 notes</a> expire within a week" in page
     assert "/notes/?sort=expires" in page
 
 
@@ -194,7 +194,7 @@ def test_topics_whose_last_run_failed_are_told_with_their_common_reason(
 
     body = home(browser)
 
-    assert "7 topics could not be researched" in body
+    assert "The last run failed for 7 topics" in body
     assert body.count("No route") == 1
     assert f'/runs/{run.pk}/"><bdi>Topic 6' in body
     assert "Topic 1" not in body
@@ -206,7 +206,7 @@ def test_a_failure_that_a_later_run_followed_is_no_news(browser: Client, alice: 
     Run.objects.filter(pk=failed.pk).update(status=Run.Status.FAILED, error="no route")
     make_run(topic)
 
-    assert "could not be researched" not in home(browser)
+    assert "last run failed" not in home(browser)
 
 
 def test_home_shows_nothing_of_others(browser: Client, alice: Any, bob: Any):

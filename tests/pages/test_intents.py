@@ -55,7 +55,7 @@ def settings_of(run: Run) -> TopicSettings:
 def test_the_report_folds_what_was_withheld_with_its_reason(browser: Client, run: Run):
     page = text_of(browser.get(page_of(run)))
 
-    assert "1 withheld by your intent" in page
+    assert "1 filtered out" in page
     assert WHY in page and "(the rule)" in page
     listed = re.search(r'<ul class="delta">.*?</ul>', page, re.S)
     assert listed and CEO not in listed[0]
@@ -67,7 +67,7 @@ def test_tell_me_such_things_tells_this_one_and_widens_the_intent(
     page = text_of(browser.post(tell(item), follow=True))
 
     assert "It is told, and such things are from the next run on." in page
-    assert "withheld by your intent" not in page
+    assert "1 filtered out" not in page
     run.report.refresh_from_db()
     assert CEO in run.report.delta
     assert settings_of(run).tell_also == [CEO]
@@ -132,7 +132,7 @@ def tried(browser: Client, topic: Topic, intent: str, **more: Any) -> Any:
 def test_an_intent_is_tried_on_the_last_runs_before_it_is_saved(browser: Client, run: Run):
     page = text_of(tried(browser, run.topic, "Only what the CEO does"))
 
-    assert "1 would be told, 3 withheld" in page
+    assert "1 notified, 3 filtered out" in page
     assert "Judged by the rule of words." in page
     assert "Only what the CEO does" in page  # still in the field
     assert settings_of(run).intent == ""

@@ -122,9 +122,9 @@ def test_it_shows_the_planned_queries_and_what_they_were_made_from(browser: Clie
 def test_it_says_that_it_waits_and_for_whom(browser: Client, run: Run):
     shown = page(browser, run)
 
-    assert "Waiting for you to review its plan" in shown
-    assert "Until then nothing is searched or spent" in shown
-    assert "Waits for you</span>" in shown and "Stop now" not in shown
+    assert "Waiting for you to review the plan" in shown
+    assert "Nothing is searched or spent until then" in shown
+    assert "Waits for you</span>" in shown and "Stop and write report" not in shown
 
 
 def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):
@@ -167,7 +167,7 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
     [
         ("/", "It is waiting for you to review its plan."),
         ("/topics/", "Waits for you</span>"),
-        ("/topics/postgresql-releases/", "A plan is waiting for your review."),
+        ("/topics/postgresql-releases/", "A plan needs your review."),
         ("/topics/postgresql-releases/runs/", "Waits for you</span>"),
     ],
 )
@@ -199,7 +199,7 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
     shown = text_of(browser.post(address, follow=True))
 
     assert "A run of this topic waits for somebody to look at its plan. This is it." in shown
-    assert "Review the plan" in shown
+    assert "Review plan" in shown
 
 
 # --- it works over htmx ---------------------------------------------------------------------------
@@ -255,8 +255,8 @@ def test_after_a_cancel_elsewhere_the_heading_follows_and_nothing_is_offered_to_
 
     text = text_of(browser.post(url("run-plan", run), form, headers=HTMX))
 
-    assert "This plan waits no more" in text and "This run was cancelled<" in text
-    assert "to copy" not in text and "See how the run stands" not in text
+    assert "This plan is no longer waiting for review" in text and "This run was cancelled<" in text
+    assert "Your queries" not in text and "Open run" not in text
 
 
 def plan_token(run: Run) -> str:

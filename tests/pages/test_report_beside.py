@@ -72,7 +72,7 @@ def test_the_trace_shows_prompts_answers_and_what_steps_left(browser: Client, ru
     shown = browser.get(url("run-trace", run)).content.decode()
 
     assert "What should be asked?" in shown and "1,200 tokens in, 80 out" in shown
-    assert "What “Plan” left" in shown
+    assert "Output of “Plan”" in shown
 
 
 def test_the_trace_is_a_part_of_the_page_over_htmx(browser: Client, run: Run):
@@ -196,7 +196,7 @@ def test_where_only_feeds_and_library_found_nothing_it_says_what_to_do(
 
     shown = page(browser, run)
 
-    assert ("Asked were: Feeds, Library." in shown) is told
+    assert ("Searched: Feeds, Library." in shown) is told
     assert ('href="/library/add/"' in shown) is told
 
 
@@ -206,7 +206,7 @@ def test_what_was_found_needs_no_advice(browser: Client, topic: Topic):
     make_hits(run, 3)
     asked(run, "library")
 
-    assert "The web at large was not searched" not in page(browser, run)
+    assert "The web wasn’t searched" not in page(browser, run)
 
 
 def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
@@ -219,7 +219,7 @@ def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
 
 
 def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
-    assert "Expires in 30 days. Each saved run renews it." in page(browser, run)
+    assert "Expires in 30 days. Each saved run extends it." in page(browser, run)
 
 
 def test_what_a_run_was_made_with_is_told_in_words(run: Run):
@@ -244,7 +244,7 @@ def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic
     shown = page(browser, run)
     words = " ".join(strip_tags(shown.replace("<", " <")).split())
 
-    assert "new 1 known 1 returning 1" in words
+    assert "new 1 known 1 again 1" in words
     assert "Results 3 Read 4 pages, 3 again" in words
     assert "Pages of this run 5" in words
     known = "Known 3 1 found by the searches · 2 not found this time · 2 read again"

@@ -85,7 +85,7 @@ def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
     shown = section(page(browser, run), "what-changed")
 
     assert "Needs review" in shown and shown.count("Both were kept.") == 2
-    assert shown.count("Decide in Conflicts") == 2
+    assert shown.count("Resolve in Conflicts") == 2
 
 
 def test_a_gone_item_quotes_its_old_page_and_not_the_present_one(browser: Client, topic: Topic):
@@ -162,19 +162,19 @@ def test_on_paper_a_changed_fact_has_no_words_of_links(browser: Client, topic: T
     on_paper = re.sub(r'<(span|a) class="no-print".*?</\1>', "", shown, flags=re.S)
 
     assert "Both were kept." in on_paper and "The new fact replaced the old one." in on_paper
-    assert "Decide in Conflicts" not in on_paper and "Old fact</a>" not in on_paper
+    assert "Resolve in Conflicts" not in on_paper and "Old fact</a>" not in on_paper
 
 
 def test_a_fact_that_gave_way_is_taken_back_from_its_own_page(browser: Client, topic: Topic):
     old = make_second_run(topic).delta_items.get(status="changed").previous_fact
     assert old is not None
     place = f"/topics/{topic.slug}/facts/{old.pk}/history/"
-    assert "Take back" in browser.get(place).content.decode()
+    assert "Restore</button>" in browser.get(place).content.decode()
 
     answer = browser.post(place.replace("history", "take-back"), {"next": place}, follow=True)
 
     assert answer.redirect_chain[0][0] == place
-    assert "Take back" not in answer.content.decode()
+    assert "Restore</button>" not in answer.content.decode()
     old.refresh_from_db()
     assert old.state == "current"
 
@@ -226,7 +226,7 @@ def test_a_citation_card_says_whether_its_quote_was_found(browser: Client, topic
 
     cards = section(page(browser, run), "sources")
 
-    assert "found in the stored page ✓" in cards and "not found in the stored page" in cards
+    assert "quote verified ✓" in cards and "not found in the stored page" in cards
     assert "The quoted words." in cards
 
 
@@ -237,8 +237,8 @@ def test_a_citation_card_says_when_only_the_search_result_was_read(browser: Clie
 
     cards = section(page(browser, run), "sources")
 
-    assert "from the search result: the page itself was not read" in cards
-    assert "found in the stored page" not in cards
+    assert "from the search result only" in cards
+    assert "verified ✓" not in cards
 
 
 @pytest.mark.requirement("R61")

@@ -84,7 +84,7 @@ def test_the_unread_alone(browser: Client, three: list[Report]):
 def test_a_stranger_sees_none_of_them(bob: User, client_of: Any, three: list[Report]):
     shown = page(client_of(bob))
 
-    assert "No report yet" in shown and "Alpha" not in shown
+    assert "No reports yet" in shown and "Alpha" not in shown
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_bad_input_gives_the_list(browser: Client, three: list[Report], query: s
 def test_words_that_no_report_has_lead_back_to_all(browser: Client, three: list[Report]):
     shown = page(browser, "?q=nowhere")
 
-    assert "No report has these words" in shown and "Show all reports" in shown
+    assert "No matching reports" in shown and "Show all reports" in shown
 
 
 def test_pages_follow_each_other_without_a_gap(

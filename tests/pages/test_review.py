@@ -168,7 +168,7 @@ def test_the_rail_and_home_say_how_many_wait(browser: Client, alice: User):
     home = browser.get(reverse("research:home"))
     assert home.context["waiting_proposals"] == 2
     needs_you, news = text_of(home).split("Since you last read</h2>")
-    assert "2 proposals wait for you" in needs_you and "2 proposals wait for you" not in news
+    assert "2 proposals to review" in needs_you and "2 proposals to review" not in news
 
 
 # --- deciding -------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_from_a_step_that_is_not_finished_it_is_not_retried(browser: Client, fai
 def test_a_saved_run_can_be_run_again_as_it_was(
     browser: Client, saved: Run, headers: dict[str, str]
 ):
-    assert "Run again as it was" in page(browser, saved)
+    assert "Repeat this run exactly" in page(browser, saved)
 
     answer = browser.post(url("run-rerun", saved), headers=headers)
 

@@ -77,7 +77,7 @@ def test_it_shows_queries_with_what_came_of_each(browser: Client, run: Run):
     shown = page(browser, run)
 
     assert "4 new, 1 known" in shown
-    assert "waits for an answer" in shown
+    assert "waiting for results" in shown
 
 
 def test_it_shows_hits_new_and_known_budget_and_heartbeat(browser: Client, run: Run):
@@ -112,7 +112,7 @@ def test_a_run_that_was_put_off_says_why(browser: Client, topic: Topic):
 
     assert f"Retrying at {at} (attempt 1 of 3): serpapi: 429" in shown
     assert 'id="run-heading" >Retrying later<' in shown
-    assert "Stop now writes a partial report" not in shown
+    assert "“Stop and write report” writes a partial report" not in shown
 
 
 @pytest.mark.requirement("R52")
@@ -144,7 +144,7 @@ def test_a_cancelled_run_shows_where_it_stopped(browser: Client, topic: Topic):
 def test_a_silent_worker_is_named(browser: Client, run: Run):
     Run.objects.filter(pk=run.pk).update(beat_at=timezone.now() - timedelta(seconds=50))
 
-    assert "The worker has gone silent" in page(browser, run)
+    assert "The worker has stopped responding" in page(browser, run)
 
 
 # --- it works over htmx ---------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_stop_now_asks_the_run_to_stop_and_says_what_follows(browser: Client, ru
 
     run.refresh_from_db()
     assert run.stop_requested_at is not None
-    assert "the report is written from what is there" in answer.content.decode()
+    assert "writes the report from what it has" in answer.content.decode()
 
 
 def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
@@ -354,4 +354,4 @@ def test_a_limit_of_money_beside_an_unknown_price_is_told(browser: Client, run: 
     settings = run.settings | {"max_money": "2.00"}
     Run.objects.filter(pk=run.pk).update(unpriced_calls=1, settings=settings)
 
-    assert "unknown; the limit of $2.00 cannot be kept" in page(browser, run)
+    assert "unknown. The limit of $2.00 can’t be enforced." in page(browser, run)

@@ -37,7 +37,7 @@ def test_the_page_shows_what_goes_and_what_stands_again(
     assert page_of(run) in browser.get(page_of(run, "run")).content.decode()
     with django_assert_max_num_queries(12):
         html = text_of(browser.get(page_of(run)))
-    assert "Facts that go" in html
+    assert "Facts that move to Trash" in html
     assert "Version 18.1 repairs index corruption after a crash." in html
     assert "Version 13 receives fixes until November 2025." in html
 
@@ -46,13 +46,13 @@ def test_it_goes_with_undo_and_its_page_says_where_it_is(browser: Client, run: R
     html = text_of(browser.post(page_of(run), {"why": "It believed a hoax"}, follow=True))
     assert "Run #2 is in the trash for 30 days" in html
     assert "Undo" in html
-    assert "1 run was removed, and keeps its number" in html
+    assert "1 run is in Trash and keeps its number" in html
     page = text_of(browser.get(page_of(run, "run")))
-    assert "This run was removed" in page
+    assert "This run is in Trash" in page
     assert "It believed a hoax" in page
     assert browser.get(page_of(run, "run-trace")).status_code == 404
     browser.post(reverse("memory:record-restore", args=["report", run.report.pk]))
-    assert "Facts that go" not in text_of(browser.get(page_of(run, "run")))
+    assert "Facts that move to Trash" not in text_of(browser.get(page_of(run, "run")))
     assert Report.objects.live().filter(run=run).exists()
 
 
@@ -79,7 +79,7 @@ def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Ru
     make_run(Topic.objects.get(pk=run.topic_id), saved=False)
     html = text_of(browser.get(page_of(run)))
     assert "is in progress" in html
-    assert "Move it to the trash" not in html
+    assert "Move to Trash</button>" not in html
     assert browser.post(page_of(run)).status_code == 409
 
 
@@ -101,13 +101,13 @@ def failed(run: Run) -> Run:
 
 
 def test_a_failed_run_goes_at_once_and_comes_back(browser: Client, failed: Run) -> None:
-    assert "It can be restored for 30 days" in text_of(browser.get(page_of(failed)))
+    assert "You can restore it for 30 days" in text_of(browser.get(page_of(failed)))
     html = text_of(browser.post(page_of(failed), follow=True))
     assert "The run is in the trash for 30 days" in html
     runs = f"/topics/{failed.topic.slug}/runs/"
     assert page_of(failed, "run") not in browser.get(runs).content.decode()
     assert "no key" not in text_of(browser.get("/"))
-    assert "This run was removed" in text_of(browser.get(page_of(failed, "run")))
+    assert "This run is in Trash" in text_of(browser.get(page_of(failed, "run")))
     row = browser.get("/trash/").context["rows"][0]
     assert row.label.startswith(f"{failed.topic} · run failed")
 

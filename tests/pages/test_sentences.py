@@ -105,7 +105,7 @@ def test_a_source_whose_text_is_gone_keeps_its_quotes(browser: Client, run: Run)
 
     shown = page(browser, url("run-source", run, 1))
 
-    assert "The text is not kept any more" in shown
+    assert "The text has been deleted or has expired" in shown
     assert TRUE in shown
 
 
@@ -155,7 +155,7 @@ def test_a_correction_changes_the_ticked_fact_and_marks_the_sentence(browser: Cl
     fact.refresh_from_db()
     assert fact.text == "Support for version 13 ends in November."
     assert "≠ corrected by you" in answer.content.decode()
-    assert "Take it back" in page(
+    assert "Undo correction" in page(
         browser, reverse("research:topic-corrections", args=[run.topic.slug])
     )
 
@@ -245,6 +245,6 @@ def test_empty_lists_say_what_to_do(browser: Client, alice: User):
 
     assert "This report has no sentences" in page(browser, url("report-sentences", run))
     shown = page(browser, url("report-sentences", run) + "?show=unsupported")
-    assert "Nothing is unsupported" in shown
+    assert "No unsupported sentences" in shown
     listed = page(browser, reverse("research:topic-corrections", args=[topic.slug]))
-    assert "Nothing corrected yet" in listed
+    assert "No corrections yet" in listed

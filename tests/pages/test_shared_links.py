@@ -129,7 +129,7 @@ def test_a_guessed_link_is_explained_and_opens_nothing(link: SharedLink, wrong: 
     answer = Client().get(f"/shared/{wrong}/")
 
     assert answer.status_code == 404
-    assert "This link opens nothing" in answer.content.decode()
+    assert "This link doesn’t work" in answer.content.decode()
 
 
 def test_another_id_with_a_good_signature_of_its_neighbour_opens_nothing(link: SharedLink):
@@ -205,7 +205,7 @@ def test_a_stranger_finds_neither_the_page_nor_the_acts(
 
     assert stranger.get(page_of(run)).status_code == 404
     assert stranger.post(f"/shared-links/{link.pk}/end/").status_code == 404
-    assert "Nothing is shared" in stranger.get("/reports/shared-links/").content.decode()
+    assert "No shared links" in stranger.get("/reports/shared-links/").content.decode()
 
 
 @pytest.mark.parametrize(

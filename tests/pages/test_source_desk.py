@@ -129,7 +129,7 @@ def test_it_is_sorted_by_every_column(browser: Client, topic: Topic, sort: str):
         ("state=contradicted", "farm.example", "news.example"),
         ("state=failed&by=page", "/b/c", "news.example/a"),
         ("q=NEWS", "news.example", "farm.example"),
-        ("q=100%25", "No source is like that", "news.example</bdi>"),
+        ("q=100%25", "No matching sources", "news.example</bdi>"),
     ],
 )
 def test_it_is_filtered(browser: Client, topic: Topic, query: str, there: str, gone: str):

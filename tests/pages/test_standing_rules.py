@@ -102,7 +102,7 @@ def test_facts_sources_and_hits_offer_it(browser: Client, topic: Topic):
     for page in ("facts/", f"runs/{run.pk}/"):
         body = text_of(browser.get(TOPIC + page))
         assert 'name="rule" value="spam.example"' in body, page
-        assert "top looking there" in body, page
+        assert "ever read this site" in body, page
 
 
 @pytest.mark.requirement("R232")

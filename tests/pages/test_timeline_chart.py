@@ -162,7 +162,7 @@ def test_sixty_facts_cost_no_query_more(
 
     with django_assert_max_num_queries(12):
         shown = page(browser, topic)
-    assert "4 older facts are left out." in shown
+    assert "4 older facts aren’t shown." in shown
 
 
 def test_words_without_spaces_end_in_the_drawing(topic: Topic):

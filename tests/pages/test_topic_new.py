@@ -66,9 +66,9 @@ def test_without_a_web_search_the_page_says_where_runs_look(browser: Client, set
     without = text_of(browser.get(URL))
     settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"serpapi": "key-of-a-test"}
 
-    assert "Searched without a key" in without
+    assert "No web search yet" in without
     assert 'href="/library/add/"' in without
-    assert "Searched without a key" not in text_of(browser.get(URL))
+    assert "No web search yet" not in text_of(browser.get(URL))
 
 
 def test_over_htmx_a_refused_form_comes_back_alone(browser: Client):
@@ -141,7 +141,7 @@ def test_a_name_that_exists_leads_to_the_topic_that_has_it(browser: Client, alic
     page = text_of(browser.post(URL, VALID | {"title": "SAILING"}))
 
     assert "You have a topic of this name already" in page
-    assert "Go on with it" in page
+    assert "Open topic" in page
     assert Topic.objects.count() == 1
 
 
@@ -166,7 +166,7 @@ def test_while_typing_the_same_topic_is_shown_with_what_is_known(browser: Client
 
     page = text_of(browser.get(KNOWN, {"title": "solid-state  Batteries"}))
 
-    for words in ("You have this topic already", "1 fact ", "Run #3", "Go on with it"):
+    for words in ("You already have this topic", "1 fact ", "Run #3", "Open topic"):
         assert words in page
 
 
@@ -200,7 +200,7 @@ def test_similar_means_similar_in_chinese_too(browser: Client, alice: Any):
 def test_c_is_not_taken_for_c_plus_plus(browser: Client, alice: Any):
     make(alice, "C++")
 
-    assert "You have this topic already" not in text_of(browser.get(KNOWN, {"title": "C"}))
+    assert "You already have this topic" not in text_of(browser.get(KNOWN, {"title": "C"}))
 
 
 @pytest.mark.requirement("R232")
@@ -236,7 +236,7 @@ def test_the_next_five_runs_are_shown_in_the_schedules_own_time(browser: Client)
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({"preset": "none", "time_zone": "UTC"}, "never by itself"),
+        ({"preset": "none", "time_zone": "UTC"}, "only when you start it"),
         ({"preset": "cron", "cron": "0 9 30 2 *", "time_zone": "UTC"}, "never fires"),
         ({"preset": "daily", "time_zone": "Nowhere"}, "no time zone"),
         ({}, "This field is required."),
@@ -389,11 +389,11 @@ def test_a_service_is_moved_and_nothing_typed_is_lost(browser: Client, headers: 
 def test_the_form_names_the_usual_services_and_what_one_lacks(browser: Client):
     page = text_of(browser.get(URL))
 
-    assert "With none ticked, runs ask Feeds and Library, in this order." in page
+    assert "If you select none, runs search Feeds and Library, in this order." in page
     assert "needs a key, and none is set" in page
 
 
 def test_a_service_that_is_ticked_without_its_key_is_said_to_fail(browser: Client):
     page = text_of(browser.post(URL, VALID | {"services": ["brave"], "down": "brave"}))
 
-    assert "needs a key, and none is set: each run will say so" in page
+    assert "needs a key, and none is set: each run will warn you" in page

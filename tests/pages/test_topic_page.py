@@ -127,7 +127,7 @@ def test_the_number_of_queries_is_fixed(
 def test_a_new_topic_says_so_and_offers_to_run(browser: Client, topic: Topic):
     body = body_of(browser, HOME)
 
-    assert "Not researched yet" in body
+    assert "No report yet" in body
     assert f'action="{HOME}run/"' in body
 
 
@@ -148,7 +148,7 @@ def test_a_run_that_goes_on_stands_above_the_report(browser: Client, topic: Topi
 
     body = body_of(browser, HOME)
 
-    assert "A run is going on." in body
+    assert "A run is in progress." in body
     assert f"{HOME}runs/{going_on.pk}/" in body
 
 
@@ -183,7 +183,7 @@ def test_facts_of_an_earlier_run_stay_in_the_timeline_with_the_run_that_retired_
     body = body_of(browser, HOME + "timeline/")
 
     assert "Version 13 receives fixes until November 2025." in body
-    assert "Retired by Run #2" in body and 'quiet-tag">retired' not in body
+    assert "Replaced by Run #2" in body and 'quiet-tag">retired' not in body
     assert f"{HOME}runs/{run.pk}/" in body
 
 
@@ -254,7 +254,7 @@ def test_the_seen_addresses_are_counted(browser: Client, topic: Topic):
         topic=topic, url="https://a.org/", returned_in=1, returned_at=timezone.now()
     )
 
-    assert "1 address seen" in body_of(browser, HOME + "sources/")
+    assert "1 seen URL" in body_of(browser, HOME + "sources/")
 
 
 # --- runs ----------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_what_enters_the_next_prompt_is_shown_word_for_word(browser: Client, top
     body = body_of(browser, HOME + "memory/")
 
     assert "Version 18.1 repairs index corruption after a crash." in body
-    assert "Struck by the owner as wrong or unwanted" in body
+    assert "Marked by the owner as wrong or unwanted" in body
 
 
 def test_memory_is_ended_and_revived_by_hand_with_undo(browser: Client, topic: Topic):
@@ -334,7 +334,7 @@ def test_lapsed_memory_says_so_and_when(browser: Client, topic: Topic):
     body = body_of(browser, HOME + "facts/")
 
     assert "Lapsed on" in body
-    assert "Revive" in body
+    assert "Restore memory" in body
 
 
 def test_ending_a_memory_that_is_not_there_is_explained(browser: Client, topic: Topic):

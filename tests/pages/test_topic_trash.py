@@ -106,7 +106,7 @@ def test_a_stranger_neither_sees_nor_purges_what_is_in_the_trash(
 def test_a_topic_named_like_a_page_is_reached(browser: Client, alice: Any):
     named_so = make_topic(alice, "Trash")
 
-    assert "Not researched yet" in body_of(browser, f"/topics/{named_so.slug}/")
+    assert "No report yet" in body_of(browser, f"/topics/{named_so.slug}/")
 
 
 def test_the_trash_is_read_in_a_fixed_number_of_queries(

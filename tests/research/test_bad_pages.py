@@ -130,7 +130,7 @@ def test_the_source_of_a_changed_row_has_its_quote(site: Site):
 
     quotes = [q for source in site.run.report.sources for q in source["quotes"] if q["found"]]
     assert (MOVED[1], "T3 | Planned | 2027-11-15") in [(q["sentence"], q["quote"]) for q in quotes]
-    assert "read it in the kept page" in site.report
+    assert "show in page" in site.report
 
 
 def test_a_table_without_headers(site: Site):

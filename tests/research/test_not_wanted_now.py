@@ -199,7 +199,7 @@ def test_a_failure_that_was_told_is_not_told_twice(topic: Topic, desk: Channel, 
     row = Delivery.objects.get(kind="failure")
     assert row.state == "sent"
 
-    sending.again(row)  # a person presses “Send it again”, and it is true no more
+    sending.again(row)  # a person selects “Send again”, and it's no longer true
     sending.deliver(row.pk)
     row.refresh_from_db()
     assert (row.state, len(server.mails)) == ("dropped", 1)

@@ -78,7 +78,7 @@ def test_a_second_run_is_planned_with_what_is_known_and_when_it_was_checked(
 
     prompt = providers.model.history[0].prompt  # type: ignore[union-attr]
     today = timezone.localdate().isoformat()
-    assert f"Ask for news and changes since {today}" in prompt
+    assert f"Search for news and changes since {today}" in prompt
     assert "from 1 earlier run, last checked on" in prompt
     assert f"1. {cast.sentence(1)}" in prompt or f"2. {cast.sentence(1)}" in prompt
 

@@ -1,4 +1,4 @@
-"""“Always check” and “stop looking here”: what a person sets, and what each run then obeys."""
+"""“Always check” and “Never read”: what a person sets, and what each run then obeys."""
 
 from __future__ import annotations
 
