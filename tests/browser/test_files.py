@@ -173,7 +173,7 @@ def test_who_is_signed_out_meanwhile_keeps_what_was_typed(visit: Visit, newcomer
     visitor = signed_in(visit, newcomer)
     visitor.context.clear_cookies(name="sessionid")
     write(visitor, "- typed while signed out\n", anew=False)
-    expect(visitor.page.locator("#notice")).to_contain_text("You are signed out")
+    expect(visitor.page.locator("#notice")).to_contain_text("You’re signed out")
 
     sign_in_in_another_tab(visitor, newcomer)
     visitor.press("Save")

@@ -53,7 +53,7 @@ def test_three_stand_at_most_and_one_text_stands_once(visitor: Visitor) -> None:
 
 def test_a_toast_is_closed_by_its_button(visitor: Visitor) -> None:
     toasts = say(visitor, "Saved.")
-    visitor.press("Close this message")
+    visitor.press("Close message")
     expect(toasts).to_have_count(0)
 
 

@@ -64,7 +64,7 @@ def test_a_researcher_does_so_without_scripts(visit: Visit, newcomer: str) -> No
     visitor.goto("/topics/new/")
     page.locator("[name=title]").fill("Tidal power")
     visitor.click(page.locator("button[name=make]"))
-    visitor.follow("Search or go to")
+    visitor.follow("Search or jump to…")
     page.locator("main [name=words]").fill("tidal")
     visitor.click(page.locator("main form button"))
     visitor.click(page.locator("main .palette-rows a", has_text="Tidal power"))

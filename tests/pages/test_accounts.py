@@ -261,7 +261,7 @@ def test_over_htmx_what_was_typed_stays_when_the_session_is_over(
 
     assert (answer.status_code, answer["HX-Retarget"]) == (401, "#notice")
     assert "HX-Redirect" not in answer
-    assert "what you typed is still here" in answer.content.decode()
+    assert "Your text is still here" in answer.content.decode()
 
 
 @pytest.mark.parametrize(

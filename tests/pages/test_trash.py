@@ -331,7 +331,7 @@ def test_the_address_of_what_was_put_away_leads_to_the_trash(
     topic = make_topic(alice)
     address = reverse("research:topic", args=[topic.slug])
     topic.trash(by=alice.actor)
-    way = f'href="{TRASH}">Look in the trash'
+    way = f'href="{TRASH}">Open Trash'
 
     missing = browser.get(address)
     assert missing.status_code == 404
