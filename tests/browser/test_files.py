@@ -147,9 +147,9 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
     second.press("Save")
     expect(second.page.locator(".merge-hunk").first).to_contain_text("Fri 10:00")
     second.page.get_by_label("Both, theirs first").first.check()
-    second.press("Put together with these sides")
-    expect(second.page.get_by_role("heading", name="Put together anew")).to_be_visible()
-    second.press("Save over version")
+    second.press("Merge with these sides")
+    expect(second.page.get_by_role("heading", name="Merge again")).to_be_visible()
+    second.press("Replace version")
     expect(second.page.locator(".file-text")).to_contain_text("Fri 10:00")
     expect(second.page.locator(".file-text")).to_contain_text("Sat 10:00")
 

@@ -86,7 +86,7 @@ def token_made(visitor: Visitor) -> str:
     """Make a token for a program, as Settings shows it once."""
     visitor.goto("/settings/tokens/")
     visitor.page.locator("main form [name=name]").fill("heron-bot")
-    visitor.press("Make the token")
+    visitor.press("Create token")
     return visitor.page.locator("#new-token").input_value()
 
 

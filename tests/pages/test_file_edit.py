@@ -162,8 +162,8 @@ def clashed(browser: Client, alice: Any) -> Any:
 @pytest.mark.requirement("R226")
 def test_the_same_line_changed_twice_is_a_merge_screen(clashed: Any, alice: Any):
     html = text_of(clashed)
-    assert clashed.status_code == 200 and "Another save came first" in html
-    assert "reflection" in html and "Save over version 3" in html and "my note" in html
+    assert clashed.status_code == 200 and "This changed while you were editing" in html
+    assert "reflection" in html and "Replace version 3" in html and "my note" in html
     for said in ("Tue 10:00", "Wed 10:00", "Fri 10:00"):
         assert said in html
     assert "Fri" in stands(alice).content
@@ -192,7 +192,7 @@ def test_what_was_put_together_is_saved_over_the_newer_version(
 def test_a_merge_that_is_stale_again_is_another_merge(clashed: Any, browser: Client, alice: Any):
     save_file(alice, USER, TEXT.replace("Tue", "Sat"), by=REFLECTOR, seen=3)
     html = text_of(browser.post(EDIT, typed(MOVED, seen=3)))
-    assert "Save over version 4" in html and "Sat 10:00" in html
+    assert "Replace version 4" in html and "Sat 10:00" in html
 
 
 def test_a_month_that_went_to_the_trash_can_be_made_anew(browser: Client, alice: Any):

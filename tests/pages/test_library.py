@@ -226,7 +226,7 @@ def test_a_conflict_is_explained_and_nothing_typed_is_lost(
     document.rewrite(title="T", text="written first", by=alice.actor, expected_version=1)
     sent = {"title": "T", "text": "what I typed", "version": 1}
     html = browser.post(page(document, "edit"), sent).content.decode()
-    assert "Another save came first" in html
+    assert "This changed while you were editing" in html
     assert "what I typed" in html
     assert "written first" in html
     assert 'name="version" value="2"' in html

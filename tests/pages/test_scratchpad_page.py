@@ -163,7 +163,7 @@ def test_the_second_of_two_tabs_is_told_and_keeps_its_words(
 
     entry.refresh_from_db()
     assert entry.value == "theirs"
-    assert "Another save came first" in html
+    assert "This changed while you were editing" in html
     assert "mine" in html
     asked["version"] = 2
     browser.post(edit(entry), asked)
