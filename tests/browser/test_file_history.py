@@ -33,7 +33,7 @@ def test_a_file_is_condensed_compared_restored_and_locked(
     expect(page.locator("article.file-text")).to_contain_text("Ask first")
 
     visitor.goto(f"{PAGE}condense/")
-    visitor.press("Accept and save it")
+    visitor.press("Accept and save")
     expect(page.locator("main")).to_contain_text("condensed by rule")
 
     visitor.follow("History")

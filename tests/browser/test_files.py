@@ -163,7 +163,7 @@ def test_a_draft_survives_a_closed_tab(visit: Visit, newcomer: str) -> None:
 
     second = signed_in(visit, newcomer)
     expect(second.page.locator("#file-draft")).to_contain_text("You have an unsaved draft")
-    second.follow("Take it up")
+    second.follow("Resume draft")
     expect(second.page.locator(EDITOR)).to_contain_text("typed and not saved")
     second.press("Save")
     expect(second.page.locator(".file-text")).to_contain_text("typed and not saved")
@@ -208,7 +208,7 @@ def test_without_scripts_a_draft_is_kept_and_an_episode_written(
     for label, words in (("Title", "Flights"), ("Summary", "Spring"), ("Task", "compare")):
         visitor.page.get_by_label(label).fill(words)
     visitor.page.get_by_label("Findings").fill("March is cheapest")
-    visitor.press("Add to its month")
+    visitor.press("Add entry")
     expect(visitor.page.locator(".file-text")).to_contain_text("March is cheapest")
 
 

@@ -107,7 +107,7 @@ def test_what_is_refused_stays_in_the_form_and_as_a_draft(
 
 def test_how_many_bytes_are_too_many_is_counted_without_scripts(browser: Client):
     html = text_of(browser.post(PREVIEW, typed("é" * 10_000)))
-    assert "bytes too many" in html and "this file <b data-size>20,000</b>" in html
+    assert "bytes over the limit" in html and "this file <b data-size>20,000</b>" in html
 
 
 @pytest.mark.parametrize("size", [15_300, 300_000], ids=["its summary line", "any file"])
@@ -216,7 +216,7 @@ def test_a_preview_shows_the_page_and_the_changes_and_stores_nothing(
     text = MOVED.replace("Name", "**Name**") + "<script>alert(1)</script>\n"
     html = browser.post(PREVIEW, typed(text), headers=headers).content.decode()
     assert "<strong>Name</strong>" in html and "<script>alert" not in html
-    assert "What it changes" in html and "<ins>" in html
+    assert "Changes" in html and "<ins>" in html
     assert stands(alice).version == 2 and not FileDraft.objects.exists()
 
 

@@ -279,7 +279,7 @@ def test_a_document_of_the_folder_is_changed_where_it_lies(
     staff = client_of(admin)
     staff.post(reverse("memory:library-check"))
     document = LibraryDocument.objects.get()
-    assert b"change the file" in staff.get(page(document)).content
+    assert b"change its file" in staff.get(page(document)).content
     for name in ("edit", "trash", "restore"):
         assert staff.post(page(document, name)).status_code == 404
 
