@@ -158,7 +158,11 @@ def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
 
 @pytest.mark.parametrize(
     ("source", "why"),
-    [("run:999", "Nothing from this source is remembered"), (" ", "Name a source"), ("x" * 300, "at most 200")],
+    [
+        ("run:999", "Nothing from this source is remembered"),
+        (" ", "Name a source"),
+        ("x" * 300, "at most 200"),
+    ],
 )
 def test_what_cannot_be_forgotten_is_explained(browser: Client, source: str, why: str) -> None:
     response = browser.post(PAGE, {"source": source}, headers=HTMX)
@@ -187,7 +191,9 @@ def test_too_many_at_once_change_nothing(
 def test_a_stranger_forgets_and_takes_back_nothing(
     client_of: Callable[[Any], Client], alice: Any, bob: Any, run: Any
 ) -> None:
-    assert "Nothing from this source is remembered" in text_of(client_of(bob).get(PAGE, {"source": run.source}))
+    assert "Nothing from this source is remembered" in text_of(
+        client_of(bob).get(PAGE, {"source": run.source})
+    )
     key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
     client_of(bob).post(reverse("memory:forgotten-undo", args=[key]))
     assert live(Observation, alice) == 0
