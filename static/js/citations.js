@@ -1,10 +1,10 @@
-// A citation mark shows its source as a card, so that nobody loses their place: on hover and focus beside
-// the mark, without taking the focus; pressed or tapped it takes it.  Without scripts, or with a
-// modifier key, the mark leads to the source in the list.
+// A citation mark shows its source as a card, so that readers keep their place. On hover and focus the
+// card appears beside the mark without taking the focus. A press or tap moves the focus into it.
+// Without scripts, or with a modifier key, the mark links to the source in the list.
 (() => {
   const MARK = 'sup a[href^="#source-"]';
-  const SOON = 350; // ms: a pointer that only passes opens nothing
-  const GRACE = 300; // ms in which the pointer may travel from the mark to the card
+  const SOON = 350; // ms before hover opens a card
+  const GRACE = 300; // ms for the pointer to move from the mark to the card
   let hint = null;
   let clock = 0;
   let quiet = null; // the mark that gets the focus back from its card
@@ -14,7 +14,7 @@
     return source?.closest("[data-card-label]") && "popover" in source ? source : null;
   };
 
-  // Of a source's quotes those behind this sentence, where there are such.
+  // Show only the quotes behind this sentence, if there are any.
   const narrowed = (card, key) => {
     const quotes = [...card.querySelectorAll(".quoted")];
     if (key && quotes.some((one) => one.dataset.s === key)) {
@@ -73,7 +73,7 @@
     drop();
     const card = cardOf(mark, source, "auto");
     card.addEventListener("beforetoggle", ({ newState }) => {
-      if (newState === "closed") quiet = mark; // the browser may give it the focus back by itself
+      if (newState === "closed") quiet = mark; // the browser may return the focus by itself
     });
     card.addEventListener("toggle", ({ newState }) => {
       if (newState !== "closed") return;

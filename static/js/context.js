@@ -1,4 +1,4 @@
-// The Context page: what a person unfolded stays so while the layers move under their typing.
+// The Context page: what a person unfolded stays open while typing updates the layers.
 (() => {
   const kept = new Map();
   const parts = () => document.querySelectorAll("#context details[data-part]");

@@ -1,5 +1,5 @@
-// The editor of a memory file: its bytes are counted while one types, as the server counts them;
-// CodeMirror stands in the place of the textarea, whose value follows, unless a person chose otherwise.
+// The editor of a memory file. It counts bytes while you type, as the server does. CodeMirror replaces
+// the textarea and keeps its value up to date, unless the person chose the plain field.
 (() => {
   const encoder = new TextEncoder();
   const words = new Intl.NumberFormat(document.documentElement.lang);
@@ -28,7 +28,7 @@
     try {
       return localStorage.getItem(PLAIN) === "yes";
     } catch {
-      return false; // storage is closed: the choice holds for no other page
+      return false; // no storage: the choice isn't kept
     }
   };
 
@@ -45,7 +45,7 @@
     box.append(view.dom);
     text.after(box);
     text.hidden = true;
-    text.focus = () => view.focus(); // for whoever looks for the first invalid control
+    text.focus = () => view.focus(); // for code that focuses the first invalid control
     text.labels[0].addEventListener("click", () => view.focus());
   };
 
@@ -62,7 +62,7 @@
     try {
       localStorage.setItem(PLAIN, text.hidden ? "yes" : "no");
     } catch {
-      // Storage is closed: the choice holds for this page.
+      // No storage: the choice applies to this page only.
     }
     if (text.hidden) undress(text);
     else dress(text);

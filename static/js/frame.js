@@ -1,7 +1,7 @@
-// What every page does with scripts: focus after a swap, theme buttons, read marks, copying,
-// a warning before unsaved words are left, menus that close.
+// Scripts of every page: focus after a swap, theme buttons, read marks, copying, a warning about unsaved
+// text, and menus that close.
 (() => {
-  // The token of now: whoever signed in anew in another tab has another than this page was given.
+  // The current token: signing in again in another tab replaces the one this page was given.
   const cookie = () => document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1];
   const token = () => cookie() ?? JSON.parse(document.body.getAttribute("hx-headers") || "{}")["X-CSRFToken"];
   const FIELD = "csrfmiddlewaretoken";
@@ -10,7 +10,7 @@
     detail.headers["X-CSRFToken"] = token();
     if (detail.parameters[FIELD]) detail.parameters[FIELD] = token();
   });
-  // A button pressed twice in a hurry sends its form once: two notes of one text help nobody.
+  // A double click sends a form once, so it can't create two notes.
   const HURRY = 1_000;
   const pressed = new WeakMap();
   const once = (event) => {
@@ -22,14 +22,14 @@
       event.stopImmediatePropagation();
     } else pressed.set(target, { submitter, at: event.timeStamp });
   };
-  document.addEventListener("submit", once, true); // before htmx, which listens at the form
+  document.addEventListener("submit", once, true); // before htmx, which listens on the form
   document.addEventListener("submit", ({ target }) => {
     const field = target.elements.namedItem(FIELD);
     if (field && cookie()) field.value = cookie();
   });
 
-  // After a swap that a person asked for, focus goes to the new region's first invalid control, else
-  // to its heading.  One answer settles several elements: the first outside toasts and tabs counts.
+  // After a swap that a person started, focus the new region's first invalid control, or its heading.
+  // One response settles several elements: the first outside toasts and tabs counts.
   const ASKED = new Set(["click", "submit"]);
   const settled = new WeakSet();
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
@@ -38,14 +38,14 @@
     if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts, .tabs")) return;
     settled.add(xhr);
     if (requestConfig.elt.closest("[data-keep-focus]")) return;
-    const region = target.isConnected ? target : elt; // outerHTML has taken the target away
+    const region = target.isConnected ? target : elt; // outerHTML has removed the target
     const goal =
       region.querySelector("[aria-invalid=true], [data-focus]") ?? region.querySelector("h1, h2, h3, legend") ?? region;
     if (goal.tabIndex < 0) goal.tabIndex = -1;
     goal.focus();
   });
 
-  // Theme: auto follows the system, a choice stays in this browser.
+  // Theme: auto follows the system. A choice is kept in this browser.
   const buttons = document.querySelectorAll("[data-theme-choice]");
   const showTheme = () => {
     const now = document.documentElement.dataset.theme ?? "auto";
@@ -59,15 +59,15 @@
       try {
         localStorage.setItem("beacon-theme", themeChoice);
       } catch {
-        // Storage is closed: the choice holds for this page.
+        // No storage: the choice applies to this page only.
       }
       showTheme();
     }),
   );
   showTheme();
 
-  // <article data-mark-read="/address/">: read after two seconds on screen. With data-mark-read-on="act"
-  // (the page came by itself, after a run was watched) it takes a key, a click or scrolling.
+  // <article data-mark-read="/url/">: read after two seconds on screen. With data-mark-read-on="act" (the
+  // page opened by itself after a run was watched) only after a key, a click or scrolling.
   const markRead = (element) => {
     const address = element.dataset.markRead;
     if (!address || document.visibilityState !== "visible") return;
@@ -79,10 +79,10 @@
     }).then((answer) => {
       if (answer.ok) document.dispatchEvent(new CustomEvent("beacon:read"));
     }, () => {
-      element.dataset.markRead = address; // off the network: it stays unread
+      element.dataset.markRead = address; // offline: it stays unread
     });
   };
-  // Watching a run isn't reading its report: the address remembers it when the page reloads at the end.
+  // Watching a run isn't reading its report: the URL records it when the page reloads at the end.
   if (document.querySelector("[data-watching]")) {
     const address = new URL(location.href);
     address.searchParams.set("watched", "1");
@@ -114,7 +114,7 @@
     document.dispatchEvent(new CustomEvent("toast", { detail: { text, level: "success" } }));
   });
 
-  // <form data-guard>: leaving with unsaved words asks first.
+  // <form data-guard>: asks before you leave with unsaved text.
   const changed = new Set();
   document.addEventListener("input", ({ target }) => {
     const form = target.closest("form[data-guard]");
@@ -138,7 +138,7 @@
   });
   document.addEventListener("change", ({ target }) => {
     if (!target.matches("[data-select-page]")) return;
-    const { selectPage } = target.dataset; // what it ticks, where that is not its own table
+    const { selectPage } = target.dataset; // what it selects, if not its own table
     const boxes = selectPage
       ? document.querySelectorAll(selectPage)
       : target.closest("form, table").querySelectorAll("tbody input[type=checkbox]");

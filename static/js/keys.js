@@ -1,11 +1,11 @@
-// Keyboard shortcuts.  An element takes a key by data-hotkey="r" or data-hotkey="g h" (one after the
-// other): a field is focused, anything else is clicked.  A page's own keys win over the frame's.
-// Lists say data-rows: j k move, o opens, x selects, e and # press the row's [data-row-edit] and
-// [data-row-trash], a and r its [data-row-accept] and [data-row-reject], u its [data-row-mark]; of two
-// sides l, r, b and m keep the left, the right or both, or merge them ([data-row-left] and so on); in
-// the trash r presses [data-row-restore].
-// "Ctrl k" is one with Ctrl or Cmd, and works in fields too; the others never do.
-// <body data-shortcuts="off"> turns them off, but for saving.
+// Keyboard shortcuts. An element takes a key with data-hotkey="r" or data-hotkey="g h" (one after the
+// other): a field is focused, anything else is clicked. A page's own keys win over the frame's.
+// In lists with data-rows, j and k move, o opens and x selects. e and # press the row's [data-row-edit]
+// and [data-row-trash], a and r its [data-row-accept] and [data-row-reject], u its [data-row-mark]. In
+// Conflicts, l, r, b and m keep the left, the right or both, or merge ([data-row-left] and so on). In
+// Trash, r presses [data-row-restore].
+// "Ctrl k" works with Ctrl or Cmd, and in fields too. The others never work in fields.
+// <body data-shortcuts="off"> turns all off except saving.
 (() => {
   const body = document.body;
   const dialog = document.getElementById("keys");
@@ -31,7 +31,7 @@
     } else element.click();
   };
 
-  // data-rows may name its rows, if they are in groups.
+  // data-rows can hold a selector for its rows, if they are in groups.
   const rows = () => {
     const list = document.querySelector("main [data-rows]");
     const named = list?.dataset.rows;
@@ -39,7 +39,7 @@
   };
   const here = () => rows().find((row) => row.classList.contains("here"));
 
-  // Of a row's links the marked one, wherever in the row it stands; none that leads to a deletion.
+  // A row's marked link, or its first one that doesn't lead to a deletion.
   const linkOf = (row) => row?.querySelector("[data-row-link]") ?? row?.querySelector("a:not(.danger)");
 
   const move = (step) => {
@@ -108,7 +108,7 @@
       const saves = key === "Enter" || (key === "s" && document.querySelector("main form[data-save]"));
       if (saves && save(event)) event.preventDefault();
       else if (body.dataset.shortcuts !== "off" && !document.querySelector("dialog[open]")) {
-        const element = taker(`Ctrl ${key}`); // in fields too: nobody types it
+        const element = taker(`Ctrl ${key}`); // in fields too, as it isn't text
         if (element) event.preventDefault();
         element?.click();
       }
@@ -119,7 +119,7 @@
     if (combine(key)) event.preventDefault();
   });
 
-  // The help lists what this very page offers.
+  // The help lists what this page offers.
   const KEYS = (keys) => keys.split(" ").map((key) => Object.assign(document.createElement("kbd"), { textContent: key }));
 
   const wordsOf = (element) => {
@@ -155,7 +155,7 @@
   document.addEventListener("click", (event) => {
     const opener = event.target.closest("[data-open-dialog]");
     if (!opener || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault(); // a link leads there without scripts, or in another tab
+    event.preventDefault(); // without scripts, or in another tab, the link works
     const opened = document.getElementById(opener.dataset.openDialog);
     if (opened === dialog) help();
     opener.closest("details")?.removeAttribute("open");

@@ -1,12 +1,12 @@
-// The palette: a dialog with one field; ↑ ↓ move between it and the rows below, Enter in the field
-// opens the first row, as soon as the rows are those of what was typed.
+// The palette: a dialog with one field. ↑ and ↓ move between the field and the rows below. Enter in the
+// field opens the first row, as soon as the rows match the typed words.
 (() => {
   const dialog = document.getElementById("palette");
   const field = dialog.querySelector("[name=words]");
   const rows = document.getElementById("palette-rows");
   const found = document.getElementById("palette-found");
-  let fresh = false; // whether the rows answer the words in the field
-  let goes = false; // Enter came before they did
+  let fresh = false; // whether the rows match the words in the field
+  let goes = false; // Enter was pressed before they did
 
   const links = () => [...rows.querySelectorAll("a")];
 
@@ -26,7 +26,7 @@
   rows.addEventListener("htmx:afterSettle", () => {
     const answer = rows.querySelector("[data-found]");
     found.textContent = answer?.textContent ?? "";
-    // An answer to earlier words can arrive while the next ones wait for their request.
+    // A response to earlier words can arrive before the next request is sent.
     fresh = answer?.dataset.typed === field.value;
     if (fresh && goes) open();
   });
@@ -44,9 +44,9 @@
     event.preventDefault();
   });
   dialog.addEventListener("click", (event) => {
-    // Outside of it, or on its cross.
+    // A click outside, or on the close button.
     if (event.target === dialog || event.target.closest("[data-close-dialog]")) dialog.close();
   });
-  // A page that the browser brings back does not come back with the palette over it.
+  // A page restored by the browser doesn't show the palette.
   addEventListener("pagehide", () => dialog.close());
 })();

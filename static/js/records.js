@@ -1,5 +1,5 @@
-// How many records of a list are ticked, in words beside what can be done to them; and the panel
-// of a record, which closes and gives the focus back to its row.
+// The number of selected records beside the bulk actions, and the panel of a record, which returns the
+// focus to its row when it closes.
 (() => {
   const say = () => {
     const words = document.querySelector("#bulk [data-ticked]");
@@ -13,7 +13,7 @@
     const row = target.closest(".record-table [data-row-link]");
     if (row) {
       opener = row;
-      // The keys go on from the row that was opened.
+      // Keyboard moves continue from the opened row.
       document.querySelectorAll(".record-table tr.here").forEach((one) => one.classList.remove("here"));
       row.closest("tr").classList.add("here");
     }

@@ -1,5 +1,5 @@
-// The page of a run.  While it goes on: an idle poll answers without a body, and its heartbeat
-// travels as an event; the counting itself is times.js's work.
+// The page of a run. During a run, an idle poll has no body and its heartbeat arrives as an event.
+// times.js does the counting.
 document.addEventListener("beacon:beat", ({ detail }) => {
   if (!detail.at) return;
   document.querySelectorAll("time[data-beat]").forEach((time) => {
@@ -7,7 +7,7 @@ document.addEventListener("beacon:beat", ({ detail }) => {
   });
 });
 
-// What a person unfolds stays so when the next poll brings the fold anew.
+// What a person unfolded stays open when the next poll replaces it.
 (() => {
   const folds = new Map();
   document.addEventListener("click", (event) => {

@@ -1,5 +1,5 @@
-// Each sentence of a report can be corrected: selected, or reached by Tab and the arrow keys, it offers a
-// button that leads to the form.  Without scripts the list of sentences below the report leads there.
+// Each sentence of a report can be corrected: select it, or reach it with Tab and the arrow keys, and a
+// button opens the form. Without scripts, the list of sentences below the report links to it.
 (() => {
   const lineOf = () => document.querySelector("[data-sentences]");
   const sentences = () => [...document.querySelectorAll("article.report .said[id]")];
@@ -27,7 +27,7 @@
     part.after(button);
   };
 
-  // One stop of the Tab key for all of them; the arrow keys go on from there.
+  // One Tab stop for all of them. The arrow keys move on from there.
   const ready = () => {
     const line = lineOf();
     const all = sentences();

@@ -1,4 +1,4 @@
-// Runs before the first paint: the theme a person chose, and the sign that scripts work.
+// Runs before the first paint: sets the chosen theme, and marks that scripts work.
 (() => {
   const root = document.documentElement;
   root.classList.add("js");
@@ -6,6 +6,6 @@
     const choice = localStorage.getItem("beacon-theme");
     if (choice === "light" || choice === "dark") root.dataset.theme = choice;
   } catch {
-    // Storage is closed to us: the system's theme it is.
+    // No storage: use the system's theme.
   }
 })();

@@ -4,7 +4,7 @@
 (() => {
   const language = document.documentElement.lang || "en";
   const named = new Intl.RelativeTimeFormat(language, { numeric: "auto" }); // tomorrow, now
-  const counted = new Intl.RelativeTimeFormat(language); // in 1 week, which "next week" need not be
+  const counted = new Intl.RelativeTimeFormat(language); // in 1 week, which isn't always "next week"
   const UNITS = [
     ["year", 31_557_600],
     ["month", 2_629_800],
@@ -19,13 +19,13 @@
     try {
       return new Intl.DateTimeFormat(locale, { ...style, timeZone });
     } catch {
-      return new Intl.DateTimeFormat(locale, style); // a zone this browser does not know
+      return new Intl.DateTimeFormat(locale, style); // a zone this browser doesn't know
     }
   };
   const moment = inZone(language, { dateStyle: "full", timeStyle: "short" });
   const date = inZone("en-US", { year: "numeric", month: "numeric", day: "numeric" });
 
-  // Which day of the calendar it is there: "tomorrow" is the next one, not 24 hours on.
+  // The calendar day there: "tomorrow" is the next day, not 24 hours later.
   const dayOf = (at) => {
     const [month, day, year] = date.format(at).split("/").map(Number);
     return Date.UTC(year, month - 1, day) / 86_400_000;
@@ -35,7 +35,7 @@
     const [unit, length] = UNITS.find(([, long]) => Math.abs(seconds) >= long) ?? [];
     if (!unit) return named.format(0, "second");
     if (unit === "day") return named.format(dayOf(at) - dayOf(Date.now()), unit);
-    // "in 2 weeks" where a minute of them has gone; minutes and hours are counted when they are full.
+    // Still "in 2 weeks" after a minute has passed. Minutes and hours count only when complete.
     const number = seconds / length;
     return counted.format(length >= 604_800 ? Math.round(number) : Math.trunc(number), unit);
   };

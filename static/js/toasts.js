@@ -1,10 +1,10 @@
-// Toasts: they leave after ten seconds unless someone is at them; a server may send one by
+// Toasts close after ten seconds, unless hovered or focused. The server can send one with
 // `HX-Trigger: {"toast": {"text": "…", "level": "success", "undo": "/address/"}}`.
-// Three stand at most, the newest at the foot; the oldest leaves for a fourth (Activity undoes it too).
+// At most three are shown, the newest at the bottom. A fourth closes the oldest (Activity can undo it too).
 (() => {
   const STAY = 10_000;
   const MOST = 3;
-  const GAP = 12; // between the toasts and what is moved clear of them
+  const GAP = 12; // between the toasts and what moves out of their way
   const region = document.getElementById("toasts");
   const words = document.getElementById("toast-words")?.dataset ?? {};
   const blank = document.getElementById("toast-template");
@@ -47,7 +47,7 @@
     return form;
   };
 
-  // A draft that cannot be kept is tried again at each pause: the reason stands once, at the foot.
+  // A draft that can't be kept is retried at each pause: its reason is shown once, at the bottom.
   const said = (text) =>
     [...region.children].find((one) => one.querySelector("span")?.textContent === text && !one.querySelector("form"));
 
@@ -60,8 +60,8 @@
     region.append(made);
   };
 
-  // How much of the window's foot they take: the page ends below it, and the bar of bulk acts rises
-  // over it.  The room stays once it was given, so that nothing moves under a finger as they leave.
+  // The height they take at the bottom of the window: the page gets that much extra room, and the bulk bar
+  // moves above them. The room stays, so that nothing moves under a finger when they close.
   const root = document.documentElement;
   let room = 0;
   const measure = () => {
@@ -78,7 +78,7 @@
     standing.slice(0, -MOST).filter((one) => !busy(one)).forEach(leave);
   };
 
-  // One place that starts the clock, for those of the page, of htmx, and of scripts alike.
+  // The only place that starts the timer, for toasts of the page, htmx and scripts.
   region.querySelectorAll("[data-toast]").forEach(watch);
   new MutationObserver((changes) => {
     for (const { addedNodes } of changes)
@@ -93,7 +93,7 @@
 
   document.addEventListener("toast", (event) => {
     const { text, level, undo } = event.detail;
-    // Only an address of our own may take the person's token.
+    // Only a URL of this site gets the person's token.
     toast({ text, level, undo: undo?.startsWith("/") && !undo.startsWith("//") ? undo : "" });
   });
 
@@ -104,11 +104,11 @@
   };
   document.addEventListener("htmx:responseError", (event) => {
     const { xhr } = event.detail;
-    // An answer that brings a toast of its own has said why.
+    // A response with its own toast has given the reason.
     if (xhr.getResponseHeader("HX-Trigger")) return;
     toast({ text: failed(xhr.status), level: "error" });
   });
-  // A poll that meets a restart is no news worth a toast every two seconds: only what a person did.
+  // Toasts are only for what a person did: a poll during a restart would show one every two seconds.
   for (const name of ["htmx:sendError", "htmx:timeout"])
     document.addEventListener(name, (event) => {
       const cause = event.detail.requestConfig?.triggeringEvent?.type;

@@ -84,5 +84,5 @@ def _bad_episode(visitor: Visitor) -> None:
     visitor.page.get_by_label("Title").fill("Tokyo flights")
     visitor.page.get_by_label("Summary").fill("Spring is cheapest")
     visitor.page.get_by_label("Task").fill("compare flights")
-    visitor.press("Add to its month")
+    visitor.press("Add entry")
     visitor.page.locator("[aria-invalid]").wait_for()

@@ -60,7 +60,7 @@ class Walk:
         self.page.get_by_label("Username").fill("ada")
         for field in self.page.locator("[type=password]").all():
             field.fill(PASSWORD)
-        self.visitor.press("Make the account")
+        self.visitor.press("Create account")
         expect(self.page.get_by_role("button", name="Try the sample topic")).to_be_visible()
         self.take("home")
 

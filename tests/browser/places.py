@@ -90,7 +90,7 @@ def _stale_soul(visitor: Visitor) -> None:
     visitor.page.get_by_label("Soul", exact=True).fill(
         "# Soul\n\nWhat I typed in the other window."
     )
-    visitor.press("Save as a new soul")
+    visitor.press("Save as new soul")
     visitor.page.locator("#identity_conflict").wait_for()
 
 
@@ -396,11 +396,11 @@ def _wrong_limit(visitor: Visitor) -> None:
 
 def _make_token(visitor: Visitor) -> None:
     visitor.page.locator("main form [name=name]").fill("claude")
-    visitor.press("Make the token")
+    visitor.press("Create token")
     visitor.page.locator("#new-token").wait_for()
 
 
 def _invite(visitor: Visitor) -> None:
     visitor.page.locator("main form [name=note]").fill("Kim")
-    visitor.press("Make a one-time link")
+    visitor.press("Create invite link")
     visitor.page.locator("#invitation-link").wait_for()

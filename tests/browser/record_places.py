@@ -23,7 +23,7 @@ def _bad_note(visitor: Visitor) -> None:
     visitor.page.locator("[name=kind]").select_option("rule")
     visitor.page.locator("[name=content]").fill("A rule without anything to rest on.")
     visitor.page.locator("[name=tags]").fill("t" * 100)
-    visitor.press("Remember it")
+    visitor.press("Save")
     visitor.page.locator("[aria-invalid]").first.wait_for()
     _unfold(visitor)
 

@@ -45,7 +45,7 @@ def test_an_answer_comes_by_itself_with_its_sources_and_a_session_is_ended(asker
     page = asker.page
     page.locator(".ask-form textarea").fill("Remember that my boat is called Petrel.")
     asker.press("Ask")
-    expect(page.locator(".say.me .tool")).to_contain_text("Noted: a log, kept 30 days.")
+    expect(page.locator(".say.me .tool")).to_contain_text("Saved as a log for 30 days.")
     expect(page.locator(".answer .say")).to_be_visible(timeout=WAIT)
 
     page.locator(".ask-form textarea").fill("What is my boat called?")
@@ -54,7 +54,7 @@ def test_an_answer_comes_by_itself_with_its_sources_and_a_session_is_ended(asker
     expect(page.locator("[aria-busy]")).to_have_count(0)
     assert asker.violations() == []
 
-    asker.press("End session, keep what matters")
+    asker.press("End and save what matters")
     expect(page.locator("#session-left")).to_contain_text("Asked in the session", timeout=WAIT)
     expect(page.locator("#reflection")).to_be_visible(timeout=WAIT)
 

@@ -33,12 +33,12 @@ def test_a_file_is_condensed_compared_restored_and_locked(
     expect(page.locator("article.file-text")).to_contain_text("Ask first")
 
     visitor.goto(f"{PAGE}condense/")
-    visitor.press("Accept and save it")
+    visitor.press("Accept and save")
     expect(page.locator("main")).to_contain_text("condensed by rule")
 
     visitor.follow("History")
     visitor.press("Compare selected")
-    expect(page.locator("#compare-heading")).to_have_text("Version 2 against version 3")
+    expect(page.locator("#compare-heading")).to_have_text("Version 2 compared with version 3")
     page.locator("#view").select_option("side")
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.locator("table.text-sides")).to_be_visible()

@@ -147,9 +147,9 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
     second.press("Save")
     expect(second.page.locator(".merge-hunk").first).to_contain_text("Fri 10:00")
     second.page.get_by_label("Both, theirs first").first.check()
-    second.press("Put together with these sides")
-    expect(second.page.get_by_role("heading", name="Put together anew")).to_be_visible()
-    second.press("Save over version")
+    second.press("Merge with these sides")
+    expect(second.page.get_by_role("heading", name="Merge again")).to_be_visible()
+    second.press("Replace version")
     expect(second.page.locator(".file-text")).to_contain_text("Fri 10:00")
     expect(second.page.locator(".file-text")).to_contain_text("Sat 10:00")
 
@@ -163,7 +163,7 @@ def test_a_draft_survives_a_closed_tab(visit: Visit, newcomer: str) -> None:
 
     second = signed_in(visit, newcomer)
     expect(second.page.locator("#file-draft")).to_contain_text("You have an unsaved draft")
-    second.follow("Take it up")
+    second.follow("Resume draft")
     expect(second.page.locator(EDITOR)).to_contain_text("typed and not saved")
     second.press("Save")
     expect(second.page.locator(".file-text")).to_contain_text("typed and not saved")
@@ -173,7 +173,7 @@ def test_who_is_signed_out_meanwhile_keeps_what_was_typed(visit: Visit, newcomer
     visitor = signed_in(visit, newcomer)
     visitor.context.clear_cookies(name="sessionid")
     write(visitor, "- typed while signed out\n", anew=False)
-    expect(visitor.page.locator("#notice")).to_contain_text("You are signed out")
+    expect(visitor.page.locator("#notice")).to_contain_text("You’re signed out")
 
     sign_in_in_another_tab(visitor, newcomer)
     visitor.press("Save")
@@ -208,7 +208,7 @@ def test_without_scripts_a_draft_is_kept_and_an_episode_written(
     for label, words in (("Title", "Flights"), ("Summary", "Spring"), ("Task", "compare")):
         visitor.page.get_by_label(label).fill(words)
     visitor.page.get_by_label("Findings").fill("March is cheapest")
-    visitor.press("Add to its month")
+    visitor.press("Add entry")
     expect(visitor.page.locator(".file-text")).to_contain_text("March is cheapest")
 
 

@@ -29,7 +29,7 @@ def make_account(visitor: Visitor, name: str) -> None:
     page.get_by_label("Username").fill(name)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Password again").fill(PASSWORD)
-    visitor.press("Make the account")
+    visitor.press("Create account")
     page.wait_for_url("**/")
 
 
@@ -45,7 +45,7 @@ def look_round(visitor: Visitor) -> None:
     expect(page.locator("#test_feeds")).not_to_be_empty()  # what it really answered
     visitor.follow("API tokens")
     page.locator("main form [name=name]").fill("the walk")
-    visitor.press("Make the token")
+    visitor.press("Create token")
     expect(page.locator("#new-token")).to_be_visible()
     visitor.goto("/settings/tokens/")
     expect(page.locator("#new-token")).to_have_count(0)  # shown once
@@ -72,4 +72,4 @@ def test_the_one_time_link_makes_the_first_account_and_leads_to_an_empty_home(
     look_round(visitor)
     second = visit(fresh.base)
     second.goto(link)  # it works once
-    assert second.heading() == "This link does not work any more"
+    assert second.heading() == "This link no longer works"

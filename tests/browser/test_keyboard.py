@@ -49,7 +49,7 @@ def visitor(visit: Visit, newcomer: str) -> Visitor:
 
 def test_the_first_tab_skips_to_the_content(visitor: Visitor) -> None:
     keys(visitor, "Tab")
-    assert visitor.page.evaluate(FOCUS) == "Skip to the content"
+    assert visitor.page.evaluate(FOCUS) == "Skip to content"
     keys(visitor, "Enter")
     expect(visitor.page.locator("#main")).to_be_focused()
 

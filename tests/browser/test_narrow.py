@@ -91,7 +91,7 @@ def test_filters_stand_behind_one_button_on_a_phone(
     facets = visitor.page.locator("#record-facets")
     expect(facets).to_be_hidden()
 
-    visitor.page.get_by_role("button", name="Filters (2 set)").click()
+    visitor.page.get_by_role("button", name="Filters (2 active)").click()
 
     expect(facets).to_be_visible()
     if scripts:
@@ -100,5 +100,5 @@ def test_filters_stand_behind_one_button_on_a_phone(
         assert not visitor.violations()
         assert not visitor.scrolls_sideways()
     visitor.click(facets.get_by_role("link", name="rule", exact=True))
-    expect(visitor.page.get_by_role("button", name="Filters (1 set)")).to_be_visible()
+    expect(visitor.page.get_by_role("button", name="Filters (1 active)")).to_be_visible()
     expect(visitor.page.locator("#record-facets")).to_be_hidden()

@@ -34,7 +34,7 @@ def test_a_row_is_chosen_edited_and_trashed_by_keyboard(visit: Visit, newcomer: 
 
     press("j")
     press("x")
-    expect(visitor.page.locator("[data-ticked]")).to_have_text("1 ticked")
+    expect(visitor.page.locator("[data-ticked]")).to_have_text("1 selected")
     press("e")
     box = visitor.page.locator("#record-inline-form textarea")
     expect(box).to_be_focused()

@@ -28,7 +28,7 @@ def written(visitor: Visitor, text: str = TEXT) -> str:
     """Write a note by the form, and return its page's address."""
     visitor.goto("/notes/new/")
     visitor.page.locator(CONTENT).fill(text)
-    visitor.press("Remember it")
+    visitor.press("Save")
     expect(visitor.page.locator(".record-words").first).to_contain_text("Fares are")
     return visitor.page.url
 
@@ -57,10 +57,12 @@ def test_of_two_tabs_the_second_is_told_keeps_its_text_and_merges(
 
     second.page.locator(CONTENT).fill(TEXT.replace("nine", "ten"))
     second.press("Save")
-    expect(second.page.locator("#record-edit")).to_contain_text("Another save came first")
+    expect(second.page.locator("#record-edit")).to_contain_text(
+        "This changed while you were editing"
+    )
     both = TEXT.replace("stale", "fresh").replace("nine", "ten")
     expect(second.page.locator(CONTENT)).to_have_value(both)
-    second.press("Save over version 2")
+    second.press("Replace version 2")
 
     expect(second.page.locator("#toasts .toast").first).to_contain_text("Saved as version 3")
     expect(second.page.locator(".record-words").first).to_contain_text("opens at ten")
@@ -76,7 +78,7 @@ def test_where_both_changed_one_place_a_side_is_chosen(visit: Visit, newcomer: s
     second.page.locator(CONTENT).fill(TEXT.replace("nine", "ten"))
     second.press("Save")
     second.page.locator(".merge-hunk").get_by_label("Theirs", exact=True).check()
-    second.press("Put together with these sides")
+    second.press("Merge with these sides")
 
     expect(second.page.locator(CONTENT)).to_have_value(TEXT.replace("nine", "eight"))
     expect(second.page.locator("#typed")).to_contain_text("opens at ten")
@@ -118,7 +120,7 @@ def test_the_panel_beside_a_list_pins_a_note(visit: Visit, newcomer: str) -> Non
     visitor.goto("/notes/?q=fares")
     visitor.page.locator("[data-row-link]").first.click()
     panel = visitor.page.locator("#record-panel")
-    expect(panel).to_contain_text("Why it is remembered")
+    expect(panel).to_contain_text("Why it’s remembered")
     panel.get_by_role("button", name="Pin").click()
     expect(panel.get_by_role("button", name="Unpin")).to_be_visible()
     assert not visitor.violations()
@@ -132,7 +134,7 @@ def test_a_person_writes_and_edits_a_rule_without_evidence(
     visitor.goto("/notes/new/")
     visitor.page.locator("[name=kind]").select_option("rule")
     visitor.page.locator(CONTENT).fill("Fares are checked on Mondays.")
-    visitor.press("Remember it")
+    visitor.press("Save")
     expect(visitor.page.locator(".record-words").first).to_contain_text("on Mondays")
 
     page = visitor.page.url
@@ -147,7 +149,7 @@ def test_a_button_pressed_twice_in_a_hurry_makes_one_note(visit: Visit, newcomer
     visitor.sign_in(newcomer)
     visitor.goto("/notes/new/")
     visitor.page.get_by_label("Text to remember").fill("Lilac blooms in Lanling.")
-    visitor.page.get_by_role("button", name="Remember it").dblclick()
+    visitor.page.get_by_role("button", name="Save").dblclick()
     expect(visitor.page.locator("#toasts .toast")).to_have_count(1)
     visitor.goto("/notes/?q=lilac")
     expect(visitor.page.locator("tbody tr")).to_have_count(1)

@@ -38,7 +38,7 @@ def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
     visitor.context.clear_cookies(name="sessionid")
 
     visitor.press("Add to the library")
-    expect(visitor.page.locator("#notice")).to_contain_text("You are signed out")
+    expect(visitor.page.locator("#notice")).to_contain_text("You’re signed out")
     expect(visitor.page.get_by_label("Text")).to_have_value("A pilot line started in Lanling.")
 
     sign_in_in_another_tab(visitor, newcomer)

@@ -53,7 +53,7 @@ def test_three_stand_at_most_and_one_text_stands_once(visitor: Visitor) -> None:
 
 def test_a_toast_is_closed_by_its_button(visitor: Visitor) -> None:
     toasts = say(visitor, "Saved.")
-    visitor.press("Close this message")
+    visitor.press("Close message")
     expect(toasts).to_have_count(0)
 
 
@@ -70,7 +70,7 @@ def test_undo_is_offered_at_an_address_of_ours_alone(visitor: Visitor) -> None:
 def test_an_answer_that_failed_is_told_in_words(visitor: Visitor) -> None:
     visitor.page.route("**/broken/", lambda route: route.fulfill(status=500, body="no"))
     visitor.page.evaluate("htmx.ajax('GET', '/broken/', {target: 'main', swap: 'none'})")
-    expect(visitor.page.locator("#toasts")).to_contain_text("the server answered 500")
+    expect(visitor.page.locator("#toasts")).to_contain_text("error 500")
     visitor.problems.clear()  # htmx's own word on it, in the console
 
 

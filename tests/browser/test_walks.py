@@ -64,7 +64,7 @@ def test_a_researcher_does_so_without_scripts(visit: Visit, newcomer: str) -> No
     visitor.goto("/topics/new/")
     page.locator("[name=title]").fill("Tidal power")
     visitor.click(page.locator("button[name=make]"))
-    visitor.follow("Search or go to")
+    visitor.follow("Search or jump to…")
     page.locator("main [name=words]").fill("tidal")
     visitor.click(page.locator("main form button"))
     visitor.click(page.locator("main .palette-rows a", has_text="Tidal power"))
@@ -86,7 +86,7 @@ def token_made(visitor: Visitor) -> str:
     """Make a token for a program, as Settings shows it once."""
     visitor.goto("/settings/tokens/")
     visitor.page.locator("main form [name=name]").fill("heron-bot")
-    visitor.press("Make the token")
+    visitor.press("Create token")
     return visitor.page.locator("#new-token").input_value()
 
 

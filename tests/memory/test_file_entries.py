@@ -148,7 +148,7 @@ def test_where_other_words_stand_both_are_shown_and_nothing_is_lost(
     assert other in said(alice)
 
     page = client.get(refused.context["way"])
-    assert "A section from the trash" in page.content.decode()
+    assert "Section from Trash" in page.content.decode()
     merge = page.context
     assert all(words in merge["form"]["content"].value() for words in (SLEEP, other))
     kept = {"content": merge["form"]["content"].value(), "seen": merge["form"]["seen"].value()}

@@ -60,18 +60,18 @@ def test_the_page_counts_what_goes(
     with django_assert_max_num_queries(12):
         html = browser.get(PAGE).content.decode()
     assert "<dt>Notes</dt>" in html
-    assert "First, take everything with you" in html
+    assert "First, export your data" in html
 
 
 def test_an_export_is_made_by_one_press_and_read_back(browser: Client, alice: User) -> None:
     html = browser.post(EXPORT, follow=True).content.decode()
-    assert "was read back: every part is whole" in html
+    assert "Beacon read it back and found every record in it" in html
     assert Archive.objects.get(owner=alice).result["problem"] == ""
-    assert "Something was changed since" not in html
+    assert "Your data has changed since" not in html
     note = Note.objects.filter(owner=alice).first()
     assert note is not None
     note.change(by=alice.actor, content="Other words")
-    assert "Something was changed since" in browser.get(PAGE).content.decode()
+    assert "Your data has changed since" in browser.get(PAGE).content.decode()
 
 
 def test_an_export_that_was_damaged_is_said_to_be(browser: Client, alice: User) -> None:

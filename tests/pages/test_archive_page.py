@@ -77,7 +77,7 @@ def test_nothing_is_stored_before_it_is_confirmed(browser: Client, alice: Any):
     page = text_of(browser.get(url))
 
     assert "Cells got cheaper." in page
-    assert "Import 1 row" in page
+    assert "Import 1 item" in page
     assert not Observation.objects.of(alice).exists()
 
     browser.post(url + "confirm/")
@@ -226,7 +226,7 @@ def test_a_large_one_waits_for_a_worker_and_the_page_says_how_far_it_is(
     page = browser.post(PAGE + "export/", follow=True)
     row = Archive.objects.get()
 
-    assert "It waits for a worker" in text_of(page)
+    assert "Waiting to start" in text_of(page)
     assert 'hx-trigger="every 2s"' in page.content.decode()
     jobs.carry_out(row.pk)
     assert "every 2s" not in browser.get(f"{PAGE}{row.pk}/").content.decode()

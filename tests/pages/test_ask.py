@@ -128,7 +128,7 @@ def test_something_more_is_said_over_htmx(browser: Client, session: Session):
     url = at("session-say", session)
     html = browser.post(url, {"content": "And on Mondays?"}, headers=headers).content.decode()
     assert html.lstrip().startswith('<div id="session"')
-    assert "And on Mondays?" in html and "waiting for a worker" in html
+    assert "And on Mondays?" in html and "waiting to start" in html
 
 
 def test_without_javascript_the_session_is_shown_anew(browser: Client, session: Session):
@@ -175,7 +175,7 @@ def test_what_is_noted_is_said_and_can_be_forgotten_at_once(
     conversation_turn.answer(ask(session, "Remember that I prefer tea.", by=alice.actor).pk)
     html = text_of(browser.get(at("session", session)))
     note = Note.objects.of(alice).get(content__contains="prefer tea")
-    assert "Noted: a log, kept 30 days." in html
+    assert "Saved as a log for 30 days." in html
     assert reverse("memory:record-trash", args=["note", note.pk]) in html
 
 
@@ -247,7 +247,7 @@ def test_polling_ends_with_the_answer(browser: Client, waiting: Message):
 
 
 def test_where_nobody_works_on_answers_the_page_says_so(browser: Client, waiting: Message):
-    said = "Nobody works on answers just now"
+    said = "The background worker isn’t running"
     assert said in text_of(poll(browser, waiting))
     Worker.objects.create(name="upkeep@test", kind="upkeep", seen_at=timezone.now())
     assert said not in text_of(poll(browser, waiting))
@@ -297,7 +297,7 @@ def test_a_persons_own_message_is_no_answer_to_poll(browser: Client, waiting: Me
 
 def test_an_ended_session_lists_what_it_left(browser: Client, session: Session, alice: User):
     browser.post(at("session-end", session))
-    assert "being worked out" in text_of(browser.get(at("session", session)))
+    assert "working…" in text_of(browser.get(at("session", session)))
     assert browser.get(at("session-left", session), headers=HTMX).status_code == 204
 
     conversation_end.finish(str(session.pk))

@@ -121,7 +121,7 @@ def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
 
     act = BulkAct.objects.get()
     assert sent == [("memory.tasks.carry_out_bulk_act", str(act.pk))]
-    assert "waits for a worker" in text_of(browser.get("/notes/"))
+    assert "waiting to start" in text_of(browser.get("/notes/"))
     bulk.carry_out(act.pk, seconds=0)
     half = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
     assert "2 of 5" in half

@@ -139,7 +139,7 @@ def test_a_changed_word_is_marked_inside_its_paragraph(browser: Client, alice: U
 
     shown = page(browser, topic, view="words")
 
-    assert re.search(r"<del>.*taken out:.*May</del><ins>.*put in:.*June</ins>", shown)
+    assert re.search(r"<del>.*removed:.*May</del><ins>.*added:.*June</ins>", shown)
     assert "[1]" not in words(shown)
 
 

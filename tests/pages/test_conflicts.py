@@ -124,7 +124,7 @@ def test_what_makes_no_sense_settles_nothing(browser: Client, alice: User, sent:
 def test_settled_in_another_window_what_was_typed_is_shown(browser: Client, alice: User):
     one = two_notes(alice)
     settle(browser, one, "left")
-    assert "stored nowhere" in settle(browser, one, "merged", text="Mine.").content.decode()
+    assert "This text isn’t saved" in settle(browser, one, "merged", text="Mine.").content.decode()
 
 
 def test_filters_by_kind_and_topic_and_nonsense_in_the_address(browser: Client, alice: User):
@@ -157,7 +157,7 @@ def test_look_now_finds_near_duplicates(browser: Client, alice: User):
         notes.write_note(alice, "log", text, by=alice.actor)
     told = browser.post(reverse("memory:conflicts-look"), follow=True).content.decode()
     assert "One pair was found." in told
-    assert "Almost the same" in told
+    assert "Near-duplicate" in told
 
 
 def test_its_queries_do_not_grow_with_its_rows(

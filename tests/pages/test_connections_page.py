@@ -35,9 +35,9 @@ def save(browser: Client, name: str = "model", *, htmx: bool = False, **fields: 
 def test_without_a_model_the_page_tells_what_works(browser: Client) -> None:
     body = browser.get(PAGE).content.decode()
 
-    assert "No model is set up: here is what works" in body
-    assert "Search services that need nothing" in body
-    assert "A topic that names no service searches: Feeds, Library." in body
+    assert "What works without a model" in body
+    assert "Search services that need no setup" in body
+    assert "Topics without their own choice search Feeds, Library." in body
 
 
 @pytest.mark.parametrize("secret", ["k\r\nX-Evil: 1", "ключ-длинный"])
@@ -121,7 +121,7 @@ def test_the_folded_line_of_a_service_follows_its_test(
     )
 
     tag = '<span id="tested_serpapi" class="tag bad"'
-    assert f'{tag}  hx-swap-oob="true">its test failed</span>' in failed
+    assert f'{tag}  hx-swap-oob="true">last test failed</span>' in failed
     assert f'{tag} hidden hx-swap-oob="true"></span>' in worked
 
 
@@ -226,7 +226,7 @@ def test_what_a_topic_without_a_choice_asks_stands_in_order(browser: Client, set
 
 
 def test_without_a_contact_the_page_tells_who_wants_one(browser: Client, settings: Any) -> None:
-    assert "BEACON_CONTACT is not set" in browser.get(PAGE).content.decode()
+    assert "BEACON_CONTACT isn’t set" in browser.get(PAGE).content.decode()
 
     settings.BEACON_CONTACT = "ops@example.org"
     assert "ops@example.org" in browser.get(PAGE).content.decode()
@@ -241,9 +241,9 @@ def test_a_services_test_is_kept_and_shown_until_it_changes(
 
     assert "An example" in browser.post(f"{PAGE}tavily/test/", headers=HTMX).content.decode()
 
-    assert "Worked at the last test" in browser.get(PAGE).content.decode()
+    assert "Last test succeeded" in browser.get(PAGE).content.decode()
     save(browser, "tavily", base_url=httpserver.url_for(""), secret="tvly-another-key-9876")
-    assert "Before it was changed, the last test said" in browser.get(PAGE).content.decode()
+    assert "Last test, before it was changed" in browser.get(PAGE).content.decode()
 
 
 def test_a_services_refusal_is_shown_without_javascript_in_its_place(
@@ -256,15 +256,15 @@ def test_a_services_refusal_is_shown_without_javascript_in_its_place(
     body = browser.post(f"{PAGE}tavily/test/").content.decode()
 
     assert '<details id="connection_tavily" class="service" open>' in body
-    assert "It does not work" in body
-    assert "its test failed" in state(body, "tavily")
+    assert "It doesn’t work" in body
+    assert "last test failed" in state(body, "tavily")
     assert KEY not in body
 
 
 def test_a_service_without_its_key_says_what_is_missing(browser: Client) -> None:
     body = browser.post(f"{PAGE}brave/test/", headers=HTMX).content.decode()
 
-    assert "It does not work" in body
+    assert "It doesn’t work" in body
     assert "BRAVE_API_KEY" in body
 
 
@@ -280,7 +280,7 @@ def test_a_bad_address_of_a_service_is_explained_and_kept(browser: Client, url: 
 def test_a_refused_form_says_that_the_key_is_not_shown_again(browser: Client) -> None:
     body = save(browser, "tavily", base_url="h", secret=KEY)
 
-    assert "enter it once more" in body
+    assert "Enter it again" in body
     assert KEY not in body
 
 

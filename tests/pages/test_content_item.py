@@ -69,7 +69,7 @@ def test_a_long_item_begins_with_an_excerpt_a_short_one_is_whole(
 def test_over_htmx_the_view_alone_answers(browser: Client, item: ContentItem):
     answer = browser.get(item.get_absolute_url(), {"transform": "summary"}, headers=HTMX)
     assert answer.content.decode().lstrip().startswith('<section id="content_view"')
-    assert "As an agent sees it" not in answer.content.decode()
+    assert "What an agent sees" not in answer.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_page_of_a_huge_item_stays_small(browser: Client, alice: User):
     huge = store(alice, "word " * 1_600_000, by=alice.actor, title="Huge")
     answer = browser.get(huge.get_absolute_url(), {"transform": "full"})
     assert len(answer.content) < 300_000
-    assert "holds the first 200,000 characters" in text_of(answer)
+    assert "Only the first 200,000 characters are shown" in text_of(answer)
 
 
 def test_the_compact_form_and_the_citation_line_are_those_of_an_agent(
@@ -138,7 +138,7 @@ def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     assert ", step 7</a>" in html
     assert f'href="{run_url}#source-3"' in html
     assert "cited as [3] in the report of" in html
-    assert "entered the prompt of" in html
+    assert "in the prompt of" in html
 
 
 def test_a_runs_hit_leads_to_the_text_that_was_read(browser: Client, alice: User):

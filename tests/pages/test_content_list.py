@@ -102,9 +102,9 @@ def test_an_address_that_cannot_be_is_no_error(browser: Client, page: ContentIte
 
 
 def test_nothing_found_and_nothing_stored_name_the_next_step(browser: Client, alice: User):
-    assert "Nothing is stored yet" in text_of(browser.get(CONTENT))
+    assert "No items yet" in text_of(browser.get(CONTENT))
     kept(alice)
-    assert "No item is like that" in text_of(browser.get(CONTENT, {"q": "zebra"}))
+    assert "No matching items" in text_of(browser.get(CONTENT, {"q": "zebra"}))
 
 
 def test_pages_follow_by_keyset(browser: Client, alice: User):

@@ -62,7 +62,7 @@ def test_six_layers_and_the_files_are_shown_each_with_its_size_and_why(
     assert part(browser, "rules").size == built.layer("rules").size
     html = text_of(answer)
     assert "Search results on fares are stale." in html
-    assert "in · near to the message in words" in html
+    assert "included · near to the message in words" in html
     assert "facts/user.md" in html
     assert "estimated at 4 bytes a token" in html
     assert reverse("memory:note-edit", args=[fares.pk]) in html
@@ -136,7 +136,7 @@ def test_a_topic_that_is_not_there_is_told(browser: Client):
 
 def test_what_came_from_outside_is_marked(browser: Client, alice: User):
     note(alice, "Read on the web.", kind="summary", trust=Trust.EXTERNAL)
-    assert "from outside, as data" in text_of(browser.get(CONTEXT))
+    assert "external, as data" in text_of(browser.get(CONTEXT))
 
 
 def test_looking_is_no_use(browser: Client, fares: Note, kyoto: Topic):

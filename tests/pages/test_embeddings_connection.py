@@ -74,9 +74,9 @@ def test_the_test_shows_the_real_error(browser: Client, server: EmbeddingServer)
 
     body = browser.post(f"{PAGE}embeddings/test/", headers=HTMX).content.decode()
 
-    assert "It does not work" in body
+    assert "It doesn’t work" in body
     assert "that key is of yesterday" in body
-    assert "Failed at the last test:" in browser.get(PAGE).content.decode()
+    assert "Last test failed:" in browser.get(PAGE).content.decode()
 
 
 @pytest.mark.parametrize("url", ["ftp://h/v1", "http://user:secret@h/v1", "http://h/v1?key=1"])
@@ -113,10 +113,10 @@ def test_how_far_the_vectors_are_is_shown(browser: Client, admin: User, server: 
 
     body = browser.get(PAGE).content.decode()
 
-    assert "1 record has its vector" in body
-    assert "2 wait for one" in body
-    assert "1 is sensitive and gets one on this machine alone" in body
-    assert "The database cannot compare vectors" in body
+    assert "1 record has an embedding" in body
+    assert "2 are waiting" in body
+    assert "1 is sensitive and is only embedded on this machine" in body
+    assert "The database can’t compare embeddings" in body
 
 
 def test_with_an_endpoint_the_page_asks_a_fixed_number_of_queries(

@@ -107,7 +107,7 @@ def test_what_is_refused_stays_in_the_form_and_as_a_draft(
 
 def test_how_many_bytes_are_too_many_is_counted_without_scripts(browser: Client):
     html = text_of(browser.post(PREVIEW, typed("é" * 10_000)))
-    assert "bytes too many" in html and "this file <b data-size>20,000</b>" in html
+    assert "bytes over the limit" in html and "this file <b data-size>20,000</b>" in html
 
 
 @pytest.mark.parametrize("size", [15_300, 300_000], ids=["its summary line", "any file"])
@@ -162,8 +162,8 @@ def clashed(browser: Client, alice: Any) -> Any:
 @pytest.mark.requirement("R226")
 def test_the_same_line_changed_twice_is_a_merge_screen(clashed: Any, alice: Any):
     html = text_of(clashed)
-    assert clashed.status_code == 200 and "Another save came first" in html
-    assert "reflection" in html and "Save over version 3" in html and "my note" in html
+    assert clashed.status_code == 200 and "This changed while you were editing" in html
+    assert "reflection" in html and "Replace version 3" in html and "my note" in html
     for said in ("Tue 10:00", "Wed 10:00", "Fri 10:00"):
         assert said in html
     assert "Fri" in stands(alice).content
@@ -192,7 +192,7 @@ def test_what_was_put_together_is_saved_over_the_newer_version(
 def test_a_merge_that_is_stale_again_is_another_merge(clashed: Any, browser: Client, alice: Any):
     save_file(alice, USER, TEXT.replace("Tue", "Sat"), by=REFLECTOR, seen=3)
     html = text_of(browser.post(EDIT, typed(MOVED, seen=3)))
-    assert "Save over version 4" in html and "Sat 10:00" in html
+    assert "Replace version 4" in html and "Sat 10:00" in html
 
 
 def test_a_month_that_went_to_the_trash_can_be_made_anew(browser: Client, alice: Any):
@@ -216,7 +216,7 @@ def test_a_preview_shows_the_page_and_the_changes_and_stores_nothing(
     text = MOVED.replace("Name", "**Name**") + "<script>alert(1)</script>\n"
     html = browser.post(PREVIEW, typed(text), headers=headers).content.decode()
     assert "<strong>Name</strong>" in html and "<script>alert" not in html
-    assert "What it changes" in html and "<ins>" in html
+    assert "Changes" in html and "<ins>" in html
     assert stands(alice).version == 2 and not FileDraft.objects.exists()
 
 

@@ -121,7 +121,7 @@ def test_over_htmx_the_comparison_alone_comes(browser: Client):
 )
 def test_versions_that_there_are_not_show_the_last_change(browser: Client, query: str):
     html = text_of(browser.get(f"{COMPARE}?{query}"))
-    assert "Version 2 against version 3" in html
+    assert "Version 2 compared with version 3" in html
 
 
 def test_what_is_unchanged_is_folded_until_asked_for(browser: Client, alice: Any):
@@ -156,7 +156,7 @@ def test_a_restore_over_somebody_elses_change_shows_what_it_would_change(
 
     assert now(alice).version == 4
     assert "Nothing was restored" in text_of(answer)
-    assert "Version 2 against version 4" in text_of(answer)
+    assert "Version 2 compared with version 4" in text_of(answer)
 
 
 def test_restoring_what_stands_changes_nothing(browser: Client, alice: Any):

@@ -72,7 +72,7 @@ def test_a_section_is_locked_and_unlocked_where_it_is_read(browser: Client, alic
     assert answer["Location"] == f"{page}#{work}"
     html = text_of(browser.get(page))
     assert now(alice).section_locks == [["User", "Work"]] and "Locked: User › Work" in html
-    assert html.count('name="unlock"') == 1 and html.count("only you may change") == 2
+    assert html.count('name="unlock"') == 1 and html.count("only you can change") == 2
     browser.post(LOCK, {"unlock": work, "next": page})
     assert now(alice).section_locks == []
 
@@ -107,7 +107,7 @@ def test_the_same_again_changes_nothing(browser: Client, alice: Any):
 
 def test_a_file_without_headings_says_what_to_do(browser: Client, alice: Any):
     save_file(alice, USER, "Just words.\n", by=alice.actor)
-    assert "No headings" in text_of(browser.get(LOCK))
+    assert "No sections yet" in text_of(browser.get(LOCK))
 
 
 def test_a_stranger_locks_nothing_of_hers(browser: Client, client_of: Any, bob: Any, alice: Any):

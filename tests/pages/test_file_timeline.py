@@ -38,7 +38,7 @@ def test_entries_stand_by_day_the_newest_first_with_what_they_say(browser: Clien
     gift, tokyo = html.index("Jingdezhen"), html.index("ANA 2800")
     assert gift < tokyo and "Friday, 27 February 2026" in html and "prices go stale" in html
     assert f"/files/{PATH}/#section-tokyo-flights" in html and "/blame/?line=" in html
-    assert "2 entries" in html and "keep to the format" not in html
+    assert "2 entries" in html and "in the standard format" not in html
 
 
 def test_what_is_amiss_with_an_entry_is_told(browser: Client, alice: Any):
@@ -47,7 +47,7 @@ def test_what_is_amiss_with_an_entry_is_told(browser: Client, alice: Any):
     html = text_of(browser.get(TIMELINE))
 
     assert "Without a date" in html and "“Undated” has no Date." in html
-    assert "1 does not keep to the format" in html
+    assert "1 not in the standard format" in html
 
 
 def test_a_file_without_entries_says_how_one_begins(browser: Client, alice: Any):

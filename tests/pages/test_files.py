@@ -44,14 +44,14 @@ def test_the_tree_shows_facts_with_their_budget_and_the_months(browser: Client, 
 
 
 def test_without_an_episode_the_tree_says_how_one_comes(browser: Client):
-    assert "No episodes yet" in text_of(browser.get("/files/"))
+    assert "No journal yet" in text_of(browser.get("/files/"))
 
 
 def test_what_was_not_taken_in_from_disk_is_told(browser: Client, alice: Any):
     MirroredFile.objects.update_or_create(
         owner=alice, path=USER, defaults={"problem": "It is not UTF-8."}
     )
-    assert "not taken in from disk" in text_of(browser.get("/files/"))
+    assert "not imported from disk" in text_of(browser.get("/files/"))
     assert "It is not UTF-8." in text_of(browser.get(f"/files/{USER}/"))
 
 
@@ -72,7 +72,7 @@ def test_a_section_that_is_locked_says_so(browser: Client, alice: Any):
     file = save_file(alice, USER, "# User\n\n## Work\n\n- Wed 10:00\n", by=alice.actor).file
     file.change(by=alice.actor, section_locks=[["User", "Work"]])
 
-    assert "only you may change this section" in text_of(browser.get(f"/files/{USER}/"))
+    assert "only you can change this section" in text_of(browser.get(f"/files/{USER}/"))
 
 
 @pytest.mark.parametrize(

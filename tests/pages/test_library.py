@@ -226,7 +226,7 @@ def test_a_conflict_is_explained_and_nothing_typed_is_lost(
     document.rewrite(title="T", text="written first", by=alice.actor, expected_version=1)
     sent = {"title": "T", "text": "what I typed", "version": 1}
     html = browser.post(page(document, "edit"), sent).content.decode()
-    assert "Another save came first" in html
+    assert "This changed while you were editing" in html
     assert "what I typed" in html
     assert "written first" in html
     assert 'name="version" value="2"' in html
@@ -279,7 +279,7 @@ def test_a_document_of_the_folder_is_changed_where_it_lies(
     staff = client_of(admin)
     staff.post(reverse("memory:library-check"))
     document = LibraryDocument.objects.get()
-    assert b"change the file" in staff.get(page(document)).content
+    assert b"change its file" in staff.get(page(document)).content
     for name in ("edit", "trash", "restore"):
         assert staff.post(page(document, name)).status_code == 404
 

@@ -77,7 +77,7 @@ def test_the_test_button_shows_the_models_real_answer(
 
     assert "It works" in body
     assert "ready" in body
-    assert "tokens asked" in body
+    assert "input tokens" in body
     assert httpserver.log[0][0].headers["Authorization"] == f"Bearer {KEY}"
 
 
@@ -90,7 +90,7 @@ def test_the_test_button_shows_the_models_real_error(
 
     body = browser.post(f"{PAGE}model/test/").content.decode()
 
-    assert "It does not work" in body
+    assert "It doesn’t work" in body
     assert "Incorrect API key provided" in body
     assert KEY not in body
 
@@ -173,11 +173,11 @@ def test_a_test_of_what_has_changed_since_is_marked(
     browser: Client, change: dict[str, str]
 ) -> None:
     probed()
-    assert "test again" not in page(browser)
+    assert "Test again." not in page(browser)
 
     save(browser, **({"base_url": "http://h/v1", "model": "m1"} | change))
 
-    assert "The address, the model or the key is another since: test again." in page(browser)
+    assert "The URL, model or key has changed since then. Test again." in page(browser)
 
 
 def test_a_test_that_fails_leaves_what_an_earlier_one_found(
@@ -307,7 +307,7 @@ def test_without_javascript_the_list_comes_with_all_that_was_typed(
 
     assert '<option value="small">' in body
     assert 'value="typed"' in body
-    assert "enter it once more" in body
+    assert "Enter it again" in body
     assert KEY not in body
 
 
@@ -319,7 +319,7 @@ def test_a_stored_key_is_not_sent_to_another_host_to_list_its_models(
 
     body = models(browser, base_url=httpserver.url_for("/v1"))
 
-    assert "names no model" in body
+    assert "listed no models" in body
     assert "Authorization" not in httpserver.log[0][0].headers
 
 

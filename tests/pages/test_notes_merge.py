@@ -60,7 +60,7 @@ def test_what_was_edited_is_what_stands_and_undo_brings_the_originals_back(
 
 def test_without_a_model_none_is_offered(browser: Client, two: Any) -> None:
     html = browser.get(PAGE, {"ids": [one.pk for one in two]}).content.decode()
-    assert "Let the model propose" not in html
+    assert "Draft with the model" not in html
 
 
 def test_a_proposal_changes_nothing(browser: Client, alice: Any, two: Any) -> None:
@@ -89,7 +89,7 @@ def test_a_note_that_changed_meanwhile_is_told_and_the_text_is_kept(
 
 @pytest.mark.parametrize("asked", ["", "ids=x", "ids=%00", "ids=1,2,3"])
 def test_without_two_notes_the_page_says_how_to_choose_them(browser: Client, asked: str) -> None:
-    assert "Choose at least two notes" in text_of(browser.get(f"{PAGE}?{asked}"))
+    assert "Select at least 2 notes" in text_of(browser.get(f"{PAGE}?{asked}"))
 
 
 def test_one_superseded_meanwhile_is_refused_in_words(

@@ -68,7 +68,7 @@ def test_a_second_window_is_told_and_keeps_its_persona(client: Client, alice: Us
 
     page = client.post(PERSONA, stale).content.decode()
 
-    assert "Another save came first" in page and "Mine." in page and "Theirs." in page
+    assert "This changed while you were editing" in page and "Mine." in page and "Theirs." in page
     assert 'name="version" value="2"' in page
     assert "Theirs." in note_of(alice, "agent").content
 
@@ -78,7 +78,7 @@ def test_a_new_soul_stands_and_the_old_one_is_shown_with_what_changed(client: Cl
     page = client.post(SOUL, soul_form(alice), follow=True).content.decode()
 
     assert note_of(alice, "soul").content == "Be brief."
-    assert "Souls before" in page and "shorter" in page and "Restore this soul" in page
+    assert "Previous souls" in page and "shorter" in page and "Restore this soul" in page
     assert "<ins>" in page and "<del>" in page
 
 
@@ -113,7 +113,7 @@ def test_a_soul_written_in_a_second_window_is_told(client: Client, alice: User):
 
     page = client.post(SOUL, stale).content.decode()
 
-    assert "Another save came first" in page and "Mine." in page
+    assert "This changed while you were editing" in page and "Mine." in page
     assert note_of(alice, "soul").content == "Theirs."
 
 
@@ -144,7 +144,7 @@ def test_the_number_of_queries_is_fixed(
 def test_the_profile_shows_what_the_agent_is_told(client: Client):
     page = client.get("/settings/profile/").content.decode()
 
-    assert "What the agent is told of you" in page and "signs in as alice" in page
+    assert "What agents know about you" in page and "signs in as alice" in page
 
 
 @pytest.mark.requirement("R208")

@@ -70,7 +70,7 @@ def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note)
 def test_before_anything_is_asked_it_teaches_the_operators(browser: Client):
     html = browser.get(RECALL).content.decode()
     assert "category:lesson" in html
-    assert "Ask as you would search" in html
+    assert "Search with words, or narrow by filters" in html
 
 
 def test_over_htmx_the_hits_alone_answer(browser: Client, note: Note):
@@ -125,7 +125,7 @@ def test_an_operator_that_is_not_known_is_told_once(browser: Client, note: Note)
 
 
 def test_nothing_found_says_what_may_help(browser: Client, note: Note):
-    assert "Nothing remembered answers that" in browser.get(RECALL, {"q": "zebra"}).content.decode()
+    assert "No results" in browser.get(RECALL, {"q": "zebra"}).content.decode()
 
 
 def test_more_hits_are_a_press_away(browser: Client, alice: User):
@@ -193,7 +193,7 @@ def test_a_note_that_superseded_another_answers_for_it(browser: Client, alice: U
     note.change(by=alice.actor, superseded_by_id=newer.pk)
     Recalled.follow([note])
     html = browser.get(RECALL, {"q": "lanling"}).content.decode()
-    assert "stands in for an older one" in html
+    assert "replaces an older one" in html
     assert hits(browser, q="lanling") == [newer]
 
 

@@ -178,7 +178,7 @@ def test_an_edit_of_an_observation_is_found_by_its_new_words(browser: Client, al
 
 def test_a_locked_note_says_so_and_a_person_may_edit_it(browser: Client, alice: Any) -> None:
     one = note(alice, lock="read-only")
-    assert "you may edit it" in text_of(browser.get(edit_page(one)))
+    assert "You can still edit it" in text_of(browser.get(edit_page(one)))
     browser.post(edit_page(one), typed(one, "Fares are fresh."))
     one.refresh_from_db()
     assert one.content == "Fares are fresh."
@@ -215,7 +215,7 @@ def test_the_second_tab_is_told_keeps_its_text_and_gets_both_changes_put_togethe
     mine = typed(one, WORDS.replace("nine", "ten"))
     edit_note(one, by=alice.actor, content=WORDS.replace("stale", "fresh"))
     html = text_of(browser.post(edit_page(one), mine, headers=HTMX))
-    assert "Another save came first" in html
+    assert "This changed while you were editing" in html
     assert "Fares are fresh. Ask the airline. The desk opens at ten." in html
     assert "Fares are stale. Ask the airline. The desk opens at ten." in html  # whole, as typed
     assert 'name="version" value="2"' in html
@@ -226,7 +226,7 @@ def test_where_both_changed_the_same_words_a_side_is_chosen(browser: Client, ali
     mine = typed(one, WORDS.replace("nine", "ten"))
     edit_note(one, by=alice.actor, content=WORDS.replace("nine", "eleven"))
     html = text_of(browser.post(edit_page(one), mine))
-    assert "One place was changed by both." in html
+    assert "1 place was changed by both." in html
     again = mine | {"version": 2, "mine": mine["content"], "base_version": 1, "compose": "1"}
     html = text_of(browser.post(edit_page(one), again | {"choice-0": "both"}))
     assert "The desk opens at eleven. The desk opens at ten.</textarea>" in html

@@ -42,7 +42,7 @@ def test_it_says_who_changed_what_when_and_why(browser: Client, edited: Any) -> 
 
 def test_any_two_versions_are_held_against_each_other(browser: Client, edited: Any) -> None:
     html = text_of(browser.get(history(edited), {"from": "3", "to": "1"}))
-    assert "Version 1 against version 3" in html
+    assert "Version 1 compared with version 3" in html
     assert "fresh</ins>" in html
     assert "tags: +desk, −air" in html
 
@@ -53,7 +53,7 @@ def test_lines_may_be_seen_instead_of_words(browser: Client, edited: Any) -> Non
 
 
 def test_what_is_alike_is_said_to_be(browser: Client, edited: Any) -> None:
-    assert "Both versions say the same" in text_of(
+    assert "Both versions have the same text" in text_of(
         browser.get(history(edited), {"from": "2", "to": "2"})
     )
 
@@ -103,8 +103,8 @@ def test_large_texts_that_changed_on_every_line_stay_a_page(browser: Client, ali
     response = browser.get(history(one), {"from": "1", "to": "2", "show": "all"})
     assert len(response.content) < 2_500_000
     html = text_of(response)
-    assert "It is too long to be shown whole here:" in html
-    assert "more lines are not shown" in html
+    assert "Too long to show in full here:" in html
+    assert "more lines aren’t shown" in html
 
 
 def test_a_stranger_sees_no_history(

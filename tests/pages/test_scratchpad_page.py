@@ -83,7 +83,7 @@ def test_over_htmx_the_list_alone_answers(browser: Client, entry: Any):
 
 def test_an_empty_scratchpad_leads_to_the_first_value(browser: Client):
     assert NEW in browser.get(LIST).content.decode()
-    assert "No entry is like that" in browser.get(LIST, {"q": "nothing"}).content.decode()
+    assert "No matching entries" in browser.get(LIST, {"q": "nothing"}).content.decode()
 
 
 @pytest.mark.parametrize("asked", ["scope=nobody", "scope=%00", "prefix=%00", "cursor=x", "q=%00"])
@@ -163,7 +163,7 @@ def test_the_second_of_two_tabs_is_told_and_keeps_its_words(
 
     entry.refresh_from_db()
     assert entry.value == "theirs"
-    assert "Another save came first" in html
+    assert "This changed while you were editing" in html
     assert "mine" in html
     asked["version"] = 2
     browser.post(edit(entry), asked)

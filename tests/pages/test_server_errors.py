@@ -30,8 +30,8 @@ FORM = "application/x-www-form-urlencoded"
         (InternalError, psycopg.errors.IdleInTransactionSessionTimeout, 503, "took too long"),
         (OperationalError, psycopg.errors.SerializationFailure, 409, "Two changes collided"),
         (OperationalError, psycopg.errors.DeadlockDetected, 409, "Two changes collided"),
-        (OperationalError, psycopg.errors.QueryCanceled, 500, "Beacon made a mistake"),
-        (ValueError, KeyError, 500, "Beacon made a mistake"),
+        (OperationalError, psycopg.errors.QueryCanceled, 500, "Something went wrong"),
+        (ValueError, KeyError, 500, "Something went wrong"),
     ],
 )
 def test_a_database_that_cannot_is_told_apart_from_a_mistake(
@@ -104,5 +104,5 @@ def test_another_host_is_told_without_a_way_that_leads_nowhere(client_of: Any, a
 
     page = answer.content.decode()
     assert answer.status_code == 400
-    assert "does not answer for the host" in page
+    assert "isn’t set up for the host" in page
     assert "Go to Home" not in page

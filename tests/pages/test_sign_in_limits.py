@@ -105,7 +105,7 @@ def test_tries_of_many_names_from_one_address_wait_for_the_next_minute(
 
     answer = tried(PASSWORD, **here)
     assert (answer.status_code, answer["Retry-After"]) == (429, "40")
-    assert "try again in 40 seconds" in answer.content.decode()
+    assert "Try again in 40 seconds" in answer.content.decode()
     assert tried(PASSWORD, REMOTE_ADDR="203.0.113.10").status_code == 302
     monkeypatch.setattr(sign_ins.time, "time", lambda: 600_060.0)
     assert tried(PASSWORD, **here).status_code == 302

@@ -67,7 +67,7 @@ def test_over_htmx_the_parts_alone_answer(browser: Client, kept: Snapshot):
 
 
 def test_none_is_kept_yet_says_what_they_are_for(browser: Client):
-    assert "No snapshot is kept" in text_of(browser.get(SNAPSHOTS))
+    assert "No snapshots yet" in text_of(browser.get(SNAPSHOTS))
 
 
 @pytest.mark.parametrize("scope", ["", "every thing", "run:", "x" * 300])

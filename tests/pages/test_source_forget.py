@@ -48,7 +48,7 @@ def live(model: Any, owner: Any) -> int:
 def test_the_page_counts_what_would_go(browser: Client, run: Any) -> None:
     html = text_of(browser.get(PAGE, {"source": run.source}))
     assert "From Run #1 of “Fares”" in html
-    assert "Forget these 4 records" in html
+    assert "Move 4 records to Trash" in html
 
 
 def test_all_of_it_goes_in_one_act_and_comes_back_by_undo(
@@ -158,7 +158,11 @@ def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
 
 @pytest.mark.parametrize(
     ("source", "why"),
-    [("run:999", "Nothing is remembered"), (" ", "Name a source"), ("x" * 300, "at most 200")],
+    [
+        ("run:999", "Nothing from this source is remembered"),
+        (" ", "Name a source"),
+        ("x" * 300, "at most 200"),
+    ],
 )
 def test_what_cannot_be_forgotten_is_explained(browser: Client, source: str, why: str) -> None:
     response = browser.post(PAGE, {"source": source}, headers=HTMX)
@@ -187,7 +191,9 @@ def test_too_many_at_once_change_nothing(
 def test_a_stranger_forgets_and_takes_back_nothing(
     client_of: Callable[[Any], Client], alice: Any, bob: Any, run: Any
 ) -> None:
-    assert "Nothing is remembered" in text_of(client_of(bob).get(PAGE, {"source": run.source}))
+    assert "Nothing from this source is remembered" in text_of(
+        client_of(bob).get(PAGE, {"source": run.source})
+    )
     key, _count = forget.forget_source(alice, run.source, by=alice.actor)
     client_of(bob).post(reverse("memory:forgotten-undo", args=[key]))
     assert live(Observation, alice) == 0
@@ -201,7 +207,7 @@ def test_the_log_leads_to_where_the_act_is_taken_back(
     address = f"{PAGE}?source=run%3A{run.pk}&amp;act={key}"
     assert address in log
     html = text_of(browser.get(address.replace("&amp;", "&")))
-    assert "What this act forgot: 4 records lie in the trash." in html
+    assert "4 records from this source are in Trash." in html
     assert reverse("memory:forgotten-undo", args=[key]) in html
 
 

@@ -37,7 +37,7 @@ def call(owner: User, *, months_ago: int = 0, **fields: Any) -> ModelCall:
 
 
 def test_without_a_call_the_page_says_so(browser: Client) -> None:
-    assert "No call of a model in this month" in body_of(browser)
+    assert "No model calls this month" in body_of(browser)
 
 
 def test_a_month_is_shown_by_model_purpose_topic_and_run(browser: Client, alice: User) -> None:
@@ -72,7 +72,7 @@ def test_what_is_known_and_what_is_not_stand_side_by_side(browser: Client, alice
     call(alice, money=Decimal("1.5"))
 
     assert "$1.50 <span" in body_of(browser)
-    assert "+ one call whose price is unknown" in body_of(browser)
+    assert "+ 1 call with an unknown price" in body_of(browser)
 
 
 def test_an_earlier_month_is_opened_over_htmx_alone(browser: Client, alice: User) -> None:
@@ -87,7 +87,7 @@ def test_an_earlier_month_is_opened_over_htmx_alone(browser: Client, alice: User
 def test_a_month_that_is_not_there_is_explained(browser: Client) -> None:
     body = body_of(browser, "?month=<soon>")
 
-    assert "There is no month “&lt;soon&gt;” with calls in it" in body
+    assert "There are no calls in “&lt;soon&gt;”" in body
     assert browser.get(f"{PAGE}calls.csv?month=soon").status_code == 404
 
 
@@ -176,7 +176,7 @@ def test_a_limit_of_money_beside_calls_of_unknown_price_is_told(
     User.objects.filter(pk=alice.pk).update(monthly_money=5)
     call(alice, money=None)
 
-    assert "the limit of money cannot be kept for it" in body_of(browser)
+    assert "the cost limit can’t include it" in body_of(browser)
 
 
 def test_the_number_of_queries_is_fixed(

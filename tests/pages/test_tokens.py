@@ -241,13 +241,13 @@ def test_the_number_of_queries_does_not_grow_with_agents(
     with django_assert_num_queries(4):
         body = browser.get(AGENTS).content.decode()
     assert "program 7" in body
-    assert "built in" in body
+    assert "built-in" in body
 
 
 def test_of_an_agent_that_was_shown_web_text_it_is_said_that_its_words_wait(
     browser: Client, alice: User
 ) -> None:
-    said = "what it writes outside a topic waits under Review"
+    said = "what it writes outside a topic waits for your review"
     agent = _token(alice).agent
     assert said not in browser.get(AGENTS).content.decode()
     trust.note(agent, "external")

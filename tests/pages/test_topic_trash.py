@@ -48,7 +48,7 @@ def test_the_trash_lists_topics_with_their_last_day(browser: Client, trashed: To
 
 
 def test_an_empty_trash_says_what_it_is_for(browser: Client):
-    assert "The trash is empty" in body_of(browser, TRASH)
+    assert "Trash is empty" in body_of(browser, TRASH)
 
 
 def test_a_topic_comes_back_with_all_it_had(browser: Client, trashed: Topic):

@@ -71,8 +71,8 @@ def test_one_kind_can_be_looked_at_by_itself(browser: Client, alice: User):
 
 
 def test_an_empty_trash_says_what_comes_there(browser: Client):
-    assert "The trash is empty" in browser.get(TRASH).content.decode()
-    assert "empty already" in browser.get(EMPTY).content.decode()
+    assert "Trash is empty" in browser.get(TRASH).content.decode()
+    assert "already empty" in browser.get(EMPTY).content.decode()
 
 
 def test_a_record_comes_back_and_that_can_be_undone(browser: Client, alice: User):
@@ -222,7 +222,7 @@ def test_it_is_searched_by_words_and_by_who_moved_it(browser: Client, alice: Use
     assert labels(browser, who="others") == ["Rain in May"]
     assert "Rain in May" not in labels(browser, who="you")
     assert labels(browser, q="%") == []
-    assert "Nothing like that" in browser.get(TRASH, {"q": "zebra"}).content.decode()
+    assert "No matching items in Trash" in browser.get(TRASH, {"q": "zebra"}).content.decode()
 
 
 def test_a_row_says_how_long_it_has_and_what_comes_along(browser: Client, alice: User):
@@ -232,7 +232,7 @@ def test_a_row_says_how_long_it_has_and_what_comes_along(browser: Client, alice:
     assert "30 days left" in html
     assert "1 topic fact" in html
     assert "a hoax" in html
-    assert "1 more went along with a removed run" in html
+    assert "1 more was deleted with a run" in html
     assert "Version 18.1 repairs index corruption" not in html
     assert (
         "Version 18.1 repairs index" in browser.get(TRASH, {"type": "topicfact"}).content.decode()
@@ -304,7 +304,7 @@ def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
     ticked = {"record": [f"note:{notes[0].pk}"]}
     asked = browser.post(EMPTY, ticked | {"ask": "1"}).content.decode()
     assert "You selected 1 record" in asked
-    assert "<h1>Delete permanently</h1>" in asked and "<h1>Empty the trash</h1>" not in asked
+    assert "<h1>Delete permanently</h1>" in asked and "<h1>Empty Trash</h1>" not in asked
     assert f"note:{notes[0].pk}" in asked
     assert Note.objects.of(alice).in_trash().count() == 4
 
@@ -332,7 +332,7 @@ def test_the_address_of_what_was_put_away_leads_to_the_trash(
     topic = make_topic(alice)
     address = reverse("research:topic", args=[topic.slug])
     topic.trash(by=alice.actor)
-    way = f'href="{TRASH}">Look in the trash'
+    way = f'href="{TRASH}">Open Trash'
 
     missing = browser.get(address)
     assert missing.status_code == 404

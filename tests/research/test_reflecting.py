@@ -250,7 +250,7 @@ def test_the_page_of_the_run_shows_it_and_leads_to_what_waits(
 
     page = client_of(run.topic.owner).get(address).content.decode()
 
-    assert "Looking back" in page and "1 write waits for you" in page
+    assert "Reflection" in page and "1 write waits for you" in page
     assert f"/review/{Proposal.objects.get().pk}/" in page and "memory_append" in page
     assert client_of(bob).get(address).status_code == 404
 
