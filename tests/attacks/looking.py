@@ -1,7 +1,7 @@
 """What a browser would make of an answer: everything in it that others must not be able to make.
 
 Our own pages have no inline script and no inline style, load only from our own origin, and send
-forms nowhere else (docs/ui.md). So most of what hostile markup needs is forbidden no matter who
+forms nowhere else (docs/dev/ui.md). So most of what hostile markup needs is forbidden no matter who
 wrote it, and the rest shows by a payload's name in a place where only we write.
 """
 

@@ -211,8 +211,8 @@ def test_beacon_compares_known_documents_and_searches_new_ones(monkeypatch: pyte
 
     selection = SimpleNamespace(Reading=SimpleNamespace, find=find)
     rereading = SimpleNamespace(outcome=outcome)
-    for name, module in (("claims", selection), ("deltas", rereading)):
-        child = {"claims": "selection", "deltas": "rereading"}[name]
+    for name, module in (("claims", selection), ("reporting", rereading)):
+        child = {"claims": "selection", "reporting": "rereading"}[name]
         package = ModuleType(f"research.{name}")
         setattr(package, child, module)
         monkeypatch.setitem(sys.modules, f"research.{name}", package)

@@ -214,8 +214,8 @@ def test_the_state_file_and_the_logs_are_closed_to_others(folder: Path):
 
 def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path):
     taker = (
-        "import sys, pathlib; from beacon_site.embedded import locks\n"
-        "locks.take(pathlib.Path(sys.argv[1])); print('up', flush=True); sys.stdin.read()"
+        "import sys, pathlib; from beacon_site.embedded import places\n"
+        "places.take(pathlib.Path(sys.argv[1])); print('up', flush=True); sys.stdin.read()"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", taker, str(tmp_path / "lock")],

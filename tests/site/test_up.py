@@ -13,8 +13,8 @@ from beacon_site.embedded import places, processes
 from beacon_site.launcher import up
 
 HOLD_LOCK = (
-    "import sys, pathlib; from beacon_site.embedded import locks\n"
-    "locks.take(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    "import sys, pathlib; from beacon_site.embedded import places\n"
+    "places.take(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
 )
 
 
