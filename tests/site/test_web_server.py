@@ -45,7 +45,7 @@ def test_what_a_killed_one_left_goes_and_what_a_living_one_counts_stays(place: P
 
 def test_two_processes_are_one_in_what_is_told(tmp_path: Path) -> None:
     count = (
-        "from beacon_site import request_figures as f; "
+        "from beacon_site import request_log as f; "
         "f.REQUESTS.labels('home', 'GET', '2xx').inc(); f.SECONDS.labels('home').observe(0.2); "
         "from prometheus_client import generate_latest; "
         "print(generate_latest(f.registry()).decode())"
