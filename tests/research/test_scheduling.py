@@ -18,7 +18,7 @@ from memory.models import Activity, Topic
 from research.execution.starting import create_topic
 from research.models import Run, Schedule
 from research.runs import presenters
-from research.schedules import scheduling
+from research.schedules import cron, scheduling
 from research.schedules.scheduling import next_slots
 from research.topics import page as topic_page
 
@@ -115,14 +115,14 @@ def test_a_due_schedule_looks_no_further_ahead_than_its_next_slot(
     weekly: Topic, monkeypatch: pytest.MonkeyPatch
 ):
     seen: list[datetime] = []
-    slots = scheduling.cron.slots
+    slots = cron.slots
 
     def counted(*args: Any) -> Iterator[datetime]:
         for slot in slots(*args):
             seen.append(slot)
             yield slot
 
-    monkeypatch.setattr(scheduling.cron, "slots", counted)
+    monkeypatch.setattr(cron, "slots", counted)
 
     assert len(scheduling.start_due(MONDAY)) == 1
     assert len(seen) <= 3
