@@ -22,12 +22,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.core.checks.urls import check_url_config
 from gunicorn.http import message  # type: ignore[import-untyped]
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
+from django.conf import settings
+from django.core.checks.urls import check_url_config
 
 LONGEST = 128 * 1024
 COUNTS = "beacon-counts-"

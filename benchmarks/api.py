@@ -29,11 +29,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import stack
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import stack  # noqa: E402  the script's own folder first
 
 MOST_RECALL, MOST_REMEMBER = 100.0, 50.0  # ms
 WORDS = (1, 2, 3, 4, 5, 6, 7, 8)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from beacon_site.search_services.sample import SAMPLE_TOPIC, articles, read_article
 from research.claims.duplicates import near_duplicates
 from research.claims.selection import Finding, Reading, find
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+from beacon_site.search_services.sample import SAMPLE_TOPIC, articles, read_article
 
 CHINESE = Path(__file__).resolve().parents[1] / "tests" / "data" / "chinese"
 

@@ -22,11 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.throwaway import database
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 QUERIES = 200
 

@@ -26,12 +26,11 @@ from typing import Any
 
 import psutil
 
-from benchmarks import load_data, stack
-from benchmarks.load_locust import Locust, Told
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import load_data, stack  # noqa: E402  the script's own folder first
+from benchmarks.load_locust import Locust, Told  # noqa: E402
 
 PART_NAMES = ("mix", "polls", "saves", "api", "runs", "weight", "start")
 LARGE_PAGE = 5_000_000  # bytes of the largest page that a worker is given to read

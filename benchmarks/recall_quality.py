@@ -31,7 +31,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality_engines import (
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.quality_engines import (  # noqa: E402  the script's own folder first
     LEXICAL_RIVALS,
     Beacon,
     Engine,
@@ -41,12 +44,8 @@ from benchmarks.quality_engines import (
     Space,
     missing,
 )
-from benchmarks.quality_measures import MEASURES, mean, measure, paired_interval
-from benchmarks.throwaway import database
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
+from benchmarks.quality_measures import MEASURES, mean, measure, paired_interval  # noqa: E402
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 K = 10
 Rows = dict[str, list[dict[str, Any]]]  # engine -> one row a question

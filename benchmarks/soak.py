@@ -32,12 +32,11 @@ from typing import Any
 
 import psutil
 
-from benchmarks.soak_book import Book, heading, row, told
-from benchmarks.stack import beacon, configure, free_port, loopback
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.soak_book import Book, heading, row, told  # noqa: E402
+from benchmarks.stack import beacon, configure, free_port, loopback  # noqa: E402
 
 WEIGH_EVERY = 2.0  # s
 EDIT_EVERY = 0.5  # s, of each of the two programs

@@ -14,35 +14,38 @@ from decimal import Decimal
 from typing import Any
 
 import django
-from django.contrib.auth import get_user_model
-from django.contrib.auth.hashers import make_password
-from django.urls import reverse
-from django.utils import timezone
 
-from beacon_site.search_services import sample
-from memory.library import services as library_services
-from memory.models import (
+django.setup()
+
+from django.contrib.auth import get_user_model  # noqa: E402
+from django.contrib.auth.hashers import make_password  # noqa: E402
+from django.urls import reverse  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from beacon_site.search_services import sample  # noqa: E402
+from memory.library import services as library_services  # noqa: E402
+from memory.models import (  # noqa: E402
     Connection,
     Invitation,
     ModelCall,
     Topic,
     TopicFact,
 )
-from memory.notes import services as notes
-from research.execution import pipeline
-from research.execution.starting import (
+from memory.notes import services as notes  # noqa: E402
+from research.execution import pipeline  # noqa: E402
+from research.execution.starting import (  # noqa: E402
     create_sample_topic,
     start_run,
 )
-from research.models import (
+from research.models import (  # noqa: E402
     DeltaItem,
     Report,
     Run,
     Step,
 )
-from research.schedules import scheduling
-from research.topic_settings import standing_rules
-from tests.browser import (
+from research.schedules import scheduling  # noqa: E402
+from research.topic_settings import standing_rules  # noqa: E402
+from tests.browser import (  # noqa: E402
     cast_archive,
     cast_ask,
     cast_compare,
@@ -60,12 +63,9 @@ from tests.browser import (
     cast_trust,
     cast_watch,
 )
-from tests.browser.cast_reflection import looked_back
-from tests.browser.visitor import PASSWORD
-from tests.research import factories
-
-django.setup()
-
+from tests.browser.cast_reflection import looked_back  # noqa: E402
+from tests.browser.visitor import PASSWORD  # noqa: E402
+from tests.research import factories  # noqa: E402
 
 LONG = (
     "Everything that is known about the long-term behaviour of lithium-iron-phosphate cells in "

@@ -8,30 +8,30 @@ from datetime import timedelta
 from typing import Any
 
 import django
-from django.db import transaction
-from django.utils import timezone
 
-from memory.core.actors import (
+django.setup()
+
+from django.db import transaction  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from memory.core.actors import (  # noqa: E402
     REFLECTOR,
     Actor,
 )
-from memory.files.reading import read_file
-from memory.files.services import save_file
-from memory.models import (
+from memory.files.reading import read_file  # noqa: E402
+from memory.files.services import save_file  # noqa: E402
+from memory.models import (  # noqa: E402
     Proposal,
     TopicFact,
     User,
 )
-from memory.notes import services as notes
-from memory.review import services as review_services
-from memory.topics.memory import (
+from memory.notes import services as notes  # noqa: E402
+from memory.review import services as review_services  # noqa: E402
+from memory.topics.memory import (  # noqa: E402
     FoundFact,
     replace_facts,
 )
-from tests.research.factories import make_topic
-
-django.setup()
-
+from tests.research.factories import make_topic  # noqa: E402
 
 AGENT = Actor("agent", "claude")
 MEMORY = "facts/memory.md"

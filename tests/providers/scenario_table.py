@@ -23,6 +23,13 @@ from pathlib import Path
 import django
 import pytest
 
+if __name__ == "__main__":  # the imports below need Django's settings
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
+    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
+    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
+    django.setup()
+
 from beacon_site.net import http
 from beacon_site.net.bounded import Limits
 from beacon_site.search_services.base import (
@@ -46,14 +53,6 @@ from tests.providers.open_servers import (
 )
 from tests.providers.scenarios import PATIENCE, SCENARIOS, SearchServer
 from tests.providers.search_servers import BraveServer, SearxngServer, SerpApiServer, TavilyServer
-
-if __name__ == "__main__":  # the imports below need Django's settings
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
-    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
-    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
-    django.setup()
-
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "dev" / "search-services.md"
