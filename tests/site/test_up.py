@@ -48,7 +48,7 @@ def test_down_stops_no_process_that_has_the_number_of_an_earlier_beacon(
         earlier = {"pid": stranger.pid, "process": f"{pid}:{started}:earlier"}
         places.write_state(tmp_path, up=earlier)
 
-        with pytest.raises(up.CannotStart, match="just starting"):
+        with pytest.raises(up.CannotStart, match="still starting"):
             up.down()
 
         assert stranger.poll() is None
