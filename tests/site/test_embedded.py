@@ -173,7 +173,7 @@ def test_a_postgres_on_our_folder_that_did_not_write_the_file_is_left_to_people(
         running = places.read_state(folder)["postgres"]["process"]
         left = write_pid_file(folder, processes.pid_of(running), since=1_700_000_000)
 
-        with pytest.raises(embedded.EmbeddedError, match="did not stop it"):
+        with pytest.raises(embedded.EmbeddedError, match="didn't stop it"):
             postgres._end_leftover(left.parent)
 
         assert processes.is_alive(running)
