@@ -167,7 +167,7 @@ def test_an_answer_that_comes_in_drips_is_given_up_in_time() -> None:
             yield b" "
 
     page = httpx.MockTransport(lambda request: httpx.Response(200, content=drips()))
-    with pytest.raises(NotReached, match=r"came in 0\.1 seconds"):
+    with pytest.raises(NotReached, match=r"after 0\.1 seconds"):
         Beacon(token="x", transport=page, timeout=0.1).recall("x")
 
 

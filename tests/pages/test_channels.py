@@ -65,7 +65,7 @@ def test_a_mail_address_becomes_a_channel(browser: Client):
         ("webhook", "http://localhost/hook", "on the local network"),
         ("webhook", "ftp://example.org/", "only http and https"),
         ("webhook", "https://example.org/\r\nx", "control character"),
-        ("webhook", "https://example.org:22/", "asks for port 22"),
+        ("webhook", "https://example.org:22/", "uses port 22"),
     ],
 )
 def test_an_address_that_cannot_be_is_explained_and_kept_in_the_form(
