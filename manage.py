@@ -1,13 +1,11 @@
-"""Django's command line, with the embedded servers behind it where no URL is set."""
+#!/usr/bin/env python
+"""Django's command line, with the embedded servers if no URL is set."""
 
 from __future__ import annotations
 
 import sys
 
 from beacon_site.launcher.command import manage
-
-#!/usr/bin/env python
-
 
 if __name__ == "__main__":
     manage(sys.argv)

@@ -1,4 +1,4 @@
-"""The way in for a server that speaks ASGI."""
+"""The ASGI application."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Sending a task's message at once or not at all.
+"""Sending a task's message immediately, or not at all.
 
-What must run is a row that a tick finds; the message is only a nudge, and none is worth a wait.
+Work that must run is a row that a tick finds.  The message only speeds it up, so no request waits
+for it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ logger = structlog.get_logger(__name__)
 
 MOST_WAITING = 1_000
 
-# With Redis closed or silent a request must not wait: `.delay()` as it comes was seen to hang for
-# 1.6 to over 40 s (reliability.md 1.5).
+# If Redis is down or silent, a request must not wait.  By default, `.delay()` hung for 1.6 to more
+# than 40 s (reliability.md 1.5).
 _SHORT = {"socket_connect_timeout": 0.3, "socket_timeout": 0.3, "max_retries": 0}
 
 
 def send(task: str, *args: Any, queue: str) -> bool:
-    """Send one message at once or not at all; False if the broker does not take it."""
+    """Send one message without waiting; False if the broker doesn't accept it."""
     try:
         with app.connection_for_write(connect_timeout=0.3, transport_options=_SHORT) as connection:
             app.send_task(task, args=args, queue=queue, connection=connection, retry=False)
@@ -35,13 +36,14 @@ def send(task: str, *args: Any, queue: str) -> bool:
 
 
 def is_full(queue: str) -> bool:
-    """Whether so many messages wait in a queue that nobody seems to take any: no more are of use.
+    """Whether so many messages wait in a queue that more would be useless.
 
-    Ticks send again what was not taken up; while all workers are away, a night of that is a million.
+    Ticks send work again that no worker has started.  If all workers are down, a night of that adds
+    up to a million messages.
     """
     limits = {"socket_connect_timeout": 0.3, "socket_timeout": 0.3}
     try:
         with redis.Redis.from_url(settings.REDIS_URL, **limits) as server:
             return int(server.llen(queue)) >= MOST_WAITING
     except redis.RedisError:
-        return False  # sending it will say so
+        return False  # sending will report the failure

@@ -1,4 +1,4 @@
-"""The Celery application, and the signals by which its processes say that they live or leave."""
+"""The Celery application, and the signals with which its processes report that they run or stop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 app = Celery("beacon")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-app.steps["worker"].add(DjangoStructLogInitStep)  # each line of a task bears its id
+app.steps["worker"].add(DjangoStructLogInitStep)  # adds the task's id to its log lines
 
 logger = structlog.get_logger(__name__)
 
@@ -33,9 +33,9 @@ _ended = threading.Event()
 
 
 def _say_alive(kinds: dict[str, str]) -> None:
-    """Write this process's rows (name -> kind) every ten seconds, on a connection that is not kept.
+    """Write this process's rows (name -> kind) every ten seconds, each time on a new connection.
 
-    A connection held by the parent of forked children would be closed by the first of them.
+    The first forked child would close a connection that its parent keeps open.
     """
     worker = apps.get_model("research", "Worker")
     while True:
@@ -59,12 +59,12 @@ def _begin(kinds: dict[str, str]) -> None:
 
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]
 def _log_as_django_does(**kwargs: Any) -> None:
-    """Keep Celery from setting up lines of its own form, for itself and for what is printed."""
+    """Keep Celery from configuring its own log format, for itself and for printed output."""
 
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
 def _warm_up(**kwargs: Any) -> None:
-    """Load what the first run would otherwise wait for: the model client, and the reader's child."""
+    """Load the model client and start the page reader, so that the first run needn't wait."""
     if settings.BEACON_LLM_MODEL:
         import_module("beacon_site.llm.openai_client")
     extract.get_extractor().warm_up()
@@ -72,7 +72,7 @@ def _warm_up(**kwargs: Any) -> None:
 
 @signals.worker_ready.connect  # type: ignore[untyped-decorator]
 def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
-    # One worker may serve the runs and the upkeep, or each has its own (beacon_site.launcher.runner).
+    # Runs and upkeep can share a worker or have their own (beacon_site.launcher.runner).
     name, queues = str(sender.hostname), set(app.amqp.queues.consume_from)
     kinds = {name: "worker"} if "research" in queues else {}
     kinds |= {f"{name}, upkeep": "upkeep"} if "maintenance" in queues else {}
@@ -86,7 +86,7 @@ def _beat_ready(sender: Any = None, **kwargs: Any) -> None:
 
 
 def _leave(name: str) -> None:
-    """Mark this worker's runs: they store their progress and queue themselves again."""
+    """Mark this worker's runs, so that they save their progress and queue themselves again."""
     _ended.set()
     run = apps.get_model("research", "Run")
     worker = apps.get_model("research", "Worker")
@@ -95,17 +95,17 @@ def _leave(name: str) -> None:
         worker.objects.filter(name__in=[name, f"{name}, upkeep"]).delete()
         logger.info("worker leaves", worker=name, runs=marked)
     except DatabaseError as exc:
-        # Then its runs are freed by their leases, and count as crashed once.
+        # Its runs then continue when their leases expire, and count as crashed once.
         logger.warning("could not mark the runs of a leaving worker", error=str(exc))
     finally:
         connection.close()
 
 
 def _mark_runs_before_stopping(name: str) -> None:
-    """Let the signals that stop a worker mark its runs first.
+    """Mark a worker's runs as soon as a signal stops it.
 
-    Celery's own `worker_shutting_down` comes too late: with a soft shutdown it is sent when the
-    wait for running tasks is over (5.7, seen).
+    Celery's `worker_shutting_down` comes too late.  In a soft shutdown, Celery 5.7 sends it only
+    after waiting for the running tasks.
     """
     for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
         celerys = signal.getsignal(number)

@@ -1,7 +1,7 @@
-"""System checks of Beacon's own: `manage.py check --deploy --database default`.
+"""Beacon's system checks: `manage.py check --deploy --database default`.
 
-Those of the settings are deployment checks, as Django's are. Those of the database and Redis run
-with `--database`, before `migrate`, and before `verify`.
+The checks of settings are deployment checks.  The checks of the database and Redis run with
+`--database`, before `migrate`, and before `verify`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PRIVATE = ("secret_key", "beacon.env", "state.json")
 
 @register(Tags.security, deploy=True)
 def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Warn of settings that let others read along or get in."""
+    """Warn about settings that let others eavesdrop or get in."""
     is_open = settings.BEACON_BIND not in LOOPBACK
     local = (is_open or settings.BEACON_HTTPS) and not settings.PRODUCTION
     risks = [
         (is_open and not settings.BEACON_HTTPS,
-         _("Beacon can be reached from other machines without TLS."),
+         _("Other machines can reach Beacon without TLS."),
          _("Put a proxy with TLS in front. In a container, publish the port to 127.0.0.1 only.")),
         (local, _("BEACON_ENV is local, but other machines can reach Beacon."),
          _("Set BEACON_ENV=production.")),
@@ -55,7 +55,7 @@ def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         path = Path(settings.DATA_DIR) / name
         try:
             is_readable = bool(path.stat().st_mode & 0o077)
-        except OSError:  # missing, or in a folder that is closed to everyone else too
+        except OSError:  # missing, or in a folder that others can't enter
             continue
         if is_readable:
             text = _(
@@ -69,9 +69,9 @@ def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.database)
 def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """Warn of a database that a newer version migrated, or that lacks columns of this one.
+    """Warn about a database that a newer version migrated, or that lacks columns of this version.
 
-    A database with migrations still to apply gets no warning, since `migrate` runs this check first.
+    If migrations are still to be applied, there is no warning, since `migrate` runs this check first.
     """
     if not databases:
         return []

@@ -1,4 +1,4 @@
-"""Reading settings from the environment: unset means a default, wrong means a refusal to start."""
+"""Settings from the environment: unset variables get a default, wrong ones stop the start."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-# A server that vanished (a half-open connection) is noticed within half a minute: libpq would
-# otherwise wait for the system's two hours.  Each can be set in DATABASE_URL.
+# These notice a server that vanished (a half-open connection) within half a minute.  Otherwise libpq
+# would wait for the system's two hours.  DATABASE_URL can set each of them.
 DATABASE_OPTIONS = {
     "connect_timeout": 5,  # seconds, as the next three
     "keepalives": 1,
@@ -21,15 +21,15 @@ DATABASE_OPTIONS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
-# For processes that serve requests and tasks: one that is stopped, or waits for a model with a
-# transaction open, must not hold up all others without a bound.  Each can be set in DATABASE_URL;
-# 0 leaves it to the server.
+# For processes that serve requests and tasks.  A process that is stopped, or waits for a model in an
+# open transaction, must not block all others forever.  DATABASE_URL can set each of them; 0 leaves
+# it to the server.
 DATABASE_LIMITS = {
     "lock_timeout": 10_000,  # milliseconds, as the next
     "idle_in_transaction_session_timeout": 60_000,
 }
-# What else of libpq may follow the ? in DATABASE_URL (PostgreSQL 17, "Parameter Key Words").
-# User, password, name and port stand in the address itself.
+# Other libpq parameters allowed after the ? in DATABASE_URL (PostgreSQL 17, "Parameter Key Words").
+# User, password, name and port are in the URL itself.
 DATABASE_WORDS = frozenset(
     {
         "application_name", "channel_binding", "gssencmode", "hostaddr", "krbsrvname",
@@ -47,18 +47,18 @@ ANY_NUMBER = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How a variable was read: what it may hold, and what stands in for it."""
+    """How a variable is read: its allowed values and its default."""
 
     takes: str
     default: str
 
 
-# Every variable that the settings read, for docs/reference/settings.md.
+# Every variable that the settings read, for docs/reference/settings.md
 READ: dict[str, Read] = {}
 
 
 def _given(name: str, takes: str, default: str = "") -> str:
-    """Return what the environment says, and note down how it was asked for first."""
+    """Return the variable's value, and record how it was first read."""
     READ.setdefault(name, Read(takes, default))
     return os.environ.get(name, "").strip()
 
@@ -79,7 +79,7 @@ def number(name: str, default: int, *, least: int = 0, most: int = ANY_NUMBER) -
     except ValueError:
         raise ImproperlyConfigured(f"{name} must be a whole number, not {raw!r}.") from None
     if not least <= value <= most:
-        raise ImproperlyConfigured(f"{name} must lie between {least} and {most}, not {value}.")
+        raise ImproperlyConfigured(f"{name} must be between {least} and {most}, not {value}.")
     return value
 
 
@@ -105,10 +105,10 @@ def one_of(name: str, choices: tuple[str, ...], default: str) -> str:
 
 
 def folder(name: str, *, made: bool = False) -> str:
-    """Return the variable as a folder that is there, or (`made`) is made once it is needed."""
+    """Return the variable as an existing folder, or one that is created when needed (`made`)."""
     value = _given(name, "folder")
     if value and not Path(value).is_dir() and not (made and not Path(value).exists()):
-        raise ImproperlyConfigured(f"{name} is no folder: {value}")
+        raise ImproperlyConfigured(f"{name} isn't a folder: {value}")
     return str(Path(value).absolute()) if value else ""
 
 
@@ -121,17 +121,17 @@ def url(name: str, default: str = "") -> str:
 
 
 def origin(name: str, default: str) -> str:
-    """Return the variable as `scheme://host[:port]`, in the form in which browsers send it."""
+    """Return the variable as `scheme://host[:port]`, in the form that browsers send."""
     value = url(name, default)
     parts = urlsplit(value)
     try:
         host, port = host_of(value), parts.port
     except ValueError:
-        raise ImproperlyConfigured(f"{name} holds a host or port that cannot be read.") from None
+        raise ImproperlyConfigured(f"{name} has an invalid host or port.") from None
     more = parts.path or parts.query or parts.fragment or "@" in parts.netloc
     if more or not host or value.endswith(("?", "#")):
         raise ImproperlyConfigured(
-            f"{name} must be scheme, host and port alone, such as https://beacon.example: "
+            f"{name} must be only scheme, host and port, such as https://beacon.example, "
             "without a path, a query, or a name and password."
         )
     return f"{parts.scheme}://{host}" + (
@@ -140,7 +140,7 @@ def origin(name: str, default: str) -> str:
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address in lower case, as ALLOWED_HOSTS takes it (IPv6 bracketed)."""
+    """Return the host of a URL in lower case, as ALLOWED_HOSTS expects it (IPv6 in brackets)."""
     host = urlsplit(address).hostname or ""
     return f"[{host}]" if ":" in host else host
 
@@ -148,16 +148,16 @@ def host_of(address: str) -> str:
 def database(name: str, value: str, *, limited: bool = False) -> dict[str, Any]:
     """Return Django's settings for `postgres://user:password@host:port/name?sslmode=require`.
 
-    What follows the ? is libpq's and goes into OPTIONS, over DATABASE_OPTIONS; a `host` there is
-    the folder of a Unix socket.  `limited` sets DATABASE_LIMITS, which commands do without: a
-    migration or a backup takes as long as it takes.  Raises ImproperlyConfigured for what is not known, by its name
-    and without its value, which may be a secret.
+    Parameters after the ? go to libpq in OPTIONS and override DATABASE_OPTIONS; a `host` there is
+    the folder of a Unix socket.  `limited` sets DATABASE_LIMITS, which commands don't have, since
+    a migration or a backup can take long.  Raises ImproperlyConfigured with the name of an unknown
+    parameter, but without its value, which may be a secret.
     """
     parts = urlsplit(value)
     try:
         port = parts.port
     except ValueError:
-        raise ImproperlyConfigured(f"{name} holds a port that is not a number.") from None
+        raise ImproperlyConfigured(f"{name} has a port that isn't a number.") from None
     if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
         raise ImproperlyConfigured(
             f"{name} must look like postgres://user:password@host:port/name (its scheme is "
@@ -177,10 +177,10 @@ def database(name: str, value: str, *, limited: bool = False) -> dict[str, Any]:
 
 
 def check_service_passwords(urls: dict[str, str]) -> None:
-    """Refuse passwords with which a production site would be open to its network.
+    """Refuse passwords that would leave a production site open to its network.
 
-    Raises ImproperlyConfigured for the one in docker-compose.yml, which everyone can read, and for
-    a Redis on another host that asks for none: anyone who can write to it can start tasks.
+    Raises ImproperlyConfigured for the password in docker-compose.yml, which everyone can read, and
+    for a Redis on another host without a password, since anyone who can write to it can start tasks.
     """
     for name, value in urls.items():
         parts = urlsplit(value)
@@ -199,7 +199,7 @@ def check_service_passwords(urls: dict[str, str]) -> None:
 
 
 def _database_options(name: str, parts: SplitResult, *, limited: bool) -> dict[str, Any]:
-    """Return DATABASE_OPTIONS with what an address says of them, and what else it asks for."""
+    """Return DATABASE_OPTIONS, with the URL's own values and other parameters."""
     options: dict[str, Any] = dict(DATABASE_OPTIONS)
     limits = dict(DATABASE_LIMITS)
     for word, value in parse_qsl(parts.query, keep_blank_values=True):
@@ -211,16 +211,16 @@ def _database_options(name: str, parts: SplitResult, *, limited: bool) -> dict[s
             options[word] = value
         else:
             raise ImproperlyConfigured(
-                f"{name} holds the parameter {word!r}, which Beacon does not pass on. Known are "
+                f"{name} has the parameter {word!r}, which Beacon doesn't support. Use one of: "
                 f"{', '.join(sorted(DATABASE_WORDS | DATABASE_OPTIONS.keys() | limits.keys()))}."
             )
     given = [f"-c {word}={number}" for word, number in limits.items() if limited and number]
-    if given:  # what the address itself sets in `options` comes later, and wins
+    if given:  # `options` in the URL come later, so they win
         options["options"] = " ".join([*given, options.get("options", "")]).strip()
     return options
 
 
-# --- EMAIL_URL: which mail server is used, or where mails are kept on this machine instead ---
+# --- EMAIL_URL: the mail server, or a folder for emails ---
 
 _BACKENDS = {
     "smtp": "django.core.mail.backends.smtp.EmailBackend",
@@ -233,7 +233,7 @@ _PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """What EMAIL_URL says, as Django's settings take it."""
+    """The mail server of EMAIL_URL, as Django's settings need it."""
 
     kind: str  # smtp, folder, console or none
     host: str = ""
@@ -246,12 +246,12 @@ class MailServer:
 
     @property
     def backend(self) -> str:
-        """Return the class that sends."""
+        """Return the import path of the class that sends."""
         return _BACKENDS[self.kind]
 
 
 def server(name: str, *, folder: Path | None) -> MailServer:
-    """Return what the variable names; where it is unset mails go to `folder`, or nowhere with None."""
+    """Return the mail server; if the variable is unset, emails go to `folder`, or nowhere if None."""
     value = text(name)
     if not value:
         return MailServer("folder", folder=str(folder)) if folder else MailServer("none")
@@ -263,12 +263,12 @@ def server(name: str, *, folder: Path | None) -> MailServer:
     try:
         port = parts.port
     except ValueError:
-        raise ImproperlyConfigured(f"{name} holds a port that is not a number.") from None
+        raise ImproperlyConfigured(f"{name} has a port that isn't a number.") from None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ImproperlyConfigured(
             f"{name} must look like smtp+tls://user:password@mail.example.org:587 (STARTTLS), "
             "smtps://… (TLS), smtp://… (neither), file:///folder or console: (its scheme is "
-            f"{parts.scheme!r}). Signs such as @ : / in a password are written as %40 %3A %2F."
+            f"{parts.scheme!r}). Write @ : / in a password as %40 %3A %2F."
         )
     return MailServer(
         "smtp",
@@ -282,7 +282,7 @@ def server(name: str, *, folder: Path | None) -> MailServer:
 
 
 def sender(name: str, url: str) -> str:
-    """Return the address that mails come from; by default one at the host of BEACON_URL."""
+    """Return the sender of emails; by default an address at the host of BEACON_URL."""
     value = text(name)
     if not value:
         host = (urlsplit(url).hostname or "localhost").lower()
@@ -292,6 +292,6 @@ def sender(name: str, url: str) -> str:
     local, _at, domain = address.rpartition("@")
     if not local or not domain or not value.isprintable():
         raise ImproperlyConfigured(
-            f"{name} must be an e-mail address, such as Beacon <beacon@example.org>."
+            f"{name} must be an email address, such as Beacon <beacon@example.org>."
         )
     return value

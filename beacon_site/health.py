@@ -1,4 +1,4 @@
-"""Whether there is room to write: on the disk of the data folder, and where Postgres keeps its files."""
+"""Health checks: free disk space, `/livez`, `/readyz`, and the container health check."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from django.utils.translation import gettext_lazy as _
 from beacon_site.db.errors import FULL, GONE, failure_of, was_full
 from beacon_site.embedded.places import read_state
 
-# Below it Postgres can fail at any moment: it writes its log in files of 16 MiB, several at once.
+# Below this, Postgres can fail at any moment, since it writes its log in several files of 16 MiB.
 LEAST_ROOM = 128 * 1024**2
-ASKED_EVERY = 10.0  # seconds: neither polling nor many pages at once make it cost more
-# Sorted on disk and thrown away at once: about 1 MiB that Postgres has to find room for.
+ASKED_EVERY = 10.0  # seconds; in between, polling and page loads use the last result
+# Postgres sorts this on disk and discards it, which needs about 1 MiB of space.
 _WRITE = "SELECT count(*) FROM generate_series(1, 30000)"
 
 _free: tuple[float, int | None] = (-ASKED_EVERY, None)
@@ -31,9 +31,9 @@ _could_write: tuple[float, bool] = (-ASKED_EVERY, True)
 
 
 def free_bytes() -> int | None:
-    """Return the room on the disks of the data folder and of an embedded Postgres, the lesser one.
+    """Return the free space of the data folder or of an embedded Postgres, whichever is less.
 
-    None where it can't be told.  Asked of the system every ten seconds at most.
+    None if it's unknown.  Measured at most every ten seconds.
     """
     global _free
     now = time.monotonic()
@@ -56,8 +56,8 @@ def _storage() -> list[Path]:
 def postgres_can_write() -> bool:
     """Let Postgres write a temporary file of 1 MiB; False if its disk is full.
 
-    It finds a full disk on another machine, too.  Asked every ten seconds at most.  Raises
-    DatabaseError for what else is wrong.
+    This also detects a full disk on another machine.  Checked at most every ten seconds.  Raises
+    DatabaseError for other failures.
     """
     global _could_write
     now = time.monotonic()
@@ -79,9 +79,9 @@ def _writes() -> bool:
 
 
 def problem(*, ask_postgres: bool = False) -> str:
-    """Return "full" where something could not be written, "low" where that is near, else "".
+    """Return "full" if something couldn't be written, "low" if space is almost used up, else "".
 
-    Without `ask_postgres` it costs no query, and knows of what this process wrote within a minute.
+    Without `ask_postgres` it needs no query, and relies on this process's writes of the last minute.
     """
     if (ask_postgres and not postgres_can_write()) or was_full():
         return "full"
@@ -91,21 +91,21 @@ def problem(*, ask_postgres: bool = False) -> str:
     return "low" if free else "full"
 
 
-# --- Whether Beacon lives and can work: `/livez`, `/readyz`, and the checks behind the banner ---
+# --- `/livez`, `/readyz`, and the checks behind the banner ---
 
-# Ages after which a process counts as gone, in seconds: workers speak every 10 s, the tick that
-# beat sends comes every 15 s.
+# Seconds after which a process counts as gone.  Workers report every 10 s, and beat sends a tick
+# every 15 s.
 OLDEST = {"worker": 45, "upkeep": 45, "beat": 60}
 _FULL = _(
-    "The server's disk is full, so nothing new can be saved. What you saved before is safe. Free up "
+    "The server’s disk is full, so nothing new can be saved. What you saved before is safe. Free up "
     "disk space on the server, or ask your admin to."
 )
-_LOW = _("The server's disk is almost full. Free up disk space before saving fails.")
-SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # asked themselves
+_LOW = _("The server’s disk is almost full. Free up disk space before saving fails.")
+SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # checked by a request to them
 
 
 def ages() -> dict[str, float | None]:
-    """Return the seconds since a worker and beat last spoke; None if none ever did."""
+    """Return the seconds since a worker and beat last reported; None if they never did."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT kind, extract(epoch FROM now() - max(seen_at)) FROM research_worker GROUP BY 1"
@@ -115,12 +115,12 @@ def ages() -> dict[str, float | None]:
 
 
 def silent(spoke: dict[str, float | None]) -> list[str]:
-    """Return the kinds of process that are not heard of any more."""
+    """Return the kinds of process that no longer report."""
     return [kind for kind, age in spoke.items() if age is None or age > OLDEST[kind]]
 
 
 def redis_problem() -> str:
-    """Return the name of what fails when Redis is asked for a sign of life, or ""."""
+    """Return the name of the error if Redis doesn't answer, else ""."""
     try:
         with redis.Redis.from_url(
             settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5
@@ -132,20 +132,20 @@ def redis_problem() -> str:
 
 
 def disk_warning() -> str:
-    """Return what people are told of a disk that is full or almost full, or "".  No query."""
+    """Return the warning about a full or almost full disk, or "".  Needs no query."""
     return {"full": str(_FULL), "low": str(_LOW)}.get(problem(), "")
 
 
 def livez(request: HttpRequest) -> HttpResponse:
-    """Say that the web process answers."""
+    """Answer 200, which shows that the web process runs."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Say what works: 200 if pages can be served, with the ages of worker and beat in seconds.
+    """Report what works: 200 if pages can be served, with the ages of worker and beat in seconds.
 
-    503 where the database is gone or has no room to write.  Redis down, a silent worker or a disk
-    that is almost full is `degraded`, since pages, edits and reads work (`design.md` decision 5).
+    503 if the database is gone or has no space to write.  If Redis is down, a worker is silent or
+    the disk is almost full, it's `degraded`, since pages, edits and reads still work.
     """
     state: dict[str, Any] = {"redis": redis_problem() or "ok", "disk": problem() or "ok"}
     free = free_bytes()
@@ -175,10 +175,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def answers(port: int) -> bool:
-    """Say whether the server at a port of this machine, or container, answers `/livez`."""
+    """Return whether the server at a port of this machine, or container, answers `/livez`."""
     bind = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104  (what is bound is compared, not bound)  # nosec B104
     server = http.client.HTTPConnection(bind, port, timeout=5)
-    # A host that the site answers to, whatever address it is asked at.
+    # Use a host name that the site answers to.
     host = next((name for name in settings.ALLOWED_HOSTS if name not in {"*", ""}), "localhost")
     try:
         server.request("GET", "/livez", headers={"Host": host.removeprefix(".")})
@@ -190,22 +190,22 @@ def answers(port: int) -> bool:
 
 
 def main(kind: str) -> int:
-    """Return 0 if a process of `kind` spoke lately (or, for `web` and `mcp`, answers), else 1."""
+    """Return 0 if a process of `kind` reported recently (or, for `web` and `mcp`, answers), else 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     if kind in SERVERS:
         port = getattr(settings, SERVERS[kind])
         does = answers(port)
-        sys.stdout.write(f"{kind}: {'answers' if does else 'nobody answers'} at port {port}\n")
+        sys.stdout.write(f"{kind}: {'answers' if does else 'no answer'} at port {port}\n")
         return 0 if does else 1
-    # No app is loaded for one question, which Django's warning takes for a mistake.
+    # No app is loaded for this one query, and Django would warn about that.
     warnings.filterwarnings("ignore", "Accessing the database during app initialization")
     try:
         age = ages().get(kind)
     except DatabaseError as exc:
-        sys.stderr.write(f"the database does not answer: {type(exc).__name__}\n")
+        sys.stderr.write(f"the database doesn't answer: {type(exc).__name__}\n")
         return 1
     alive = age is not None and age <= OLDEST.get(kind, 0)
-    sys.stdout.write(f"{kind}: {'never heard of' if age is None else f'{age:.0f} s ago'}\n")
+    sys.stdout.write(f"{kind}: {'never checked in' if age is None else f'{age:.0f} s ago'}\n")
     return 0 if alive else 1
 
 

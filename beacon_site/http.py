@@ -1,4 +1,4 @@
-"""What every request has: the person, their time zone, and htmx."""
+"""The request of a signed-in person, and the middleware around every page."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class BeaconRequest(HttpRequest):
 
 
 def page_of_ours(asked: str, default: str) -> str:
-    """Return `asked` if it is the path of a page here, else `default`.
+    """Return `asked` if it is the path of a page of this site, else `default`.
 
-    Whoever sends it may be led: an address elsewhere, or a word that Django takes for the name of
-    a route (and fails on, where there is none), is no path.
+    An attacker can choose it.  A URL of another site isn't a path, and neither is a word, which
+    Django would look up as the name of a route.
     """
     ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
     return asked if ours else default
 
 
 def current_page(request: BeaconRequest) -> str:
-    """Return the path of the page from which htmx asks, or "" (its header is the client's word)."""
+    """Return the path of the page that sent the htmx request, or "".  The client sets the header."""
     try:
         return request.htmx.current_url_abs_path or ""
-    except ValueError:  # no address at all, such as `http://[`
+    except ValueError:  # not a URL, such as `http://[`
         return ""
 
 
@@ -55,14 +55,14 @@ Respond = Callable[[HttpRequest], HttpResponse]
 
 
 class ForwardedMiddleware:
-    """Take the visitor's address from X-Forwarded-For, where the operator trusts a proxy."""
+    """Take the visitor's IP address from X-Forwarded-For, if the admin trusts a proxy."""
 
     def __init__(self, get_response: Respond) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "")
-        # The nearest proxy appends the address it saw; what stands before is the client's word.
+        # The nearest proxy appends the address it saw; the client can invent the others.
         address = bare_address(forwarded.rsplit(",", 1)[-1].strip())
         if settings.BEACON_TRUST_PROXY and address:
             request.META["REMOTE_ADDR"] = address
@@ -70,7 +70,7 @@ class ForwardedMiddleware:
 
 
 def bare_address(told: str) -> str:
-    """Return the IP address that a proxy told, without the port that some append; "" if it is none."""
+    """Return a proxy's IP address for a client, without the port that some add; "" if invalid."""
     bracketed = re.fullmatch(r"\[([^\]]+)\](?::\d+)?", told)
     with_port = re.fullmatch(r"([\d.]+):\d+", told)
     found = bracketed or with_port
@@ -81,9 +81,9 @@ def bare_address(told: str) -> str:
 
 
 class PersonMiddleware:
-    """Show times in the signed-in person's time zone, name them as the actor, and keep no page.
+    """Activate the signed-in person's time zone, set them as the actor, and forbid caching.
 
-    A signed-in page that a browser or proxy kept could be seen after signing out, by Back.
+    A cached page could still be seen after signing out, with the browser's Back button.
     """
 
     def __init__(self, get_response: Respond) -> None:
@@ -105,16 +105,17 @@ class PersonMiddleware:
 
 
 class PackedPagesMiddleware(GZipMiddleware):
-    """Send pages packed: a list of fifty rows is a tenth as long then.
+    """Compress pages: a list of fifty rows shrinks to a tenth.
 
-    Pages alone: programs go by exact entity tags, which packing would weaken, and exports are
-    streams. Django adds a header of random length, so that the packed size tells no secret.
+    Only pages are compressed.  API clients need exact entity tags, which compression would weaken,
+    and exports are streams.  Django adds a header of random length, so that the compressed size
+    reveals no secret.
     """
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        """Pack the answer if it is a page and the browser takes it so."""
+        """Compress the response if it is a page and the browser accepts that."""
         if not _is_page(response) or response.streaming:
             return response
         return super().process_response(request, response)

@@ -1,8 +1,8 @@
-"""What stands in no log and in no stored prompt: keys and passwords, and what looks like one.
+"""The format of log lines, and the masking of secrets in logs and stored prompts.
 
-Data flow: settings and whatever was unsealed in this process (`remember`) -> `redact` for texts that
-are kept, `redact_line` for a line of the log as it is written, so that it meets our own lines, those
-of every library, and tracebacks.
+`redact` masks keys and passwords, and text that looks like one, in stored texts.  `redact_line` does
+it for each log line as it is written, including lines from libraries and tracebacks.  The secrets
+come from the settings and from values decrypted in this process (`remember`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-LEAST = 8  # characters: what is shorter would take ordinary words out of texts
-MOST = 500  # unsealed secrets that one process keeps in mind
-SECRET = "[secret]"  # noqa: S105 - the word that stands in its place  # nosec B105
+LEAST = 8  # characters; masking shorter secrets would remove ordinary words
+MOST = 500  # decrypted secrets that one process remembers
+SECRET = "[secret]"  # noqa: S105 - the replacement  # nosec B105
 
 _KEYS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{16,}|bcn_[A-Za-z0-9_-]{16,}|tvly-[A-Za-z0-9-]{16,})")
-# The token of a one-time link or of a private address, wherever a line holds it.
+# The token of a one-time link or a private URL, anywhere in a line.
 _LINKS = re.compile(
     r"(/|%2F)(first-account|invitation|feeds|unsubscribe|shared)(/|%2F)[\w%~.:-]+", re.IGNORECASE
 )
@@ -31,7 +31,7 @@ _LINKS = re.compile(
 _HEADERS = re.compile(r"\b(bearer|basic) +[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _COOKIES = re.compile(r"\b((?:__Host-)?sessionid|csrftoken|csrfmiddlewaretoken)(\W{1,4})[\w-]{16,}")
 _USERINFO = re.compile(r"(://)[^\s/@\"'\\]+@")
-# What people looked for stands after the question mark; keys of services do, too.
+# After the question mark are people's searches, and keys of services.
 _QUERIES = re.compile(r"((?:://|/)[^\s?\"'<>\\]*)\?[^\s\"'<>\\]+")
 
 _lock = threading.Lock()
@@ -39,7 +39,7 @@ _unsealed: dict[str, None] = {}
 
 
 def remember(*secrets: str) -> None:
-    """Keep in mind what was unsealed here, the newest `MOST`: no line of this process shows it."""
+    """Remember decrypted secrets, the newest `MOST`, so that no log line shows them."""
     with _lock:
         for secret in secrets:
             if len(secret) >= LEAST:
@@ -50,7 +50,7 @@ def remember(*secrets: str) -> None:
 
 
 def redact(text: str, *more: str) -> str:
-    """Return `text` without anything that is, or looks like, one of our secrets; or `more`."""
+    """Return `text` without our secrets, texts that look like one, and `more`."""
     for secret in (*_ours(), *more):
         if secret and len(secret) >= LEAST:
             text = text.replace(secret, SECRET)
@@ -58,7 +58,7 @@ def redact(text: str, *more: str) -> str:
 
 
 def redact_line(line: str) -> str:
-    """Return a line of the log as it may be written: no secret, no private address, no query."""
+    """Return a log line without secrets, private URLs and queries."""
     with _lock:
         unsealed = list(_unsealed)
     for secret in (*_ours(), *unsealed):
@@ -86,21 +86,21 @@ def _ours() -> Iterable[str]:
 
 
 def _ways_to_write(secret: str) -> set[str]:
-    """Return the secret as it is, as JSON writes it, and as an address does."""
+    """Return the secret as it is, as JSON writes it, and as a URL does."""
     return {secret, json.dumps(secret)[1:-1], quote(secret, safe="")}
 
 
-# --- The lines of the log: readable or JSON, each with its ids, and what they leave out ---
+# --- log lines, readable or JSON ---
 
 Event = MutableMapping[str, Any]
 
 READABLE, JSON = "readable", "json"
 _PROBES = ("GET /livez", "GET /readyz", "HEAD /livez", "HEAD /readyz", "GET /metrics")
-# What Postgres adds to an error: the values of the row.  It stands at the end of the error's text.
+# Postgres adds the values of the row at the end of an error's text.
 _ROWS = re.compile(
     r"\n(?:DETAIL|CONTEXT|QUERY): .*?(?=\n\n(?:The above exception|During handling)|\Z)", re.DOTALL
 )
-# What Pydantic adds to an error: what it was given.
+# Pydantic adds the input to an error's text.
 _INPUTS = re.compile(r"input_value=.*?(?=, input_type=)", re.DOTALL)
 
 
@@ -117,7 +117,7 @@ def formatter(form: str, process: str) -> dict[str, Any]:
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             without_rows,
-            # Behind `make up`'s own column a line need not say again which process it is of.
+            # `make up` already prints the process in a column.
             *([_OfProcess(process)] if is_json else []),
             structlog.processors.JSONRenderer() if is_json else readable,
             without_secrets,
@@ -138,20 +138,20 @@ class _OfProcess:
 
 
 def told_by_route(_logger: Any, _name: str, event: Event) -> Event:
-    """Put the route in the place of the address, in what Django logs of a request."""
+    """Replace the URL with the route in Django's log lines about requests."""
     request = getattr(event.get("_record"), "request", None)
     path = getattr(request, "path", "")
     if path and isinstance(event.get("event"), str):
-        # Django escapes what it fills in (`log_response`).
+        # Django escapes the values it fills in (`log_response`).
         for written in (path, path.encode("unicode_escape").decode("ascii")):
             event["event"] = event["event"].replace(written, address_of(request))
     return event
 
 
 def address_of(request: Any) -> str:
-    """Return the address of a request, with `<name>` for each part that is somebody's words.
+    """Return the path of a request, with `<name>` for each part that a person wrote.
 
-    Numbers and ids stand as they are; an address that leads nowhere is not told.
+    Numbers and ids stay.  A path without a route isn't shown.
     """
     match = getattr(request, "resolver_match", None)
     if match is None:
@@ -165,7 +165,7 @@ def address_of(request: Any) -> str:
 
 
 def without_rows(_logger: Any, _name: str, event: Event) -> Event:
-    """Cut the values of rows, and of what was checked, out of the texts of errors."""
+    """Remove the values of rows and of validated input from the texts of errors."""
     for key, value in event.items():
         if isinstance(value, BaseException):
             value = event[key] = f"{type(value).__name__}: {value}"
@@ -180,7 +180,7 @@ def without_secrets(_logger: Any, _name: str, line: str) -> str:
 
 
 def without_noise(_logger: Any, _name: str, event: Event) -> Event:
-    """Drop the line at a request's beginning (its end tells all), and those of probes."""
+    """Drop the line at a request's start, since its end has everything, and those of health checks."""
     if event.get("event") == "request_started" and "code" not in event:
         raise structlog.DropEvent
     is_probe = str(event.get("request")) in _PROBES and event.get("code", 500) < 400

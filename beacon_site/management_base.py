@@ -13,7 +13,7 @@ from beacon_site.embedded.commands import NOTHING_YET
 
 
 class MigratedCommand(BaseCommand):
-    """A command that needs a migrated database, and says what to do if there is none."""
+    """A command that needs a migrated database, and explains what to do without one."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run the command.  Raises CommandError if the database was never migrated."""

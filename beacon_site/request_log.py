@@ -1,8 +1,8 @@
-"""How many requests were answered, and how fast: by the route's name, never by the address.
+"""The id, log line and metrics of each request, by the route's name and never by the URL.
 
-Each process of the web server counts for itself; with `PROMETHEUS_MULTIPROC_DIR` set, as
-`beacon_site.web_server` does, the counts lie in files that a scrape adds up whichever process it
-meets.  Where that variable is unset (tests, `runserver`) one process is all there is.
+Each process of the web server counts separately.  `beacon_site.web_server` sets
+`PROMETHEUS_MULTIPROC_DIR`, so the counts are in files that any process can add up for a scrape.
+If it is unset (tests, `runserver`), there is only one process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from beacon_site.http import Respond
 from beacon_site.logs import address_of
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# Seconds; few, since each route has as many series.
+# Seconds.  Only a few, since each adds a series per route.
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 _own = CollectorRegistry()
@@ -49,7 +49,7 @@ def count(request: HttpRequest, status: int, seconds: float) -> None:
 
 
 def route_of(request: HttpRequest) -> str:
-    """Return the name of the request's route; whoever asks for made-up addresses makes no series."""
+    """Return the name of the request's route, so that made-up URLs don't create new series."""
     match = getattr(request, "resolver_match", None)
     if match is None:
         return "static" if request.path.startswith("/static/") else "none"
@@ -57,12 +57,12 @@ def route_of(request: HttpRequest) -> str:
 
 
 def method_of(request: HttpRequest) -> str:
-    """Return the request's method; those that nobody uses are one."""
+    """Return the request's method; unusual ones share one name."""
     return request.method if request.method in METHODS else "OTHER"
 
 
 def registry() -> CollectorRegistry:
-    """Return what all processes of this web server have counted."""
+    """Return the counts of all processes of this web server."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return _own
     together = CollectorRegistry()
@@ -70,7 +70,7 @@ def registry() -> CollectorRegistry:
     return together
 
 
-# --- Each request's number, its one line in the log, and its place in the figures ---
+# --- ids and log lines ---
 
 HEADER = "X-Request-ID"
 _WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
@@ -79,12 +79,12 @@ logger = structlog.get_logger(__name__)
 
 
 def number_from(given: str) -> str:
-    """Return the number that was given with a request, or a new one if it is none."""
+    """Return the id that came with a request, or a new one if it isn't valid."""
     return given if _WELL_FORMED.fullmatch(given) else uuid.uuid4().hex
 
 
 class RequestLogMiddleware:
-    """Number, time, tell and count each request; it stands before all others."""
+    """Give each request an id, time it, log it and count it.  It runs before all other middleware."""
 
     def __init__(self, get_response: Respond) -> None:
         self.get_response = get_response
@@ -107,7 +107,7 @@ class RequestLogMiddleware:
 
 
 def _tell(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    """Write the request's line; files of `static/` have none."""
+    """Log the request, unless it's for a file of `static/`."""
     address = address_of(request)
     if address.startswith("/static/") and response.status_code < 400:
         return

@@ -1,7 +1,7 @@
 """Beacon's settings, all read from the environment (docs/settings.md lists them).
 
-Sections: web, database, celery, providers, security.  A variable that is unset means the embedded
-server or the fallback; one that is wrong stops the start and is named.
+Sections: web, database, celery, providers, mail, security, logs.  An unset variable means the
+embedded server or a default.  A wrong one stops the start with an error that names it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BEACON_PORT = env.number("BEACON_PORT", 8000, least=1, most=65535)
 BEACON_MCP_PORT = env.number("BEACON_MCP_PORT", 8002 if BEACON_PORT == 8001 else 8001, most=65535)
 if BEACON_MCP_PORT == BEACON_PORT:
     raise ImproperlyConfigured(
-        "BEACON_MCP_PORT and BEACON_PORT are the same: the MCP server needs a port of its own."
+        "BEACON_MCP_PORT and BEACON_PORT are the same. Choose another port for the MCP server."
     )
 _bound = f"[{BEACON_BIND}]" if ":" in BEACON_BIND else BEACON_BIND
 BEACON_URL = env.origin("BEACON_URL", f"http://{_bound}:{BEACON_PORT}")
@@ -48,7 +48,7 @@ BEACON_PROCESS = env.one_of(
 
 
 def _secret_key() -> str:
-    """Return SECRET_KEY, or the one kept in the data folder (made there once, mode 0600)."""
+    """Return SECRET_KEY, or the one in the data folder (created once, mode 0600)."""
     if key := env.text("SECRET_KEY"):
         return key
     if PRODUCTION:
@@ -58,7 +58,7 @@ def _secret_key() -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:  # another process of the same start was quicker
+        except FileExistsError:  # another process created it first
             return path.read_text().strip()
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_urlsafe(64))
@@ -161,14 +161,14 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 
 def _service_urls() -> dict[str, str]:
-    """Return DATABASE_URL and REDIS_URL: from the environment, else of the embedded servers."""
+    """Return DATABASE_URL and REDIS_URL, from the environment or of the embedded servers."""
     running = embedded.running_urls() or {}
     urls = {name: env.text(name) or running.get(name, "") for name in ("DATABASE_URL", "REDIS_URL")}
     missing = [name for name, value in urls.items() if not value]
     if missing:
         raise ImproperlyConfigured(
             f"{' and '.join(missing)} is not set and no embedded server is running. Start Beacon "
-            f"with `{installed.MAKE} up`, use `{installed.MANAGE}` (which starts them for its own duration), or set it."
+            f"with `{installed.MAKE} up`, use `{installed.MANAGE}` (which starts them while it runs), or set it."
         )
     return urls
 
@@ -185,10 +185,10 @@ DATABASES: dict[str, dict[str, Any]] = {
     }
 }
 if BEACON_PROCESS in {"web", "mcp"}:
-    # A pool only where many threads answer requests; CONN_MAX_AGE must stay 0 beside it.
-    # Its attempts to connect again come ever later, so they end after 2 s and a request begins them
-    # anew: pages were seen to fail for as long again as Postgres had been gone.  A request waits for 5:
-    # with 2 a busy machine answered 503 where cut connections were about to be made anew.
+    # Only where many threads answer requests.  CONN_MAX_AGE must be 0 with a pool.
+    # The pool waits longer before each attempt to reconnect, so it gives up after 2 s and the next
+    # request starts over.  Otherwise pages failed for twice as long as Postgres was gone.  A request
+    # waits 5 s.  With 2 s, a busy machine answered 503 although reconnecting was about to succeed.
     DATABASES["default"]["OPTIONS"]["pool"] = {
         "min_size": 2, "max_size": 10, "timeout": 5, "reconnect_timeout": 2,
     }  # fmt: skip
@@ -216,7 +216,7 @@ CELERY_TASK_SOFT_TIME_LIMIT = 840
 CELERY_WORKER_MAX_TASKS_PER_CHILD = 50
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 400_000
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 15
-# A child of a busy machine takes longer than the 4 s by default to come up, and was killed for it.
+# On a busy machine, a child takes longer to start than the default 4 s, and was killed for it.
 CELERY_WORKER_PROC_ALIVE_TIMEOUT = 60
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -239,16 +239,16 @@ BEACON_LLM_MODEL = env.text("BEACON_LLM_MODEL")
 OPENAI_API_KEY = env.text("OPENAI_API_KEY")
 for _name in ("OPENAI_API_KEY", "BEACON_LLM_BASE_URL"):
     if env.text(_name) and not BEACON_LLM_MODEL:
-        raise ImproperlyConfigured(f"{_name} is set: name a model in BEACON_LLM_MODEL too.")
+        raise ImproperlyConfigured(f"{_name} is set, so BEACON_LLM_MODEL must name a model too.")
 BEACON_EMBEDDINGS = env.one_of("BEACON_EMBEDDINGS", ("auto", "local", "endpoint", "none"), "auto")
 BEACON_EMBEDDINGS_BASE_URL = env.url("BEACON_EMBEDDINGS_BASE_URL")
-# TAVILY_API_KEY, SEARXNG_BASE_URL and so on: by service, "" where unset.
+# TAVILY_API_KEY, SEARXNG_BASE_URL and so on, by service; "" if unset.
 SEARCH_KEYS = {s.name: env.text(s.key_variable) for s in CATALOGUE if s.key_variable}
 SEARCH_BASE_URLS = {s.name: env.url(s.url_variable) for s in CATALOGUE if s.url_variable}
 BEACON_SEARCH = env.words("BEACON_SEARCH")
 if unknown := sorted(set(BEACON_SEARCH) - BY_NAME.keys()):
     raise ImproperlyConfigured(
-        f"BEACON_SEARCH names {', '.join(unknown)}; known are {', '.join(BY_NAME)}."
+        f"BEACON_SEARCH names unknown services: {', '.join(unknown)}. Use {', '.join(BY_NAME)}."
     )
 BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
 BEACON_LIBRARY_DIR = env.folder("BEACON_LIBRARY_DIR")
@@ -298,11 +298,11 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "memory.pages.accounts.views.locked_out"
-# The address as all of Beacon takes it (`ForwardedMiddleware`): axes' own reading of a proxy's header
-# knew none, and one stranger's failures closed a name for everybody.
+# The same IP address that all of Beacon uses (`ForwardedMiddleware`).  axes doesn't read the proxy's
+# header, so one stranger's failures would lock everyone out of an account.
 AXES_CLIENT_IP_CALLABLE = "memory.accounts.sign_ins.counted_address_of"
 AXES_HANDLER = "memory.accounts.sign_ins.Failures"
-AXES_DISABLE_ACCESS_LOG = True  # sign-ins stand in Activity and in the list of browsers
+AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in Activity and in the list of browsers
 BEACON_SIGN_INS_PER_MINUTE = env.number("BEACON_SIGN_INS_PER_MINUTE", 60, least=1)
 AXES_VERBOSE = False
 
@@ -324,7 +324,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-# By its name a browser takes it from this very host alone, and only over TLS.
+# With this prefix, a browser accepts the cookie only from this host, and only over TLS.
 SESSION_COOKIE_NAME = "__Host-sessionid" if BEACON_HTTPS else "sessionid"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -335,7 +335,7 @@ CSRF_FAILURE_VIEW = "research.pages.errors.csrf_failed"
 SECURE_SSL_REDIRECT = BEACON_HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]
 SECURE_HSTS_SECONDS = 31_536_000 if BEACON_HTTPS else 0
-# Both would bind hosts that are not Beacon's: they are the domain owner's to say (docs/hosting.md).
+# Both would affect hosts that aren't Beacon's, so the domain's owner decides (docs/hosting.md).
 SECURE_HSTS_INCLUDE_SUBDOMAINS = False
 SECURE_HSTS_PRELOAD = False
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
@@ -352,7 +352,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"lines": logs.formatter(BEACON_LOG_FORMAT, BEACON_PROCESS)},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
-    # A command is somebody's at a terminal, who asked for its own words.
+    # Someone runs a command at a terminal and wants only its output.
     "root": {
         "handlers": ["console"],
         "level": "WARNING" if BEACON_PROCESS == "command" else "INFO",
@@ -364,14 +364,14 @@ LOGGING = {
         "openai": {"level": "WARNING"},
         "trafilatura": {"level": "ERROR"},
         "psycopg.pool": {"level": "WARNING"},
-        # What it warns of, such as 404, stands in the request's own line.
+        # Its warnings, such as 404, are already in the request's own line.
         "django.request": {"level": "ERROR"},
         "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
-        # It names what was typed as a username, which may be a password; `memory.accounts.sign_ins` logs these.
+        # It logs what was typed as a username, which can be a password; `memory.accounts.sign_ins` logs these.
         "axes": {"level": "ERROR"},
         "gunicorn.error": {"level": "INFO", "handlers": ["console"], "propagate": False},
-        # A tick every 15 s would fill the log; runs and steps have lines of their own.
+        # A tick every 15 s would fill the log; runs and steps have their own lines.
         "celery.beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.worker.consumer.mingle": {"level": "WARNING"},
@@ -379,7 +379,7 @@ LOGGING = {
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }
-# Each message tells its worker the request and the task that it comes from.
+# Each message carries the ids of the request and task that sent it.
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 DJANGO_STRUCTLOG_CELERY_DEFAULT_LOG_LEVEL = logging.DEBUG
 structlog.configure(

@@ -1,6 +1,6 @@
-"""Template tags of every page, known without `{% load %}`: an icon, the state of a run, a delta item's word.
+"""Template tags available without `{% load %}`: icons, run states, and statuses of delta items.
 
-A page shows dozens of them, a list of fifty rows some hundred: each is made once a process and kept.
+A page shows dozens of them, and a list of fifty rows about a hundred, so results are cached.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 register = template.Library()
 
-_MOST_KEPT = 500  # a label may say anything: what was asked for last is kept
+_MOST_KEPT = 500  # labels can be any text, so only the most recent stay cached
 _STATES = {
     "queued": _("Queued"),
     "running": _("Running"),
@@ -25,7 +25,7 @@ _STATES = {
     "scheduled": _("Scheduled"),
     "paused": _("Paused"),
 }
-# The class, the sign and the word of each status of a delta item; what is none of them went quiet.
+# Class, symbol and label of each delta status; any other status is `_QUIET`.
 _DELTA = {
     "new": ("new", "+", _("New")),
     "changed": ("changed", "≠", _("Changed")),
@@ -41,9 +41,9 @@ _QUIET = ("quiet-tag", "·", _("Not mentioned"))
 @register.simple_tag
 @lru_cache(_MOST_KEPT)
 def icon(name: str) -> SafeString:
-    """Return the icon of this name (`_sprite.html` has them all): decoration, a word stands beside it.
+    """Return an icon of `_sprite.html`.  It is decoration, since there is always a word beside it.
 
-    The line breaks are spaces between it and that word.
+    The line breaks add a space between the icon and that word.
     """
     return format_html(
         '\n<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-{}"></use></svg>\n',
@@ -53,7 +53,7 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def status(state: str, label: str = "") -> SafeString:
-    """Return the state of a run or step as word, shape and colour; `label` overrides the word."""
+    """Return the state of a run or step as word, shape and color; `label` replaces the word."""
     return _status(state, str(label or _STATES.get(state, state)))
 
 
@@ -64,7 +64,7 @@ def _status(state: str, word: str) -> SafeString:
 
 @register.simple_tag
 def delta_tag(state: str) -> SafeString:
-    """Return the status word of a delta item."""
+    """Return the status label of a delta item."""
     kind, sign, word = _DELTA.get(state, _QUIET)
     return _delta_tag(kind, sign, str(word))
 

@@ -1,6 +1,6 @@
-"""Which queue carries each task out, and what beat sends: a few static ticks, no more.
+"""The queue of each task, and the schedule of beat: a few static ticks.
 
-What is due lies in rows that the tasks look for, so two beats start nothing twice.
+Due work is in rows that the tasks look up, so two beats start nothing twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROUTES = {
 
 
 def every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, Any]:
-    """Return a tick of beat; a message that nobody took by the next one, or in an hour, is void."""
+    """Return a tick of beat; its message expires at the next tick, or after an hour."""
     return {
         "task": task,
         "schedule": seconds,
@@ -45,4 +45,4 @@ TICKS = {
     "take-in-the-library": every(600.0, "memory.tasks.take_in_library"),
 }
 MIRROR = every(5.0, "memory.tasks.follow_mirror")
-"""Only where there is a folder to follow (BEACON_MIRROR_DIR)."""
+"""Only if BEACON_MIRROR_DIR is set."""

@@ -1,4 +1,4 @@
-"""Every address: health and admin here, the pages in their apps."""
+"""The URLs of health checks and the admin site; the apps add those of their pages."""
 
 from __future__ import annotations
 

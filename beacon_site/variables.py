@@ -1,7 +1,7 @@
-"""What each environment variable does: the words of docs/reference/settings.md (`make docs`).
+"""The description of each environment variable, for docs/reference/settings.md (`make docs`).
 
-What a variable may hold, and what stands in for it, is said by the code that reads it (`env.READ`);
-`usual` says it in words where that is worked out, or where no setting reads the variable.
+Allowed values and defaults come from the code that reads the variable (`env.READ`).  `usual`
+describes the default in words if it is computed, or if no setting reads the variable.
 """
 
 from __future__ import annotations
@@ -13,92 +13,94 @@ from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One variable, or several of one kind, separated by spaces; `does` is Markdown."""
+    """One variable, or several of one kind separated by spaces; `does` is Markdown."""
 
     names: str
     does: str
     usual: str = ""
 
 
-# Group -> what belongs to it, in the order in which somebody needs them.
+# Group -> its variables, the most needed first.
 VARIABLES = {
     "Web": (
         Variable(
             "BEACON_ENV",
-            "`production` insists on `SECRET_KEY` and serves hashed static files",
+            "`production` requires `SECRET_KEY` and serves hashed static files",
         ),
         Variable(
             "SECRET_KEY",
-            "signs sessions and encrypts stored keys; changing it signs everybody out and loses "
-            "stored keys",
-            usual="made once in the data folder",
+            "signs sessions and encrypts stored keys. If you change it, everyone is signed out and "
+            "stored keys are lost",
+            usual="created once in the data folder",
         ),
         Variable(
             "BEACON_DATA_DIR",
-            "where the embedded servers, the made secret and the schedule's state lie",
-            usual="`./data`; of a wheel `~/.local/share/beacon`",
+            "the folder for the embedded servers' data, the generated secret and the scheduler's "
+            "state",
+            usual="`./data`; for a wheel `~/.local/share/beacon`",
         ),
-        Variable("BEACON_BIND", "the address at which the web server listens"),
-        Variable("BEACON_PORT", "the port at which it does"),
+        Variable("BEACON_BIND", "the address the web server listens on"),
+        Variable("BEACON_PORT", "the port the web server listens on"),
         Variable(
             "BEACON_MCP_PORT",
-            "where the MCP server listens, at `BEACON_BIND` and under `/mcp` "
-            "([how](../agents.md#connect-over-mcp)); `0`: there is none",
+            "the port the MCP server listens on, at `BEACON_BIND` and under `/mcp` "
+            "([how](../agents.md#connect-over-mcp)). `0` turns it off",
             usual="`8001`",
         ),
         Variable(
             "BEACON_API_TOKEN",
-            "the token by which `manage.py mcp --stdio` acts, and the [Python "
-            "client](../../clients/python/README.md) comes in; nothing else reads it",
+            "the token for `manage.py mcp --stdio` and the [Python "
+            "client](../../clients/python/README.md). Nothing else reads it",
         ),
         Variable(
             "BEACON_URL",
-            "the address people use, from which every absolute link is made; `https://…` turns on "
-            "redirect, HSTS (of this host alone) and secure cookies; scheme, host and port only",
+            "the URL that people use, and the base of every absolute link: scheme, host and port "
+            "only. `https://…` turns on redirects, HSTS (for this host only) and secure cookies",
             usual="`http://<bind>:<port>`",
         ),
         Variable(
             "BEACON_TRUST_PROXY",
-            "`1` believes `X-Forwarded-Proto` and `X-Forwarded-For`: only behind a proxy that "
-            "sets them",
+            "`1` trusts `X-Forwarded-Proto` and `X-Forwarded-For`. Set it only behind a proxy that "
+            "sets both",
         ),
         Variable(
             "ALLOWED_HOSTS",
-            "host names that are answered, separated by commas",
+            "host names that Beacon answers to, separated by commas",
             usual="localhost and the host of `BEACON_URL`",
         ),
         Variable(
             "CSRF_TRUSTED_ORIGINS",
-            "origins from which forms are taken",
+            "origins that can submit forms",
             usual="`BEACON_URL`",
         ),
         Variable(
             "BEACON_SIGN_INS_PER_MINUTE",
-            "how many tries to sign in are taken from one address in a minute, whatever names "
-            "they bear; each costs half a second of a processor on purpose",
+            "sign-in attempts allowed per minute from one IP address, for any usernames. Each "
+            "deliberately costs half a second of CPU time",
         ),
         Variable(
             "BEACON_LOG_FORMAT",
-            "how the log is written ([what is in it](../hosting.md#the-log)): `readable` is "
-            "`key=value`, `json` one object a line",
+            "the format of the log ([contents](../hosting.md#the-log)): `readable` is "
+            "`key=value`, `json` is one object per line",
             usual="`readable`; `json` in production",
         ),
         Variable(
             "BEACON_PROCESS",
-            "`web`, `worker`, `beat`, `mcp` or `command`; only `web` and `mcp` keep a pool of "
-            "database connections, and the log of a command holds warnings alone",
+            "`web`, `worker`, `beat`, `mcp` or `command`. Only `web` and `mcp` keep a pool of "
+            "database connections, and a command logs only warnings",
             usual="set by the runner",
         ),
     ),
     "Servers": (
         Variable(
             "DATABASE_URL",
-            "`postgres://user:password@host:port/name`; libpq's parameters may follow, such as "
-            "`?sslmode=require`, and those for a lost server: `connect_timeout` (5 s), "
-            "`keepalives_idle` (15 s), `keepalives_interval` (5 s), `keepalives_count` (3), "
-            "`tcp_user_timeout` (30000 ms); and for web, mcp, worker, upkeep and beat how long one "
-            "waits for another's lock, `lock_timeout` (10000 ms), and pauses in a transaction, "
-            "`idle_in_transaction_session_timeout` (60000 ms; 0 leaves either to the server)",
+            "`postgres://user:password@host:port/name`. You can add libpq parameters such as "
+            "`?sslmode=require`. These detect a lost server: `connect_timeout` (5 s), "
+            "`keepalives_idle` (15 s), `keepalives_interval` (5 s), `keepalives_count` (3) and "
+            "`tcp_user_timeout` (30000 ms). These apply to web, mcp, worker, upkeep and beat: "
+            "`lock_timeout` (10000 ms) limits the wait for a lock, and "
+            "`idle_in_transaction_session_timeout` (60000 ms) a pause in a transaction. `0` leaves "
+            "either to the server",
             usual="embedded Postgres",
         ),
         Variable(
@@ -112,14 +114,14 @@ VARIABLES = {
             "EMAIL_URL",
             "the mail server: `smtp+tls://user:password@host:587` (STARTTLS), "
             "`smtps://user:password@host:465` (TLS), `smtp://host:25` (neither); `file:///folder` "
-            "keeps mails there, `console:` writes them into the log. Signs such as `@ : /` in a "
-            "name or password are written as `%40 %3A %2F` ([how](../notifications.md#email))",
-            usual="mails are kept in `mail/` of the data folder and can be read under Settings → "
-            "Notifications; in production none is sent",
+            "saves emails as files, `console:` writes them to the log. Write `@ : /` in a "
+            "name or password as `%40 %3A %2F` ([how](../notifications.md#email))",
+            usual="saved in `mail/` of the data folder and shown under Settings → "
+            "Notifications; in production, no email is sent",
         ),
         Variable(
             "BEACON_MAIL_FROM",
-            "whom mails come from",
+            "the sender of emails",
             usual="`Beacon <beacon@` the host of `BEACON_URL` `>`",
         ),
     ),
@@ -131,7 +133,7 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_LLM_MODEL",
-            "the model's name; without it Beacon works without a model",
+            "the model's name. If unset, Beacon works without a model",
         ),
         Variable(
             "OPENAI_API_KEY",
@@ -139,69 +141,68 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_EMBEDDINGS",
-            "what makes vectors, by which recall also finds what was said in other words. `auto`: "
-            "the endpoint set up for it, else the model's own endpoint (OpenAI with a key, or one "
-            "with an embedding model named in Settings), else the small model on this machine "
-            "where its packages are installed (`make up` does that), else nothing. `local`: only "
-            "the one on this machine. `endpoint`: only an endpoint. `none`: no vectors are made "
-            "and words alone are looked for. Notes marked as sensitive go to the one on this "
-            "machine alone",
+            "what creates embeddings for semantic search. `auto`: the endpoint configured for it, "
+            "or the model's own endpoint (OpenAI with a key, or one with an embedding model set in "
+            "Settings), or the small model on this machine if its packages are installed (`make up` "
+            "installs them), or nothing. `local`: only the model on this machine. `endpoint`: only "
+            "an endpoint. `none`: no embeddings, so recall searches by words only. Sensitive notes "
+            "are embedded only on this machine",
         ),
         Variable(
             "BEACON_EMBEDDINGS_BASE_URL",
-            "an OpenAI-compatible endpoint with `/embeddings`; its model "
-            "(`text-embedding-3-small` unless named) and key are set in Settings → Connections",
+            "an OpenAI-compatible endpoint with `/embeddings`. Set its model "
+            "(`text-embedding-3-small` by default) and key in Settings → Connections",
             usual="the model's endpoint",
         ),
         Variable(
             " ".join(one.key_variable for one in CATALOGUE if one.key_variable),
-            "makes that service one to search with",
+            "the service's key, which adds it to the search services",
         ),
         Variable(
             "SEARXNG_BASE_URL",
-            "the address of your SearXNG, which makes it a service to search with",
+            "the URL of your SearXNG, which adds it to the search services",
         ),
         Variable(
             " ".join(one.url_variable for one in CATALOGUE if one.vendor_url and one.url_variable),
-            "so that another server, such as a mirror of yours, stands in; the polite pace is "
-            "then not kept",
-            usual="the vendor's own",
+            "another server to use, such as your own mirror. The vendor's rate limit doesn't "
+            "apply to it",
+            usual="the vendor's server",
         ),
         Variable(
             "BEACON_SEARCH",
-            "the services a topic uses that names none, and the outer limit of what one may name: "
-            f"`{' '.join(BY_NAME)}`; unset, GDELT and the sample are asked only where a topic names them",
-            usual="those with a key, and those that need none",
+            "the only search services that topics can use, and those used by topics that don't "
+            f"choose any: `{' '.join(BY_NAME)}`. If unset, GDELT and the sample are used only by "
+            "topics that choose them",
+            usual="services with a key, and services that need none",
         ),
         Variable(
             "BEACON_LIBRARY_DIR",
-            "a folder of documents that is watched, for research to draw on "
+            "a watched folder of documents that research can search "
             "([how](../how-to/research-your-documents.md))",
         ),
         Variable(
             "BEACON_MIRROR_DIR",
-            "the one folder that holds a copy of the memory files, both ways: what is saved is "
-            "written there, what is edited there is taken in ([how](../memory.md#on-disk))",
+            "the folder that mirrors the memory files in both directions: Beacon writes saved files "
+            "there and imports your edits ([how](../memory.md#on-disk))",
             usual="none; `make up` sets `memory/` in the data folder",
         ),
         Variable(
             "BEACON_MIRROR_READ",
-            "`0` writes the copies only: an edit in that folder is set aside as a `.conflict` file "
-            "and never counts as yours",
+            "`0` only writes the copies. An edit in that folder is kept as a `.conflict` file and "
+            "never imported",
         ),
         Variable(
             "BEACON_MIRROR_GIT",
-            "`1` commits each change of a memory file in that folder, with who made it and why; "
-            "needs `git`",
+            "`1` commits each change to a memory file in that folder, with its author and reason. "
+            "Requires `git`",
         ),
         Variable(
             "BEACON_FETCH_ALLOW_HOSTS",
-            "`host:port` pairs that the address guard lets through, for services on your own "
-            "network",
+            "`host:port` pairs that the address guard allows, for services on your own network",
         ),
         Variable(
             "BEACON_CONTACT",
-            "an address for the User-Agent, so that a site's owner can reach you",
+            "an address for the User-Agent, so that site owners can contact you",
         ),
         Variable(
             "BEACON_TOPIC_TTL_SECONDS",
@@ -213,24 +214,24 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_CONTENT_DAYS",
-            "after how many days what agents and runs stored in the content store goes to the "
-            "trash; what a person stored, pinned or locked stays, and so does what a report "
-            "cites; `0` keeps everything ([how](../content-store.md#how-long-it-is-kept))",
+            "the number of days after which items that agents and runs put in the content store go "
+            "to Trash. Items that a person stored, pinned or locked stay, and so do items that a "
+            "report cites. `0` keeps everything ([how](../content-store.md#how-long-it-is-kept))",
         ),
         Variable(
             "BEACON_RUNS_PER_HOUR",
-            "how many runs one account may start within an hour, retries included; schedules do "
-            "not count against it",
+            "runs that one account can start per hour, including retries. Scheduled runs don't "
+            "count",
         ),
         Variable(
             "BEACON_PUBLISH_OWNER",
-            "the username whose topics are copied to Redis as `beacon:memory:<slug>`, in JSON; "
-            "the copy follows each change of a topic or fact, and what Redis did not take is "
-            "tried again each minute",
+            "the username whose topics are copied to Redis as `beacon:memory:<slug>`, in JSON. "
+            "Every change to a topic or fact updates the copy, and failed updates are retried every "
+            "minute",
         ),
         Variable(
             "BEACON_API_REQUESTS_PER_MINUTE",
-            "how many requests one API token may send in a minute; more are answered with 429 and "
+            "requests that one API token can send per minute. Further requests get 429 with "
             "`Retry-After` ([API](../api.md#limits))",
         ),
     ),

@@ -1,16 +1,15 @@
-"""gunicorn's configuration, beside the arguments in `runner.py`.
+"""gunicorn's configuration, in addition to the arguments in `runner.py`.
 
-How long an address may be: a question in a search field has up to 10,000 characters, and Chinese ones
-take nine bytes each in an address.  gunicorn refuses what is longer than 8,190 bytes with an answer of
-its own that says nothing to a person, and cuts a larger limit down to that: so the bound itself is set
-here.
+URL length: a search query has up to 10,000 characters, and Chinese ones take nine bytes each in a
+URL.  gunicorn refuses URLs longer than 8,190 bytes with an unhelpful answer, and doesn't allow a
+higher setting, so its own constant is changed here.
 
-How it logs: as all else does (`settings.LOGGING`), so that its lines hold no query either.
+Logs: it uses `settings.LOGGING`, so that its lines contain no queries either.
 
-Where its processes count requests (`beacon_site.request_log`): in a folder that this server makes
-and takes away.
+Counters: its processes count requests (`beacon_site.request_log`) in a folder that this server
+creates and deletes.
 
-Beacon is loaded once, before the processes part: each by itself took two thirds of a start.
+Beacon is loaded once, before the processes fork, since loading it takes two thirds of a start.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ logconfig_dict = settings.LOGGING
 
 
 def on_starting(server: Any) -> None:
-    """Make the folder that Beacon asks for, then load it: `preload_app` would load it first."""
+    """Create the folder that Beacon needs, then load Beacon; `preload_app` would load it too early."""
     make_place()
-    server.app.wsgi()  # kept there, and found there by each process
-    check_url_config(None)  # which loads all pages' modules
-    gc.freeze()  # what all of them share is neither gone through nor copied
+    server.app.wsgi()  # stays in the app object, where each process finds it
+    check_url_config(None)  # loads the modules of all pages
+    gc.freeze()  # the collector then doesn't scan shared objects, so their memory isn't copied
 
 
 def make_place() -> None:
-    """Make the folder of this server's counts; those that killed ones left are taken away."""
+    """Create the folder for this server's counts, and delete those that killed servers left."""
     place = Path(tempfile.gettempdir())
     for left in place.glob(f"{COUNTS}*"):
         number = left.name.removeprefix(COUNTS).partition("-")[0]
@@ -58,7 +57,7 @@ def make_place() -> None:
 
 
 def on_exit(server: Any) -> None:
-    """Take the counts away."""
+    """Delete the counts."""
     shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The web server's way in."""
+"""The WSGI application, which the web server runs."""
 
 from __future__ import annotations
 

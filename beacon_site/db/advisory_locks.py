@@ -16,7 +16,7 @@ RETRY_SECONDS = 0.05
 
 @unique
 class LockId(IntEnum):
-    """What is locked: the first of the two numbers of an advisory lock."""
+    """What is locked: the first of an advisory lock's two numbers."""
 
     LIBRARY_FOLDER = 772_511
     PUBLISHED_SLUG = 772_512
@@ -42,8 +42,8 @@ Key = int | str | UUID
 def advisory_lock(lock: LockId, key: Key = 0, *, wait: bool | float = False) -> Iterator[bool]:
     """Hold a lock of the database session for the block; yields whether it could be acquired.
 
-    `wait` is the number of seconds to wait for it, or True for as long as it takes.  It isn't bound
-    to a transaction, and is released when its process is killed.  One process can hold it twice.
+    `wait` is the number of seconds to wait, or True to wait without limit.  The lock doesn't belong
+    to a transaction and is released if its process is killed.  One process can hold it twice.
     """
     ends = time.monotonic() + wait
     if wait is True:
@@ -79,8 +79,8 @@ def _execute(sql: str, lock: LockId, key: Key) -> bool:
 def second_number(key: Key) -> int:
     """Return the second number of a lock.
 
-    Two keys can share one (31 bits): then they wait for each other, and of two requests with an
-    Idempotency-Key at the same moment one is asked to retry.
+    Two keys can share one (31 bits).  Then they wait for each other, and of two simultaneous
+    requests with an Idempotency-Key one has to retry.
     """
     if isinstance(key, str):
         return zlib.crc32(key.encode()) & 0x7FFF_FFFF

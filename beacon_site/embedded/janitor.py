@@ -1,8 +1,7 @@
 """`python -m beacon_site.embedded.janitor FOLDER [--remove]`: stop what a killed process left running.
 
-It waits until no process uses the servers of the folder, which the locks tell even of a process
-killed with -9, ends what that process had started (the runner's list in the state file), stops
-the servers, and ends.
+It waits until no process uses the folder's servers, which the locks show even after `kill -9`.
+Then it ends the processes that the runner listed in the state file, and stops the servers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ STEPS = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 5.0))
 
 
 def end_leftovers(folder: Path) -> int:
-    """End the processes that the last runner started and did not stop; return their number.
+    """End the processes that the last runner left running; return how many.
 
     Call it with `servers.lock` held.
     """
@@ -30,7 +29,7 @@ def end_leftovers(folder: Path) -> int:
         processes.stop(mark, ((signal.SIGTERM, 0.0),), group=True)
     for mark in found:
         processes.stop(mark, STEPS, group=True)
-    # The runner's readers ignore SIGTERM: they end with what they read from, or by force.
+    # The runner's readers ignore SIGTERM.  They end with the process they read from, or by force.
     for mark in listed.get("readers", []):
         processes.ended(mark, 1.0)
         processes.stop(mark, ((signal.SIGKILL, 2.0),))
@@ -39,7 +38,7 @@ def end_leftovers(folder: Path) -> int:
 
 
 def main(folder: Path, *, remove: bool = False) -> None:
-    """Wait for the last user to be gone and tidy up behind it; `remove` the folder too."""
+    """Wait until the last user is gone, then stop everything; `remove` also deletes the folder."""
     users, servers = folder / "users.lock", folder / "servers.lock"
     for path in (users, servers):
         places.descriptor(path)
@@ -50,7 +49,7 @@ def main(folder: Path, *, remove: bool = False) -> None:
         with places.held(servers):
             if not places.take(users, wait=False):
                 embedded.remember(folder)
-                continue  # somebody came in between
+                continue  # another process started using them
             places.release(users)
             if read_state(folder).get("processes"):
                 end_leftovers(folder)

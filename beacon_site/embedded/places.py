@@ -1,4 +1,4 @@
-"""What the embedded servers say when they cannot be had."""
+"""The data folder: its locks, its settings file `beacon.env`, and the servers' state file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from beacon_site.embedded import installed
 
 
 class EmbeddedError(RuntimeError):
-    """A server could not be found, started or stopped; the text says why and what to do."""
+    """A server couldn't be found, started or stopped; the text says why and what to do."""
 
 
-# --- Locks between processes on files of the data folder ---
+# --- locks between processes ---
 
 _open: dict[Path, int] = {}
 
@@ -30,7 +30,7 @@ def descriptor(path: Path) -> int:
 
 
 def take(path: Path, *, shared: bool = False, wait: bool = True) -> bool:
-    """Lock `path` for this process; with `wait=False` return whether it could be had at once."""
+    """Lock `path` for this process; with `wait=False`, return whether it was free."""
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.lockf(descriptor(path), how if wait else how | fcntl.LOCK_NB)
@@ -40,13 +40,13 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> bool:
 
 
 def release(path: Path) -> None:
-    """Give the lock on `path` back."""
+    """Release the lock on `path`."""
     fcntl.lockf(descriptor(path), fcntl.LOCK_UN)
 
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold `path` alone for the length of the block."""
+    """Hold an exclusive lock on `path` during the block."""
     take(path)
     try:
         yield
@@ -54,24 +54,24 @@ def held(path: Path) -> Iterator[None]:
         release(path)
 
 
-# --- places ---
+# --- folder, settings and state ---
 
 
 def data_dir() -> Path:
-    """Return the data folder as an absolute path: BEACON_DATA_DIR, else the usual one.
+    """Return the absolute path of the data folder: BEACON_DATA_DIR, or the default.
 
-    The folder need not exist yet.
+    The folder needn't exist yet.
     """
     named = os.environ.get("BEACON_DATA_DIR", "").strip()
     return Path(named).expanduser().absolute() if named else installed.usual_data_dir()
 
 
 def load_env_file() -> None:
-    """Put what `beacon.env` of the data folder says into the environment; the process wins.
+    """Load the data folder's `beacon.env` into the environment; variables already set win.
 
-    What the process has as an empty text counts as unset, as in env.py: docker-compose.yml hands
-    every variable on, most of them empty.
-    Lines are `NAME=value`, a value may stand in quotes, `#` begins a comment line.
+    An empty variable counts as unset, as in env.py, since docker-compose.yml passes on every
+    variable, most of them empty.
+    Lines are `NAME=value`, a value can be in quotes, and `#` begins a comment line.
     Raises EmbeddedError with the line number for anything else.
     """
     path = data_dir() / "beacon.env"
@@ -80,7 +80,7 @@ def load_env_file() -> None:
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError) as exc:
-        raise EmbeddedError(f"{path} cannot be read: {exc}") from exc
+        raise EmbeddedError(f"{path} can't be read: {exc}") from exc
     for name, value in _settings_in(text, path):
         if not os.environ.get(name, "").strip():
             os.environ[name] = value
@@ -94,11 +94,13 @@ def _settings_in(text: str, path: Path) -> Iterator[tuple[str, str]]:
         name, equals, value = stripped.partition("=")
         name, value = name.strip(), value.strip()
         if not equals or not name.isidentifier():
-            raise EmbeddedError(f"{path}, line {number}: expected NAME=value, a comment or nothing")
+            raise EmbeddedError(
+                f"{path}, line {number}: Write NAME=value, a comment, or an empty line."
+            )
         if name == "BEACON_DATA_DIR":
             raise EmbeddedError(
-                f"{path}, line {number}: BEACON_DATA_DIR says where this very file lies, "
-                "so set it in the process's environment instead"
+                f"{path}, line {number}: BEACON_DATA_DIR decides where this file is, so it can't "
+                "be set here. Set it in the environment."
             )
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
@@ -106,23 +108,23 @@ def _settings_in(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def prepare(folder: Path) -> None:
-    """Make the data folder, closed to others as far as the servers' own user allows it.
+    """Create the data folder, with access for this user and the servers' user only.
 
-    Raises EmbeddedError if this user may not write there.
+    Raises EmbeddedError if this user can't write there.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # As root the servers run as another user, who must be able to pass through.
+        # Under root, the servers run as another user, who must be able to enter.
         folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     except OSError as exc:
         raise EmbeddedError(
-            f"The data folder {folder} cannot be used ({exc.strerror}). It may have been made by "
-            "another user: start Beacon as that one, or set BEACON_DATA_DIR to a folder of yours."
+            f"The data folder {folder} can't be used ({exc.strerror}). If another user created it, "
+            "start Beacon as that user, or set BEACON_DATA_DIR to your own folder."
         ) from exc
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Return what the state file says; an absent or broken file is an empty state."""
+    """Return the state file's contents; a missing or broken file is an empty state."""
     try:
         state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -131,7 +133,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def write_state(folder: Path, **changes: Any) -> None:
-    """Merge `changes` into the state file (mode 0600, replaced in one step); None removes a key."""
+    """Merge `changes` into the state file (mode 0600, replaced atomically); None removes a key."""
     state = {**read_state(folder), **changes}
     state = {key: value for key, value in state.items() if value is not None}
     fresh = folder / f"state.json.{os.getpid()}"
@@ -140,13 +142,13 @@ def write_state(folder: Path, **changes: Any) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
         json.dump(state, out, indent=1)
     if os.geteuid() == 0:
-        # A folder that root only visits stays usable for its owner.
+        # If root uses another user's folder, the file stays usable for its owner.
         owner = folder.stat()
         os.chown(fresh, owner.st_uid, owner.st_gid)
     fresh.replace(folder / "state.json")
 
 
 def note(folder: Path, **changes: Any) -> None:
-    """`write_state()`, taking turns with those who start and stop the servers."""
+    """`write_state()` under the servers' lock, so that it doesn't collide with a start or stop."""
     with held(folder / "servers.lock"):
         write_state(folder, **changes)

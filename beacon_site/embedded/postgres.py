@@ -1,4 +1,4 @@
-"""The embedded Postgres: make its cluster, start it, ask whether it answers, stop it."""
+"""The embedded Postgres: creating its cluster, starting, checking and stopping it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from beacon_site.embedded.places import EmbeddedError
 from beacon_site.embedded.processes import Account
 
 ROLE = DATABASE = "beacon"
-# After kill -9 the old backends hold the shared memory until they notice: tried, up to 20 s.
+# After kill -9 the old backends hold the shared memory until they notice, which took up to 20 s.
 START_SECONDS = 60.0
 RETRY_SECONDS = 20.0
-# Seconds between a process's start and when the server notes its own, and what a clock may drift.
+# Seconds between a process's start and the start time the server records, including clock drift.
 START_DIFFERENCE = 60.0
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 INITDB = ("-N", "-U", ROLE, "-E", "UTF8", "-A", "scram-sha-256")
@@ -38,7 +38,7 @@ def url_of(entry: dict[str, Any]) -> str:
 
 
 def answers(entry: dict[str, Any] | None) -> bool:
-    """Say whether our own server, with our own password, answers a query."""
+    """Return whether our own server, with our own password, answers a query."""
     if not entry or not processes.is_alive(entry.get("process")):
         return False
     try:
@@ -52,10 +52,10 @@ def answers(entry: dict[str, Any] | None) -> bool:
 def start(
     storage: Path, account: Account, known: dict[str, Any], *, durable: bool = True
 ) -> dict[str, Any]:
-    """Start the server on the cluster in `storage`, made first if there is none.
+    """Start the server on the cluster in `storage`, which is created if it doesn't exist.
 
     Returns its entry for the state file: process, port, password.  `known` is the entry of
-    the last start, whose port and password are taken again.  Raises EmbeddedError.
+    the last start, whose port and password are reused.  Raises EmbeddedError.
     """
     programs = binaries.postgres_bin(storage, account)
     cluster = storage / "postgres"
@@ -78,21 +78,21 @@ def start(
             return entry
         if time.monotonic() > give_up:
             raise EmbeddedError(
-                f"The embedded Postgres in {cluster} does not start. The end of its log:\n"
+                f"The embedded Postgres in {cluster} didn't start. The end of its log:\n"
                 + processes.end_of(storage / "postgres.log")
             )
         time.sleep(0.5)
 
 
 def stop(entry: dict[str, Any] | None) -> None:
-    """Stop the server: fast, after 20 s at once, after 5 more by force."""
+    """Stop the server: fast, immediately after 20 s, and by force after 5 more."""
     if entry and entry.get("process"):
         steps = ((signal.SIGINT, 20.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
         processes.stop(str(entry["process"]), steps)
 
 
 def _initialise(programs: Path, cluster: Path, account: Account, password: str) -> None:
-    # Made under another name, so that a kill in the middle leaves no half cluster behind.
+    # Created under another name, so that a kill halfway doesn't leave an incomplete cluster.
     fresh = cluster.with_name("postgres.new")
     said = ""
     for locale in LOCALES:
@@ -114,7 +114,7 @@ def _initialise(programs: Path, cluster: Path, account: Account, password: str) 
             fresh.rename(cluster)
             return
         said = made.stderr.strip()
-    raise EmbeddedError(f"initdb could not make a database in {fresh}:\n{said}")
+    raise EmbeddedError(f"initdb couldn't create a database in {fresh}:\n{said}")
 
 
 def _check_version(programs: Path, cluster: Path, account: Account) -> None:
@@ -129,18 +129,18 @@ def _check_version(programs: Path, cluster: Path, account: Account) -> None:
     version = said.partition("(PostgreSQL)")[2].strip()
     if version.partition(".")[0] != made_by:
         raise EmbeddedError(
-            f"The database in {cluster} was made by Postgres {made_by}, the one found here is "
-            f"{said.strip() or 'unknown'}. Install Postgres {made_by}, or export from there and "
-            "import into a fresh data folder (BEACON_DATA_DIR)."
+            f"The database in {cluster} was created by Postgres {made_by}, but this machine has "
+            f"{said.strip() or 'an unknown version'}. Install Postgres {made_by}, or export there "
+            "and import into a new data folder (BEACON_DATA_DIR)."
         )
 
 
 def _end_leftover(cluster: Path) -> None:
-    """End a server that still runs on the cluster although nobody can use it, or clear its mark.
+    """Stop a server that still runs on the cluster but can't be used, or delete its pid file.
 
-    After a crash or a restart of the machine the number in postmaster.pid can be that of any other
-    process, such as another Postgres, so nothing is signalled unless it is the server that wrote
-    the file.  Raises EmbeddedError if the server doesn't end, or if it can't be told apart.
+    After a crash or a restart of the machine, the number in postmaster.pid can belong to any other
+    process, even to another Postgres.  So only the server that wrote the file is signaled.  Raises
+    EmbeddedError if the server doesn't stop, or if it can't be identified.
     """
     mark = cluster / "postmaster.pid"
     try:
@@ -153,7 +153,7 @@ def _end_leftover(cluster: Path) -> None:
         if not _wrote(pid, lines):
             raise EmbeddedError(
                 f"A Postgres (process {pid}) is running on {cluster}, but it isn't the one that "
-                "postmaster.pid there describes, so Beacon did not stop it. If nothing else uses "
+                "postmaster.pid there describes, so Beacon didn't stop it. If nothing else uses "
                 f"that folder, stop it with `kill -INT {pid}` and start Beacon again."
             )
         stop({"process": process})
@@ -162,19 +162,19 @@ def _end_leftover(cluster: Path) -> None:
                 f"An earlier Postgres (process {pid}) is still running on {cluster} and can't be "
                 f"stopped. Stop it with `kill -INT {pid}` and start Beacon again."
             )
-    # Postgres takes a zombie or a stranger with that number for a running server.
+    # Postgres mistakes a zombie or any other process with that number for a running server.
     mark.unlink(missing_ok=True)
 
 
 def _serves(pid: int, cluster: Path) -> bool:
-    """Say whether the process is a Postgres on this very cluster, by its -D or the folder it is in."""
+    """Return whether the process is a Postgres on this cluster, by its -D or its current folder."""
     words = processes.command_of(pid)
     if not words or "postgres" not in words[0]:
         return False
     # A server changes to its cluster when it starts.
     if _is_same(processes.folder_of(pid), cluster):
         return True
-    if len(words) == 1:  # all in one, as ps shows it
+    if len(words) == 1:  # ps shows all as one text
         return words[0].endswith(f" -D {cluster}")
     return "-D" in words[:-1] and _is_same(Path(words[words.index("-D") + 1]), cluster)
 
@@ -187,7 +187,7 @@ def _is_same(folder: Path | None, cluster: Path) -> bool:
 
 
 def _wrote(pid: int, lines: list[str]) -> bool:
-    """Say whether the process started when line 3 of postmaster.pid says its writer did."""
+    """Return whether the process started at the time in line 3 of postmaster.pid."""
     started = processes.started_at(pid)
     try:
         return started is not None and abs(started - int(lines[2])) <= START_DIFFERENCE
@@ -196,7 +196,7 @@ def _wrote(pid: int, lines: list[str]) -> bool:
 
 
 def _set_password(programs: Path, cluster: Path, account: Account, password: str) -> None:
-    # The state file was lost: only the server's own single-user mode needs no password.
+    # The state file was lost.  Only the server's single-user mode needs no password.
     done = subprocess.run(
         [programs / "postgres", "--single", "-D", cluster, "postgres"],
         input=f"ALTER ROLE {ROLE} PASSWORD '{password}'\n",
@@ -207,7 +207,7 @@ def _set_password(programs: Path, cluster: Path, account: Account, password: str
     )
     if done.returncode != 0:
         raise EmbeddedError(
-            f"The password of the database in {cluster} is lost and could not be set anew:\n"
+            f"The password of the database in {cluster} is lost and couldn't be reset:\n"
             + done.stderr.strip()
         )
 
@@ -225,7 +225,7 @@ def _launch(
         "timezone": "'UTC'",
         **({} if durable else QUICK),
     }
-    # Root wrote it, the server reads it: contents only, the owner stays.
+    # Root wrote it and the server reads it.  Only the contents change, not the owner.
     with (cluster / "postgresql.auto.conf").open("w", encoding="utf-8") as conf:
         conf.writelines(f"{name} = {value}\n" for name, value in options.items())
     with processes.private_log(cluster.parent / "postgres.log") as log:

@@ -1,7 +1,7 @@
-"""The system user that the servers run as, and the folder that this user can reach.
+"""The servers' system user and storage folder, and starting, identifying and stopping processes.
 
-Postgres refuses to run as root.  So under root both servers become `postgres` or `nobody`, and
-where that user cannot enter the data folder (a clone in a 0700 home) the database lies in
+Postgres refuses to run as root.  So under root both servers run as `postgres` or `nobody`.  If that
+user can't enter the data folder (a clone in a 0700 home), the database is in
 /var/lib/beacon-<hash> instead.
 """
 
@@ -30,14 +30,14 @@ SYSTEM_STORAGE = Path("/var/lib")
 
 @dataclass(frozen=True)
 class Account:
-    """Who runs the servers; `uid` is None when that is simply the user of this process."""
+    """The user who runs the servers; `uid` is None if it is the user of this process."""
 
     name: str = ""
     uid: int | None = None
     gid: int | None = None
 
     def options(self, home: Path) -> dict[str, Any]:
-        """Return the keyword arguments with which `subprocess` starts something as this user."""
+        """Return the keyword arguments for `subprocess` to start something as this user."""
         kept = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         options: dict[str, Any] = {"cwd": "/", "env": {**environment, "HOME": str(home)}}
@@ -47,14 +47,14 @@ class Account:
         return options
 
     def owns(self, folder: Path) -> None:
-        """Make `folder`, mode 0700, belong to this user."""
+        """Create `folder` with mode 0700, owned by this user."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.uid is not None and self.gid is not None:
             os.chown(folder, self.uid, self.gid)
         folder.chmod(0o700)
 
     def can(self, test: str, path: Path) -> bool:
-        """Say whether this user passes the shell's `test` (-x, -r …) on `path`."""
+        """Return whether this user passes the shell's `test` (-x, -r …) on `path`."""
         if self.uid is None:
             return True
         command = ["/bin/sh", "-c", 'test "$1" "$2"', "sh", test, str(path)]
@@ -62,7 +62,7 @@ class Account:
             return subprocess.run(command, check=False, **self.options(Path("/"))).returncode == 0
         except (PermissionError, subprocess.SubprocessError) as exc:
             raise EmbeddedError(
-                f"Root cannot become the user {self.name!r} here ({exc}), and Postgres refuses to "
+                f"Root can't switch to the user {self.name!r} here ({exc}), and Postgres refuses to "
                 "run as root. Start Beacon as an ordinary user, or set DATABASE_URL and REDIS_URL."
             ) from exc
 
@@ -70,7 +70,7 @@ class Account:
 def storage_of(data_dir: Path) -> tuple[Path, Account]:
     """Return the folder for the servers' files and the user who runs them.
 
-    A place that already holds a database is kept, whatever the folders' modes have become.
+    A folder that already holds a database is kept, even if the folders' modes have changed.
     """
     known = Path(str(read_state(data_dir).get("storage", data_dir)))
     system = SYSTEM_STORAGE / f"beacon-{hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]}"
@@ -97,7 +97,7 @@ def _owner_of(path: Path) -> Account:
     if os.geteuid() != 0:
         if entry.st_uid != os.geteuid():
             raise EmbeddedError(
-                f"The database in {path.parent} belongs to {_name_of(entry.st_uid)}: start Beacon "
+                f"The database in {path.parent} belongs to {_name_of(entry.st_uid)}. Start Beacon "
                 "as that user (or as root), or set BEACON_DATA_DIR to another folder."
             )
         return Account()
@@ -121,13 +121,13 @@ def _service_account() -> Account:
             continue
         return Account(name, entry.pw_uid, entry.pw_gid)
     raise EmbeddedError(
-        "Postgres refuses to run as root, and this machine has neither a user 'postgres' nor "
-        "'nobody'. Start Beacon as an ordinary user, or set DATABASE_URL and REDIS_URL."
+        "Postgres refuses to run as root, and this machine has no user 'postgres' or 'nobody'. "
+        "Start Beacon as an ordinary user, or set DATABASE_URL and REDIS_URL."
     )
 
 
 def described(options: Mapping[str, Any]) -> str:
-    """Return the user of `Account.options()` in words, for a log line."""
+    """Return the name of the user in `Account.options()`, for a log line."""
     return _name_of(int(options["user"])) if "user" in options else "this user"
 
 
@@ -138,17 +138,17 @@ _kept: list[subprocess.Popen[bytes]] = []
 
 
 def kept(child: subprocess.Popen[bytes]) -> str | None:
-    """Let a started process live on without its Popen being waited for; return its identity."""
+    """Keep a started process alive without waiting for its Popen; return its identity."""
     _kept.append(child)
     return identity(child.pid)
 
 
 def identity(pid: int) -> str | None:
-    """Return a text that no other process ever shares, or None if the process is dead.
+    """Return a text that is unique to this process, or None if the process is dead.
 
-    It holds the machine's boot, since after a restart another process can have the same number
-    and have started at the same moment of its boot.  A zombie counts as dead: in a container
-    without an init it may never be reaped.
+    It includes the machine's boot id, since after a restart another process can have the same
+    number and start time.  A zombie counts as dead, since in a container without an init it may
+    never be reaped.
     """
     if sys.platform.startswith("linux"):
         try:
@@ -165,7 +165,7 @@ def identity(pid: int) -> str | None:
 
 @functools.cache
 def _boot() -> str:
-    """Return the id of the machine's current boot, or "" where it isn't shown."""
+    """Return the id of the machine's current boot, or "" if it's unavailable."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -173,9 +173,9 @@ def _boot() -> str:
 
 
 def command_of(pid: int) -> list[str]:
-    """Return the program and arguments of a process; empty if it is gone or hidden from us.
+    """Return the program and arguments of a process; empty if it is gone or hidden.
 
-    Without /proc they are one text.
+    Without /proc, they are one text.
     """
     if not sys.platform.startswith("linux"):
         return [shown] if (shown := _ps(pid, "command")) else []
@@ -187,7 +187,7 @@ def command_of(pid: int) -> list[str]:
 
 
 def folder_of(pid: int) -> Path | None:
-    """Return the folder a process works in, or None if it is gone or hidden from us."""
+    """Return a process's current folder, or None if it is gone or hidden."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink()
     except OSError:
@@ -195,7 +195,7 @@ def folder_of(pid: int) -> Path | None:
 
 
 def started_at(pid: int) -> float | None:
-    """Return when a process started, in seconds since 1970 by today's clock; None if it is gone."""
+    """Return when a process started, in seconds since 1970; None if it is gone."""
     if sys.platform.startswith("linux"):
         try:
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -222,7 +222,7 @@ def _ps(pid: int, what: str) -> str:
 
 
 def is_alive(mark: str | None) -> bool:
-    """Say whether the process that `identity()` described still runs."""
+    """Return whether the process that `identity()` described still runs."""
     return bool(mark) and identity(pid_of(str(mark))) == mark
 
 
@@ -232,21 +232,21 @@ def pid_of(mark: str) -> int:
 
 
 def ended(mark: str, seconds: float) -> bool:
-    """Wait at most `seconds` for the process to end and say whether it did."""
+    """Wait at most `seconds` for the process to end, and return whether it did."""
     deadline = time.monotonic() + seconds
     while is_alive(mark):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     for child in _kept:
-        child.poll()  # takes the zombie away, if it was ours
+        child.poll()  # reaps the zombie, if it was ours
     return True
 
 
 def stop(mark: str, steps: Iterable[tuple[signal.Signals, float]], *, group: bool = False) -> bool:
-    """Send each signal in turn until the process has ended; the number is the wait in seconds.
+    """Send each signal in turn until the process ends; the number is the wait in seconds.
 
-    With `group` the signal goes to the process group that the process leads.
+    With `group`, the signal goes to the process group that the process leads.
     """
     for number, seconds in steps:
         if not is_alive(mark):
@@ -259,7 +259,7 @@ def stop(mark: str, steps: Iterable[tuple[signal.Signals, float]], *, group: boo
 
 
 def free_port(preferred: int | None = None) -> int:
-    """Return a TCP port of 127.0.0.1 that nothing listens at, the preferred one if possible."""
+    """Return a free TCP port of 127.0.0.1, the preferred one if possible."""
     for candidate in (preferred or 0, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -272,7 +272,7 @@ def free_port(preferred: int | None = None) -> int:
 
 
 def private_log(path: Path) -> IO[bytes]:
-    """Open a log for appending that only its owner can read; one above 5 MB begins anew."""
+    """Open a log for appending that only its owner can read; one above 5 MB is emptied first."""
     log = path.open("ab")
     path.chmod(0o600)
     if path.stat().st_size > LOG_BYTES:

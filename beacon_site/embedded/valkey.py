@@ -1,4 +1,4 @@
-"""The embedded Redis-protocol server: start it, ask whether it answers, stop it."""
+"""The embedded Valkey: starting, checking and stopping it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def url_of(entry: dict[str, Any]) -> str:
 
 
 def answers(entry: dict[str, Any] | None) -> bool:
-    """Say whether our own server, with our own password, answers."""
+    """Return whether our own server, with our own password, answers."""
     if not entry or not processes.is_alive(entry.get("process")):
         return False
     return _pings(entry)
@@ -51,7 +51,7 @@ def start(
             return {**entry, "process": process}
         time.sleep(0.2)
     raise EmbeddedError(
-        f"The embedded Valkey server ({program}) does not start. The end of its log:\n"
+        f"The embedded Valkey server ({program}) didn't start. The end of its log:\n"
         + processes.end_of(storage / "valkey.log")
     )
 
@@ -77,12 +77,12 @@ def _launch(
         f'dir "{place}"',
         "save 60 1" if durable else 'save ""',
         "appendonly no",
-        # On a full disk it keeps taking messages: what has to be kept is in Postgres.
+        # Keep accepting messages when the disk is full.  Everything important is in Postgres.
         "stop-writes-on-bgsave-error no",
     )
     with processes.private_log(folder.parent / "valkey.log") as log:
         child = subprocess.Popen(
-            # By standard input, so that the password stands in no file and no process list.
+            # By standard input, so that the password isn't in a file or the process list.
             [program, "-"],
             stdin=subprocess.PIPE,
             stdout=log,

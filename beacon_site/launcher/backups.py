@@ -1,4 +1,4 @@
-"""Atomic writes of large files."""
+"""Backups of all data in one zip file: writing, checking and restoring them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def atomic_write(file: Path) -> Iterator[IO[bytes]]:
     """Open a new file that replaces `file` after the block, once it is on the disk.
 
     If the block raises, or its process is killed, `file` keeps its content.  Only the owner can
-    read the new file.  What killed writers of the same file left behind is deleted.
+    read the new file.  Unfinished files of killed writers are deleted.
     """
     _delete_abandoned(file)
     unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}{UNFINISHED}")
@@ -71,7 +71,7 @@ def _delete_abandoned(file: Path) -> None:
             if time.time() - left.stat().st_mtime < YOUNG_SECONDS:
                 continue
             descriptor = os.open(left, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:  # deleted in the meantime, or not a file of ours
+        except OSError:  # already deleted, or not ours
             continue
         try:
             if _lock(descriptor):
@@ -89,7 +89,7 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-# --- Backups: one zip of a manifest, the output of `pg_dump -Fc`, and files ---
+# --- format: one zip of a manifest, the output of `pg_dump -Fc`, and files ---
 
 KIND, FORMAT = "beacon backup", 2
 MANIFEST, SIGNATURE, DATABASE, FILES = "manifest.json", "manifest.hmac", "database.dump", "files/"
@@ -138,7 +138,7 @@ class Part(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a backup says about itself."""
+    """The description of a backup, stored in the zip."""
 
     kind: str = KIND
     format: int = FORMAT
@@ -316,7 +316,7 @@ def _manifest_bytes(archive: zipfile.ZipFile) -> bytes:
 def _parsed(data: bytes) -> Manifest:
     fields = json.loads(data)
     if not isinstance(fields, dict) or fields.get("kind") != KIND:
-        raise _damaged(_("its manifest belongs to another program"))
+        raise _damaged(_("its manifest wasn’t written by Beacon"))
     if fields.get("format") != FORMAT:
         raise BackupError(
             _(
@@ -372,7 +372,7 @@ def restore_database(backup: Backup) -> None:
             % {"schema": schema, "current": current}
         )
     before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';", *_drop_statements(schema)]
-    connection.close()  # what it knows of the tables is out of date afterwards
+    connection.close()  # what it knows about the tables is outdated after the restore
     with (
         zipfile.ZipFile(backup.path) as archive,
         archive.open(DATABASE) as dump,

@@ -1,4 +1,4 @@
-"""`beacon`: the command of an installed Beacon.  manage.py is the same without up and down."""
+"""The `beacon` command of an installed Beacon: manage.py with `up` and `down`."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from beacon_site.launcher import up
 
 HELP = """Beacon {version}: see, search, correct and trust what your AI agent remembers.
 
-  beacon up                    run it until Ctrl-C; prints the address
-  beacon down                  stop it, from another terminal
-  beacon first_account_link    a new one-time link for the first account
-  beacon research TOPIC        run a topic (--sample: the sample topic; --wait: until it is done)
-  beacon backup FILE           all data in one file, also while Beacon runs
+  beacon up                    start Beacon and print its address (Ctrl-C stops it)
+  beacon down                  stop Beacon from another terminal
+  beacon first_account_link    create a one-time link for the first account
+  beacon research TOPIC        run a topic (--sample: the sample topic, --wait: until it's done)
+  beacon backup FILE           save all data to one file, even while Beacon runs
   beacon restore FILE          replace all data with a backup
-  beacon verify [--fix]        check that the stored data is consistent; repair it
-  beacon mcp --stdio           the MCP server for a program on this machine
-  beacon help [COMMAND]        every command, Django's among them; one of them in full
+  beacon verify [--fix]        check that the stored data is consistent, and fix it
+  beacon mcp --stdio           run the MCP server for an app on this machine
+  beacon help [COMMAND]        list all commands, or explain one
   beacon --version
 
 For a service manager, each in the foreground: beacon prepare|web|worker|upkeep|beat|mcp
 
 Data folder: {folder}
-(BEACON_DATA_DIR names another; settings may stand in its file beacon.env)"""
+(BEACON_DATA_DIR changes it. Settings can go into its file beacon.env.)"""
 
 
 def main() -> int:
-    """Carry out what the command line says; return the exit code."""
+    """Run the command line; return the exit code."""
     arguments = sys.argv[1:]
     name = arguments[0] if arguments else "--help"
     if name in {"-h", "--help"}:
@@ -42,7 +42,7 @@ def main() -> int:
     if name in {"-V", "--version", "version"}:
         print(f"Beacon {beacon_site.__version__}")
         return 0
-    # The MCP server is a command too, which takes options and servers of its own.
+    # `mcp` is also a management command, with its own options and servers.
     if name in up.ACTS and name != "mcp":
         return up.main(arguments)
     if arguments == ["mcp"]:
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def manage(words: list[str]) -> None:
-    """Run a command of Django's or Beacon's, with the embedded servers where no URL is set."""
+    """Run a management command, with the embedded servers if no URL is set."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     try:
         with servers_for(words[1:]):

@@ -1,9 +1,9 @@
-"""The processes of `make up` under one runner with one log: honcho, with four things changed.
+"""The runner of `make up`: starts all processes and merges their output into one log.
 
-Stopping asks the head of each group alone (it knows how to stop its own children), the groups
-are written down so that a later start can end what a killed runner left, a process that ends
-unasked is started again, and a second thread says when the site answers, ends the children of a
-head that was killed, and brings a dead embedded server back.
+It differs from honcho's manager in four ways.  It signals only the head of each process group,
+which stops its own children.  It records the groups, so that the next start can end what a killed
+runner left.  It restarts processes that end unexpectedly.  A second thread reports when the site
+answers, ends the children of a killed head, and restarts dead embedded servers.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from beacon_site.embedded.places import note
 
 KILL_WAIT = 25  # s; the worker stores its progress for up to 15 (docs/hosting.md)
 WATCH_SECONDS = 1.0
-BACKOFF = (1.0, 2.0, 5.0, 10.0)  # s before the first, second … new start within a minute
-DEATHS = 5  # so many within DEATHS_WITHIN, and what is wrong will not mend itself
+BACKOFF = (1.0, 2.0, 5.0, 10.0)  # s before the first, second … restart within a minute
+DEATHS = 5  # after so many within DEATHS_WITHIN, restarting doesn't help
 DEATHS_WITHIN = 60.0
 RETURN_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 WORKERS = 4
-BACK = 10  # niceness of all but the pages
-# Runs may take minutes and fill every place; what frees and starts them must not wait behind them.
+BACK = 10  # niceness of all processes except the web server
+# Runs can take minutes and occupy every slot, so the tasks that start and free runs have their own.
 UPKEEP_QUEUES = "reflect,maintenance"
 UPKEEP_WORKERS = 2
 GUNICORN = (
@@ -51,8 +51,8 @@ GUNICORN = (
     "--worker-class=gthread",
     "--workers=2",
     "--threads=8",
-    # Longer than a proxy keeps a connection (Caddy 120 s, nginx 60 s): one that is closed here just as
-    # a form is sent over it ends in the proxy's 502.
+    # Longer than a proxy keeps a connection (Caddy 120 s, nginx 60 s).  If we closed one just as a
+    # form is sent over it, the proxy would answer 502.
     "--keep-alive=150",
     "--no-control-socket",
     "--graceful-timeout=10",
@@ -62,17 +62,17 @@ CELERY_WORKER = ("--loglevel=INFO", "--without-mingle", "--without-gossip")
 
 
 def set_back(arguments: Sequence[str]) -> list[str]:
-    """Return a command that runs behind pages, at the start and while runs work.
+    """Return the command with a lower priority than the web server's.
 
-    Each process is a session of its own, and Linux first divides the processor between sessions
-    (autogroups): there `nice` counts only within one.  Where there are none it counts by itself.
+    Each process is its own session, and Linux first divides the processor between sessions
+    (autogroups), where `nice` works only within a session.  So the autogroup gets the niceness too.
     """
     back = f'{{ echo {BACK} > /proc/self/autogroup; }} 2>/dev/null; exec nice -n {BACK} "$@"'
     return ["/bin/sh", "-c", back, "sh", *arguments]
 
 
 def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """Return what runs: name -> (arguments, its own environment variables)."""
+    """Return the processes: name -> (arguments, additional environment variables)."""
     python = [sys.executable, "-m"]
     celery = [*python, "celery", "--quiet", "-A", "beacon_site"]
     host = f"[{bind}]" if ":" in bind else bind
@@ -80,9 +80,9 @@ def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str],
     worker = [*celery, "worker", *CELERY_WORKER, "--queues=research", f"--concurrency={WORKERS}"]
     upkeep = [*celery, "worker", *CELERY_WORKER, f"--queues={UPKEEP_QUEUES}"]
     beat = [*celery, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"]
-    # With SIGTERM as it is a worker waits for the end of its task, however long that takes.
+    # By default, SIGTERM makes a worker wait for the end of its task, however long that takes.
     remapped = {"REMAP_SIGTERM": "SIGQUIT", "C_FORCE_ROOT": "1"}
-    # Who runs Beacon as root has chosen to; the log need not say so at every start.
+    # If Beacon runs as root, that was a choice, so the log needn't repeat it at every start.
     remapped["PYTHONWARNINGS"] = "ignore:You're running the worker with superuser privileges"
     return {
         "web": (web, {"BEACON_PROCESS": "web"}),
@@ -103,10 +103,10 @@ class _Heads(ProcessManager):  # type: ignore[misc]
 
 
 class Patience:
-    """How long to wait before a process that ended unasked is started again, and when not to."""
+    """Decides how long to wait before a restart, and when to give up."""
 
     def __init__(self) -> None:
-        """Begin without a death."""
+        """Start without any deaths."""
         self._deaths: list[float] = []
 
     def wait_after(self, now: float) -> float | None:
@@ -119,14 +119,14 @@ class Patience:
 
 @dataclass
 class _Part:
-    """One of the processes: honcho's description, who reads its output, and how it fares."""
+    """One process: honcho's description, the reader of its output, and its state."""
 
     described: Any
     reader: Any = None
-    pid: int | None = None  # None until the reader has told it
+    pid: int | None = None  # None until the reader reports it
     returncode: int | None = None  # None while it runs
     again_at: float | None = None  # time.monotonic
-    is_lost: bool = False  # its reader was dead when nothing was left to read
+    is_lost: bool = False  # its reader was dead, with nothing left to read
     patience: Patience = field(default_factory=Patience)
 
     @property
@@ -144,7 +144,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         ready: Callable[[], list[str]],
         printer: Printer | None = None,
     ) -> None:
-        """Watch the servers of `folder`; once `url` answers say so, with the lines of `ready`."""
+        """Watch the servers of `folder`; once `url` answers, print the lines of `ready`."""
         super().__init__(printer)
         self._procmgr = _Heads()
         self._folder = folder
@@ -159,13 +159,13 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def add(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
-        """Add a process by its arguments; it runs in the project's folder."""
+        """Add a process, which runs in the project's folder."""
         command = "exec " + shlex.join(arguments if name == "web" else set_back(arguments))
         env = {**os.environ, **environment}
         self._parts[name] = _Part(self.add_process(name, command, env=env, cwd=str(PROJECT)))
 
     def run(self) -> int:
-        """Run until a signal, or until one process cannot be kept running.
+        """Run until a signal arrives, or until a process keeps ending.
 
         Return the exit code, 0 after a signal.
         """
@@ -178,7 +178,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         return 0 if asked else int(self.returncode or 1)
 
     def loop(self) -> None:
-        """Start all processes, and keep them running until they are to end."""
+        """Start all processes and keep them running until it's time to stop."""
         for number in RETURN_CODES:
             signal.signal(number, self._asked)
         for name in self._parts:
@@ -194,12 +194,12 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
             self._act()
 
     def say(self, text: str) -> None:
-        """Put a line of Beacon's own into the log, from any thread."""
+        """Print a line from Beacon itself.  Can be called from any thread."""
         now = datetime.datetime.now()
         self.events.put(Message("line", text + "\n", now, "beacon", None))
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
-        # The loop acts on it within 0.1 s: printing here could meet a half-written line.
+        # The loop acts on it within 0.1 s.  Printing here could break into a half-written line.
         self._signal = self._signal or signal.Signals(number)
 
     def _running(self) -> dict[str, _Part]:
@@ -214,8 +214,8 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         )
         try:
             part.reader.start()
-        except OSError as exc:  # no memory or no process number to be had just now
-            self._system_print(f"{name} cannot be started: {exc}\n")
+        except OSError as exc:  # out of memory or process numbers
+            self._system_print(f"{name} can't be started: {exc}\n")
             self._ended(name, 1)
 
     def _take(self, message: Message) -> None:
@@ -231,7 +231,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
             self._ended(message.name, message.data["returncode"])
 
     def _ended(self, name: str, returncode: int) -> None:
-        """Note that a process ended; if nobody asked it to, say when it begins again."""
+        """Record that a process ended; if that was unexpected, announce its restart."""
         part = self._parts[name]
         part.returncode = returncode
         self._system_print(f"{name} stopped (rc={returncode})\n")
@@ -242,26 +242,26 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         if wait is None:
             self.say(
                 f"{name} ended (rc={returncode}) {DEATHS} times within {DEATHS_WITHIN:.0f} s, so "
-                "Beacon stops. Its own lines above say why; mend that, then start Beacon again."
+                "Beacon stops. See its lines above for the reason. Fix it, then start Beacon again."
             )
             self.returncode = returncode or 1
             self._end()
         else:
-            self.say(f"{name} ended (rc={returncode}) and is started again in {wait:g} s.")
+            self.say(f"{name} ended (rc={returncode}). It restarts in {wait:g} s.")
             part.again_at = now + wait
 
     def _miss_lost_readers(self) -> None:
-        """Count a process as ended whose reader was killed and can tell nothing any more."""
+        """Count a process as ended if its reader was killed, because nothing else reports it."""
         for name, part in self._running().items():
             if part.is_lost:
                 if part.pid is not None:
                     self._procmgr.kill(part.pid)
                 self._ended(name, 1)
-            # Its last words may have come just now: only the next look decides.
+            # Its last output may only just have arrived, so the next check decides.
             part.is_lost = not part.reader.is_alive()
 
     def _act(self) -> None:
-        """Do what is due: stop after a signal, kill what does not stop, start again what died."""
+        """Do what is due: stop after a signal, kill what doesn't stop, restart what died."""
         if self._ending_since is None and self._signal is not None:
             self._system_print(f"{self._signal.name} received\n")
             self.returncode = RETURN_CODES[self._signal]
@@ -276,7 +276,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
                 self._begin(name)
 
     def _end(self) -> None:
-        """Ask all processes to stop; none is started again."""
+        """Ask all processes to stop, and restart none."""
         self._ending_since = time.monotonic()
         self._send(signal.SIGTERM, self._procmgr.terminate)
 
@@ -299,27 +299,27 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
                     self.say(line)
 
     def _tend_folder(self) -> None:
-        """Write down what runs now, and bring dead servers back; trouble is said, and tried again.
+        """Record the running processes and restart dead servers; report failures and retry.
 
-        All in the one thread: the locks of the data folder hold between processes, not threads.
+        Only one thread does this, because the data folder's locks work between processes only.
         """
         try:
             if self._changed.is_set():
                 self._changed.clear()
                 self._note()
             for name in embedded.revive(self._folder):
-                self.say(f"{name} had died and was started again.")
+                self.say(f"{name} had died and was restarted.")
             self._trouble = ""
         except (embedded.EmbeddedError, OSError) as exc:
             self._changed.set()
             if str(exc) != self._trouble:
-                self.say(f"{exc} Beacon goes on trying.")
+                self.say(f"{exc} Beacon keeps trying.")
             self._trouble = str(exc)
 
     def _end_orphans(self) -> None:
         """Kill the children of a head that was killed.
 
-        They would hold its output open, so that its end went unseen, and the web server's port.
+        They would keep the web server's port, and its output open, so that its end went unnoticed.
         """
         for part in self._parts.values():
             pid = part.pid
@@ -329,7 +329,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
                 self._procmgr.kill(pid)
 
     def _note(self) -> None:
-        """Write down what runs, for the janitor and the next start."""
+        """Record the running processes, for the janitor and the next start."""
         running = self._running().values()
         groups = [processes.identity(part.pid) for part in running if part.pid]
         readers = [processes.identity(part.reader.pid) for part in running if part.reader.pid]
@@ -338,7 +338,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
 
 
 def _answers(url: str) -> bool:
-    """Say whether a web server answers at the address, whatever it answers."""
+    """Return whether a web server answers at the address, with any status."""
     try:
         urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own address  # nosec B310
     except urllib.error.HTTPError:
@@ -349,5 +349,5 @@ def _answers(url: str) -> bool:
 
 
 def seconds_since(start: float) -> str:
-    """Return the time since `start` (time.monotonic) for people, such as `4.2 s`."""
+    """Return the time since `start` (time.monotonic) as text, such as `4.2 s`."""
     return f"{time.monotonic() - start:.1f} s"

@@ -1,4 +1,4 @@
-"""The log of `make up` where it is to be JSON: every line is one object, whoever wrote it."""
+"""`make up` and `beacon up`: start the servers, prepare the database, run all processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import django
-from django.conf import settings  # loaded when first used: it needs the servers' addresses
+from django.conf import settings  # loaded at first use, since it needs the servers' addresses
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command, get_commands
 from django.db import DatabaseError, connections
@@ -33,7 +33,7 @@ from beacon_site.logs import redact_line
 
 
 class JsonPrinter(Printer):  # type: ignore[misc]
-    """honcho's printer without its column; what is no object yet becomes one."""
+    """honcho's printer for a JSON log: no column of names, and every line is an object."""
 
     def write(self, message: Message) -> None:
         """Print the lines of a message."""
@@ -45,9 +45,9 @@ class JsonPrinter(Printer):  # type: ignore[misc]
 
 
 def _as_object(line: str, message: Message) -> str:
-    """Return the line as it is if it is an object, else wrapped in one.
+    """Return the line unchanged if it is an object, otherwise wrapped in one.
 
-    What a process writes past its log (a warning of the interpreter, its last words) is wrapped.
+    Output that bypasses the log, such as a warning from the interpreter, isn't an object yet.
     """
     if line.startswith("{") and line.endswith("}"):
         return line
@@ -60,17 +60,17 @@ def _as_object(line: str, message: Message) -> str:
     return json.dumps(said)
 
 
-# Beacon's own words, among them the first account's link, which is told this once.
+# Lines from Beacon itself.  They aren't redacted, so that the one-time link stays readable.
 OWN = ("beacon", "system")
 
 
-# --- `python -m beacon_site.launcher.up`: what `make up` and `beacon up` call, and what containers run ---
+# --- acts of `python -m beacon_site.launcher.up` ---
 
 DOWN_SECONDS = 45.0
 
 
 class CannotStart(RuntimeError):
-    """Beacon cannot start; the text says why and what to do."""
+    """Beacon can't start; the text says why and what to do."""
 
 
 def up() -> int:
@@ -82,20 +82,20 @@ def up() -> int:
     prepare(folder)
     if not places.take(folder / "up.lock", wait=False):
         other = read_state(folder).get("up")
-        where = f"at {other['url']} (process {other['pid']})" if other else "and is just starting"
+        where = f"at {other['url']} (process {other['pid']})" if other else "and is still starting"
         raise CannotStart(
-            f"Beacon already runs on {folder}, {where}. Use that one, stop it with `{MAKE} down`, "
-            "or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
+            f"Beacon is already running on {folder}, {where}. Use that one, stop it with "
+            f"`{MAKE} down`, or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
         )
     is_first = not read_state(folder)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     if _end_leftovers(folder):
-        print("Ended the processes that an earlier, killed Beacon had left.", flush=True)
+        print("Stopped processes that were left over from a Beacon that was killed.", flush=True)
     os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
-    if is_first:  # nothing else is said before the processes start
-        print("Making the database, which takes up to a minute this first time …", flush=True)
+    if is_first:  # otherwise nothing is printed before the processes start
+        print("Creating the database (first start only, up to a minute)…", flush=True)
     servers = embedded.ensure(folder, need=missing)
     try:
         os.environ |= servers.urls
@@ -104,7 +104,7 @@ def up() -> int:
         return _run(folder, began)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # stopping is not to be interrupted
+            signal.signal(number, signal.SIG_IGN)  # stopping must not be interrupted
         _end_leftovers(folder)
         servers.close()
         note(folder, up=None)
@@ -148,9 +148,9 @@ def _local(bind: str) -> str:
 
 
 def _mcp_in_words() -> list[str]:
-    """Return the line about the MCP server.  Raises CannotStart if a port set by hand is in use.
+    """Return the line about the MCP server.  Raises CannotStart if a configured port is in use.
 
-    The default port may belong to another Beacon; then only the MCP server waits.
+    If the default port is in use, perhaps by another Beacon, only the MCP server waits for it.
     """
     bind, port = settings.BEACON_BIND, settings.BEACON_MCP_PORT
     if not port:
@@ -161,18 +161,18 @@ def _mcp_in_words() -> list[str]:
         if os.environ.get("BEACON_MCP_PORT", "").strip():
             raise
         return [
-            f"Port {port} is in use. The MCP server starts when it is free. To use another port, set BEACON_MCP_PORT."
+            f"Port {port} is in use. The MCP server starts when it's free. To use another port, set BEACON_MCP_PORT."
         ]
     return [f"MCP server: http://{_local(bind)}:{port}/mcp (tokens: Settings → API tokens)"]
 
 
 def _for_others() -> list[str]:
-    """Return what to say where other machines may come in, and no address of theirs is named."""
+    """Return a hint if Beacon listens to other machines, but BEACON_URL doesn't name an address."""
     if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
         return []
     said = (
-        "It listens to other machines too, and answers none of them yet: name the address that "
-        f"people use in BEACON_URL, such as http://nas.local:{settings.BEACON_PORT}."
+        "Other machines can connect, but Beacon doesn't answer them yet. Set BEACON_URL to the "
+        f"address that people use, such as http://nas.local:{settings.BEACON_PORT}."
     )
     return [said]
 
@@ -186,8 +186,8 @@ def _check_port(bind: str, port: int, variable: str) -> None:
             probe.listen(1)
     except OSError as exc:
         raise CannotStart(
-            f"Beacon cannot listen at {bind}, port {port}: {exc.strerror or exc}. Stop the program "
-            f"that has the port, or set {variable} (and BEACON_BIND) to another."
+            f"Beacon can't listen on {bind}, port {port}: {exc.strerror or exc}. Stop the program "
+            f"that uses the port, or set {variable} (and BEACON_BIND) to another."
         ) from exc
 
 
@@ -198,9 +198,9 @@ def _prepare_site(*, production: bool) -> str:
     except (DatabaseError, InconsistentMigrationHistory) as exc:
         server = settings.DATABASES["default"]
         raise CannotStart(
-            f"The database {server['NAME']} at {server['HOST']}:{server['PORT']} could not be "
-            f"brought up to date: {str(exc).strip()} If this says that it cannot be reached, check "
-            "DATABASE_URL; else it was made by another version of Beacon."
+            f"The database {server['NAME']} at {server['HOST']}:{server['PORT']} couldn't be "
+            f"updated: {str(exc).strip()} If it can't be reached, check DATABASE_URL. Otherwise "
+            "another version of Beacon created it."
         ) from exc
     call_command("vectors", stdout=io.StringIO())
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # whitenoise warns without it
@@ -209,30 +209,30 @@ def _prepare_site(*, production: bool) -> str:
     link = io.StringIO()
     if "first_account_link" in get_commands():
         call_command("first_account_link", stdout=link, stderr=io.StringIO())
-    connections.close_all()  # the runner forks, and a connection is not to be shared
+    connections.close_all()  # the runner forks, and processes must not share a connection
     return link.getvalue().strip()
 
 
 def down() -> int:
-    """Stop the Beacon of this data folder and whatever a killed one left; return the exit code."""
+    """Stop the Beacon of this data folder, and leftovers of a killed one; return the exit code."""
     folder = embedded.data_dir()
     if not folder.is_dir():
-        print("Beacon does not run: it has no data folder yet.")
+        print("Beacon isn't running. It has no data folder yet.")
         return 0
     runs = not places.take(folder / "up.lock", wait=False)
     if runs:
-        # What an earlier, killed Beacon noted names a process that is gone, or is not Beacon's.
+        # After a kill, the recorded process is gone or isn't Beacon's.
         mark = str((read_state(folder).get("up") or {}).get("process") or "")
         if not processes.is_alive(mark):
-            raise CannotStart("Beacon is just starting: try again in a moment.")
+            raise CannotStart("Beacon is still starting. Try again in a moment.")
         if not processes.stop(mark, ((signal.SIGTERM, DOWN_SECONDS),)):
             pid = processes.pid_of(mark)
-            raise CannotStart(f"Beacon (process {pid}) did not stop within {DOWN_SECONDS:.0f} s.")
+            raise CannotStart(f"Beacon (process {pid}) didn't stop within {DOWN_SECONDS:.0f} s.")
         places.take(folder / "up.lock")
     ended = _end_leftovers(folder)
     if not embedded.stop_servers(folder):
-        print("A command still uses the embedded servers; they stop when it ends.")
-    print("Beacon has stopped." if runs or ended else "Beacon was not running.")
+        print("A command is still using the embedded servers. They stop when it ends.")
+    print("Beacon has stopped." if runs or ended else "Beacon wasn't running.")
     return 0
 
 
@@ -245,10 +245,10 @@ def prepare_site() -> int:
 
 
 def become(name: str) -> int:
-    """Turn this process into one of those that `make up` runs, in the foreground."""
+    """Replace this process with one of those that `make up` runs, in the foreground."""
     os.environ["BEACON_PROCESS"] = "worker" if name == "upkeep" else name
     os.environ["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
-    os.chdir(PROJECT)  # gunicorn and Celery import from where they stand, whatever lies there
+    os.chdir(PROJECT)  # gunicorn and Celery import from the current folder
     schedule = settings.DATA_DIR / "celerybeat-schedule"
     arguments, own = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)[name]
     os.execve(arguments[0], arguments, {**os.environ, **own})  # noqa: S606
@@ -263,7 +263,7 @@ ACTS: dict[str, Callable[[], int]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out what the one argument names (see the module); return the exit code."""
+    """Run the act that the argument names; return the exit code."""
     name = arguments[0] if arguments else "up"
     if name not in ACTS or len(arguments) > 1:
         print(

@@ -1,6 +1,6 @@
-"""What Beacon asks of a language model, and the plain data that goes in and comes out.
+"""The interface of language models, and its data.
 
-No adapter is imported before one is needed: the `openai` package costs half a second and 50 MB.
+Adapters are imported when they are needed, since `openai` costs half a second and 50 MB.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 JSON_MODES = ("schema", "object", "prompt")
-"""The ladder of structured output, best first: json_schema, json_object, words in the prompt."""
+"""The modes of structured output, best first: json_schema, json_object, words in the prompt."""
 
 
 OnText = Callable[[str], None]
@@ -21,7 +21,7 @@ OnText = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that a model may ask for; `parameters` is the JSON Schema of its arguments."""
+    """A function that a model can call; `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -30,10 +30,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model wants called.
+    """A call of a tool by the model.
 
-    Arguments that were not one JSON object stand under the single key `_unparsed`, as text, so
-    that whoever runs the tool can answer the model with the error.
+    Arguments that aren't one JSON object are stored as text under the single key `_unparsed`, so
+    that the caller can return an error to the model.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens spent.  `estimated` says that a server named none and characters / 4 were taken."""
+    """Tokens spent.  `estimated` means that the server reported none, so it is characters / 4."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -74,10 +74,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said.  `usage` sums every call that it took, the repair round included.
+    """A model's answer.  `usage` is the sum of all calls, including the repair round.
 
-    `finish_reason` is the server's own word: "length" means that the text was cut.  `warning` is
-    what a person should know of an answer that came all the same, such as a question cut short.
+    `finish_reason` is the server's own word; "length" means that the text was cut.  `warning` tells
+    people about a problem despite the answer, such as a truncated question.
     """
 
     text: str
@@ -91,19 +91,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class LlmProfile:
-    """One endpoint and what is known of it.
+    """One endpoint and its known properties.
 
-    Prices are money per million tokens, None where they are not known; `timeout` is seconds for
-    one call; `context_tokens` is the size of the model's window.  `tools` and `streams` are None
-    until a probe has found out.  The key is never part of the repr.
+    Prices are per million tokens, None if unknown; `timeout` is in seconds for one call;
+    `context_tokens` is the size of the model's window.  `tools` and `streams` are None until a
+    probe has tested them.  The key is never part of the repr.
     """
 
     base_url: str
     model: str
     api_key: str = field(default="", repr=False)
-    kind: str = "compatible"  # one of endpoint_kinds.KINDS
-    json_mode: str = "schema"  # one of JSON_MODES: where the ladder begins
-    max_tokens_field: str = ""  # max_tokens or max_completion_tokens; "": as the kind begins
+    kind: str = "compatible"  # one of endpoints.KINDS
+    json_mode: str = "schema"  # one of JSON_MODES, the first to try
+    max_tokens_field: str = ""  # max_tokens or max_completion_tokens; "": the kind's default
     context_tokens: int = 32768
     price_in: Decimal | None = None
     price_out: Decimal | None = None
@@ -129,20 +129,20 @@ class LanguageModel(Protocol):
     ) -> Answer:
         """Return the model's answer of at most `max_tokens` tokens.
 
-        With `schema`, `Answer.parsed` is an instance of it, or ProviderNonsense is raised; where
-        the model calls one of `tools` instead of answering, `parsed` stays None.
+        With `schema`, `Answer.parsed` is an instance of it, or ProviderNonsense is raised.  If the
+        model calls one of `tools` instead of answering, `parsed` is None.
 
-        `on_text` is given the whole text so far, as the model wrote it, from the thread that asks
-        and at most five times a second; after a second try, or when an answer is repaired, it
-        begins anew.  What it raises ends the reading and is raised here.
+        `on_text` is called with all text so far, from the calling thread and at most five times per
+        second.  After a retry or a repair, the text starts over.  An exception in `on_text` stops
+        the reading and is raised here.
 
-        Raises ProviderUnavailable if asking again later may help, ProviderRejected if not.
+        Raises ProviderUnavailable if a later retry can help, ProviderRejected if not.
         """
         ...
 
 
 def get_llm(profile: LlmProfile | None) -> LanguageModel | None:
-    """Return the model behind `profile`, or None where none is configured (which is a mode)."""
+    """Return the model of `profile`, or None without a profile (Beacon works without a model)."""
     if profile is None or not profile.model:
         return None
     from beacon_site.llm.openai_model import OpenAIModel

@@ -1,7 +1,7 @@
-"""What Beacon asks of an embedder: vectors that lie near each other where texts mean the same.
+"""The interface of embedders, which turn texts into vectors that are close if the meanings are.
 
-No adapter is imported before one is needed.  All return vectors of length 1, so that distances of
-different models have one meaning: 0 is the same, 2 the opposite (L2).
+Adapters are imported when they are needed.  All vectors have length 1, so that distances mean the
+same for every model: 0 is the same, 2 the opposite (L2).
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ KNOWN_DIMENSIONS = {
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-MOST_DIMENSIONS = 16_000  # as many as pgvector stores
+MOST_DIMENSIONS = 16_000  # the limit of pgvector
 LOCAL = "local"
 ENDPOINT = "endpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderProfile:
-    """One embedder: LOCAL, or an ENDPOINT with its address.
+    """One embedder: LOCAL, or an ENDPOINT with its URL.
 
-    `dimensions` is None where the model's is not known before its first answer; `timeout` is in
-    seconds for one call, of which what may pass is made `tries` times at most.  The key is never part of the repr.
+    `dimensions` is None if unknown before the first answer.  `timeout` is in seconds for one call,
+    which is tried at most `tries` times.  The key is never part of the repr.
     """
 
     where: str
     model: str = DEFAULT_MODEL
     base_url: str = ""
     api_key: str = field(default="", repr=False)
-    kind: str = "compatible"  # one of endpoint_kinds.KINDS
+    kind: str = "compatible"  # one of endpoints.KINDS
     dimensions: int | None = None
     timeout: float = 30
     tries: int = 2
 
     def as_endpoint(self) -> LlmProfile:
-        """Return the endpoint as the modules see it that know endpoints."""
+        """Return the endpoint as an LlmProfile, which the modules about endpoints use."""
         return LlmProfile(
             base_url=self.base_url,
             model=self.model,
@@ -56,38 +56,38 @@ class EmbedderProfile:
 
 
 class Embedder(Protocol):
-    """Whatever makes vectors of texts.
+    """Anything that turns texts into vectors.
 
-    `model` names the vectors, which are compared with none of another name; `dimensions` is None
-    until it is known; `is_local` says that no text leaves this machine's own process.
+    Only vectors with the same `model` name are compared.  `dimensions` is None until it is known.
+    `is_local` means that no text leaves this process.
     """
 
     @property
     def model(self) -> str:
-        """Return the name that is stored with each vector."""
+        """Return the name stored with each vector."""
         ...
 
     @property
     def dimensions(self) -> int | None:
-        """Return how many figures a vector has, None where that is not known yet."""
+        """Return the length of a vector, or None if it isn't known yet."""
         ...
 
     @property
     def is_local(self) -> bool:
-        """Whether sensitive texts may be given to it."""
+        """Whether sensitive texts can be embedded with it."""
         ...
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector of length 1 for each text, in their order.
+        """Return one vector of length 1 for each text, in order.
 
-        A text that is longer than the model reads is cut.  Raises ProviderUnavailable if asking
-        again later may help, ProviderRejected if not; never returns a part.
+        A text that is too long for the model is cut.  Raises ProviderUnavailable if a later retry
+        can help, and ProviderRejected if not.  It never returns only some of the vectors.
         """
         ...
 
 
 def get_embedder(profile: EmbedderProfile | None) -> Embedder | None:
-    """Return the embedder of `profile`, or None where there is none (which is a mode)."""
+    """Return the embedder of `profile`, or None without a profile (Beacon works without one)."""
     if profile is None:
         return None
     if profile.where == LOCAL:
@@ -100,7 +100,7 @@ def get_embedder(profile: EmbedderProfile | None) -> Embedder | None:
 
 
 def local_is_installed() -> bool:
-    """Whether the packages of the local embedder are there; nothing of them is loaded."""
+    """Whether the local embedder's packages are installed.  It doesn't load them."""
     from beacon_site.llm.minilm_embedder import is_installed
 
     return is_installed()
@@ -109,27 +109,27 @@ def local_is_installed() -> bool:
 def unit_vectors(
     vectors: Sequence[object], *, count: int, dimensions: int | None, who: str
 ) -> list[list[float]]:
-    """Return vectors that came from outside, scaled to length 1.
+    """Return vectors from an endpoint, scaled to length 1.
 
-    Raises ProviderNonsense unless there are `count`, all of `dimensions` (None: of the first's)
-    finite figures, and not all of them 0.
+    Raises ProviderNonsense unless there are `count` vectors of `dimensions` finite numbers (None:
+    as many as the first has), and each has a number other than 0.
     """
     if len(vectors) != count:
-        text = _("%(who)s answered with %(got)d vectors for %(count)d texts.")
+        text = _("%(who)s returned %(got)d vectors for %(count)d texts.")
         raise ProviderNonsense(text % {"who": who, "got": len(vectors), "count": count})
     made: list[list[float]] = []
     for vector in vectors:
         if not isinstance(vector, list) or not vector or not all(map(_is_figure, vector)):
-            text = _("%(who)s answered with a vector that holds something other than numbers.")
+            text = _("%(who)s returned a vector that doesn’t contain only numbers.")
             raise ProviderNonsense(text % {"who": who})
         wanted = dimensions or min(len(vectors[0]), MOST_DIMENSIONS)  # type: ignore[arg-type]
         if len(vector) != wanted:
-            text = _("%(who)s answered with a vector of %(got)d figures instead of %(wanted)d.")
+            text = _("%(who)s returned a vector with %(got)d numbers instead of %(wanted)d.")
             told = {"who": who, "got": len(vector), "wanted": wanted}
             raise ProviderNonsense(text % told)
         size = math.hypot(*vector)
         if not size or not math.isfinite(size):
-            raise ProviderNonsense(_("%(who)s answered with an empty vector.") % {"who": who})
+            raise ProviderNonsense(_("%(who)s returned an empty vector.") % {"who": who})
         made.append([figure / size for figure in vector])
     return made
 

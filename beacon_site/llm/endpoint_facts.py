@@ -1,7 +1,7 @@
-"""What an endpoint tells about itself by plain GETs, without asking its model anything.
+"""What an endpoint says about itself in GET requests, without asking its model.
 
-Nothing here is needed for a call: an endpoint that tells nothing works just the same.  The kinds
-of endpoints, and what their addresses mean, stand in endpoint_kinds.py and are named here too.
+Calls don't need any of it.  The kinds of endpoints and the meaning of their URLs are in
+endpoints.py.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ PATIENCE = 5.0  # seconds for one GET
 MOST_MODELS = 500
 MOST_NAMED = 8  # in one sentence
 CONTEXT_FIELDS = ("max_model_len", "loaded_context_length", "context_length", "context_window")
-LARGEST_CONTEXT = 10**8  # tokens; what a server tells beyond is no size
+LARGEST_CONTEXT = 10**8  # tokens; a larger value of a server is ignored
 
 
 def list_models(profile: LlmProfile, *, timeout: float = PATIENCE) -> list[str]:
-    """Return the names of the models that the endpoint has, as it orders them.
+    """Return the names of the endpoint's models, in its order.
 
-    `timeout` is in seconds.  Raises ProviderUnavailable or ProviderRejected if it does not tell.
-    Azure tells what could be deployed, not what is.
+    `timeout` is in seconds.  Raises ProviderUnavailable or ProviderRejected if it doesn't list them.
+    Azure lists models that can be deployed, not those that are.
     """
     entries = _entries(profile, timeout)
     if entries is None:
         host = address_of(profile).host
-        raise ProviderRejected(_("%(host)s does not tell which models it has.") % {"host": host})
+        raise ProviderRejected(_("%(host)s doesn’t list its models.") % {"host": host})
     return [name for entry in entries if (name := _name(entry))][:MOST_MODELS]
 
 
 def missing_model(
     profile: LlmProfile, said: str, *, timeout: float = PATIENCE
 ) -> ProviderRejected | None:
-    """Return the failure of a model that is not there, naming those that are.
+    """Return the failure for a model that doesn't exist, which names those that do.
 
-    None if the endpoint tells of none, or lists the model: then something else is missing.
+    None if the endpoint lists no models, or lists this one, since then the cause is another.
     """
     try:
         names = list_models(profile, timeout=timeout)
@@ -84,16 +84,16 @@ def missing_model(
             "count": len(names) - MOST_NAMED,
         }
     text = _(
-        "%(host)s has no model “%(model)s” (%(why)s). It has %(names)s: choose one of them, or "
+        "%(host)s has no model “%(model)s” (%(why)s). It has %(names)s. Select one of them, or "
         "add the model there."
     )
     return ProviderRejected(text % {**told, "names": shown})
 
 
 def context_tokens(profile: LlmProfile, *, timeout: float = PATIENCE) -> int | None:
-    """Return the size of the model's window where the endpoint tells it, else None.
+    """Return the size of the model's window if the endpoint reports it, else None.
 
-    Asked after a call, when the model is loaded: Ollama tells it only then.
+    Call it after a question, because Ollama reports it only while the model is loaded.
     """
     address = address_of(profile)
     kind = kind_of(profile).name
@@ -116,7 +116,7 @@ def context_tokens(profile: LlmProfile, *, timeout: float = PATIENCE) -> int | N
 def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> int:
     """Return the number of dimensions of `model`'s embeddings, by embedding one word.
 
-    Raises ProviderUnavailable or ProviderRejected if that cannot be had.
+    Raises ProviderUnavailable or ProviderRejected if that fails.
     """
     address = address_of(profile)
     body = {"model": model, "input": ["ready"], "encoding_format": "float"}
@@ -129,13 +129,13 @@ def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> 
     if reply.status == 200 and isinstance(vector, list) and vector:
         return len(vector)
     why = said(http, parsed(reply)) or plain_text(http, reply)
-    words = _("it cannot embed with “%(model)s” (HTTP %(status)d: %(why)s)")
+    words = _("it can’t embed with “%(model)s” (HTTP %(status)d: %(why)s)")
     told = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
     may_pass = reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED
     raise ProviderUnavailable(told) if may_pass else ProviderRejected(told)
 
 
-# --- asking ---------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 def _http(profile: LlmProfile, address: Address, timeout: float) -> ServiceHttp:
@@ -153,7 +153,7 @@ def _get(profile: LlmProfile, url: str, timeout: float) -> Reply:
 
 
 def _json(profile: LlmProfile, url: str, timeout: float) -> dict[str, Any]:
-    """Return what a GET answers, {} for anything but JSON under 200: nobody waits for it."""
+    """Return the JSON of a GET request, {} for anything but JSON with status 200."""
     try:
         reply = _get(profile, url, timeout)
     except ProviderError:
@@ -162,10 +162,10 @@ def _json(profile: LlmProfile, url: str, timeout: float) -> dict[str, Any]:
 
 
 def _entries(profile: LlmProfile, timeout: float) -> list[Any] | None:
-    """Return the entries of GET /models, None for an answer that is no such list."""
+    """Return the entries of GET /models, or None if the answer isn't such a list."""
     address = address_of(profile)
     base = address.base_url
-    if "/deployments/" in base:  # Azure's classic interface lists beside the deployments
+    if "/deployments/" in base:  # Azure's classic interface lists models beside the deployments
         base = base.partition("/deployments/")[0]
     reply = _get(profile, f"{base}/models", timeout)
     body = _object(reply)
@@ -182,7 +182,7 @@ def _quietly(profile: LlmProfile, timeout: float) -> list[Any] | None:
 
 def _object(reply: Reply) -> dict[str, Any]:
     body = parsed(reply)
-    if isinstance(body, list):  # Together lists without an envelope
+    if isinstance(body, list):  # Together sends a bare list
         return {"data": body}
     return body if isinstance(body, dict) else {}
 
@@ -192,7 +192,7 @@ def _name(entry: Any) -> str:
 
 
 def _entry_of(model: str, entries: Any) -> dict[str, Any]:
-    """Return the model's own entry, or the only one there is: llama-server has its own name."""
+    """Return the model's entry, or the only one, since llama-server uses another name."""
     found = [entry for entry in entries or () if isinstance(entry, dict)]
     names = (model, f"{model}:latest")
     mine = [entry for entry in found if _name(entry) in names or entry.get("model") in names]

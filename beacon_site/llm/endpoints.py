@@ -1,7 +1,7 @@
-"""The kinds of model endpoints, by their documented differences, and where their addresses lead.
+"""The kinds of model endpoints, their documented differences, and their URLs.
 
-All of them speak OpenAI's chat completions.  What a kind says here is where Beacon begins; what
-an endpoint shows in use is learned (openai_model.py) or probed (probing.py).
+All have OpenAI's chat completions.  A kind's values are Beacon's first guess; the real behavior is
+learned in use (openai_model.py) or tested (probing.py).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PORTS = {11434: "ollama", 1234: "lmstudio"}
 class Kind:
     """One kind of endpoint.
 
-    `json_mode` and `limit_field` are where Beacon begins; `path` is what an address without one
-    gets; `seconds` is what one call may take, more where it may be this very machine that
-    computes it; `context` says how its window is made larger; `hint` is what a person should know.
+    `json_mode` and `limit_field` are tried first; `path` is added to a URL without one; `seconds`
+    limits one call, with more for models that may run on this machine; `context` says how to
+    enlarge its window; `hint` is for people.
     """
 
     name: str
@@ -58,7 +58,7 @@ _ALL = (
         limit_field="max_completion_tokens",
         needs_key=True,
         embedding_model="text-embedding-3-small",
-        hint=gettext_lazy("The model's name is one that your account may use."),
+        hint=gettext_lazy("Enter the name of a model that your account can use."),
     ),
     Kind(
         "azure",
@@ -67,9 +67,9 @@ _ALL = (
         limit_field="max_completion_tokens",
         needs_key=True,
         hint=gettext_lazy(
-            "The model's name is the name of your deployment. The address is "
-            "https://<resource>.openai.azure.com/openai/v1, or the one of the deployment with "
-            "?api-version=… at its end."
+            "Enter the name of your deployment as the model. The URL is "
+            "https://<resource>.openai.azure.com/openai/v1, or that of the deployment with "
+            "?api-version=… at the end."
         ),
     ),
     Kind(
@@ -80,12 +80,12 @@ _ALL = (
         seconds=LOCAL_SECONDS,
         default_context=4096,
         hint=gettext_lazy(
-            "Ollama reads 4,096 tokens unless it is told otherwise, and drops the rest of a longer "
-            "question without a word."
+            "By default, Ollama reads only 4,096 tokens and silently drops the rest of a longer "
+            "question."
         ),
         context=gettext_lazy(
-            "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in the model's "
-            "Modelfile: a request cannot."
+            "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in the model’s "
+            "Modelfile. Requests can’t set it."
         ),
     ),
     Kind(
@@ -94,8 +94,8 @@ _ALL = (
         "http://127.0.0.1:8000/v1",
         path="/v1",
         hint=gettext_lazy(
-            "For tools the server is started with --enable-auto-tool-choice and a "
-            "--tool-call-parser that suits the model."
+            "To use tools, start the server with --enable-auto-tool-choice and a "
+            "--tool-call-parser for the model."
         ),
         context=gettext_lazy("Start vLLM with a larger --max-model-len."),
     ),
@@ -105,9 +105,9 @@ _ALL = (
         "http://127.0.0.1:8080/v1",
         path="/v1",
         seconds=LOCAL_SECONDS,
-        hint=gettext_lazy("The server has one model and answers whatever name is asked for."),
+        hint=gettext_lazy("The server has one model and accepts any model name."),
         context=gettext_lazy(
-            "Start llama-server with a larger --ctx-size; --parallel divides it among requests."
+            "Start llama-server with a larger --ctx-size. --parallel divides it among requests."
         ),
     ),
     Kind(
@@ -116,27 +116,25 @@ _ALL = (
         "http://127.0.0.1:1234/v1",
         path="/v1",
         seconds=LOCAL_SECONDS,
-        hint=gettext_lazy(
-            "With one model loaded, LM Studio may answer with it whatever name is asked for."
-        ),
+        hint=gettext_lazy("With one model loaded, LM Studio may use it for any model name."),
         context=gettext_lazy("Load the model in LM Studio with a larger context length."),
     ),
     Kind(
         "compatible",
-        gettext_lazy("Another endpoint that speaks OpenAI's API"),
-        hint=gettext_lazy("The address usually ends in /v1."),
+        gettext_lazy("Another OpenAI-compatible endpoint"),
+        hint=gettext_lazy("The URL usually ends in /v1."),
     ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def kind_of(profile: LlmProfile) -> Kind:
-    """Return the profile's kind; what is not known is an endpoint like any other."""
+    """Return the profile's kind; an unknown one is treated as “compatible”."""
     return KINDS.get(profile.kind, KINDS["compatible"])
 
 
 def kind_by_address(base_url: str) -> str:
-    """Return the kind that an address speaks for: by its host or its usual port."""
+    """Guess the kind of a URL by its host or its usual port."""
     try:
         parts = urlsplit(base_url.strip())
         host, port = (parts.hostname or "").lower(), parts.port
@@ -153,7 +151,7 @@ def kind_by_address(base_url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where requests go: `base_url` without a query, `query` beside it, `host` fit to be shown."""
+    """Where requests go: `base_url` without its query, the `query`, and the `host` for messages."""
 
     base_url: str
     query: Mapping[str, str]
@@ -162,17 +160,16 @@ class Address:
 
 
 def address_of(profile: LlmProfile) -> Address:
-    """Return where the requests of a profile go.
+    """Return where a profile's requests go.
 
-    A closing slash and the last words of an address that was copied from an example
-    (`/chat/completions`) are taken away; the path that a kind always has is added where the
-    address names none.  Raises ProviderRejected, with a sentence that says what is wrong, for
-    what is no address and for one that holds a user name.
+    A trailing slash and the end of a URL copied from an example (`/chat/completions`) are removed.
+    If the URL has no path, the kind's path is added.  Raises ProviderRejected with the reason for
+    an invalid URL, or one with a username.
     """
     kind = kind_of(profile)
     text = profile.base_url.strip() or kind.default_url or VENDOR_URL
     if problem := problem_of(text):
-        words = _("“%(url)s” is no address of a model. %(why)s It usually ends in /v1.")
+        words = _("“%(url)s” isn’t the URL of a model. %(why)s It usually ends in /v1.")
         shown = re.sub(r"[?#].*", "", text.rpartition("@")[2])
         raise ProviderRejected(words % {"url": shown[:100], "why": problem})
     parts = urlsplit(text)
@@ -184,7 +181,7 @@ def address_of(profile: LlmProfile) -> Address:
 
 
 def complaint_about(base_url: str, kind: str = "compatible") -> str:
-    """Return what is wrong with an address as a sentence, "" if a request can be sent to it."""
+    """Return what is wrong with a URL as a sentence, "" if requests can be sent to it."""
     try:
         address_of(LlmProfile(base_url=base_url, model="", kind=kind))
     except ProviderRejected as exc:
@@ -201,7 +198,7 @@ def _without_tail(path: str) -> str:
 
 
 def _azure_path(path: str, is_classic: bool, deployment: str) -> str:
-    """Return the path of Azure's v1 interface, or that of the deployment for the classic one."""
+    """Return the path of Azure's v1 interface, or of the deployment for the classic one."""
     if "/deployments/" in path or (path and not path.endswith("/openai")):
         return path
     if is_classic:

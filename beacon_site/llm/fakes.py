@@ -1,7 +1,7 @@
-"""Scripted twins of the providers, shipped: for tests and for trying things out.
+"""Scripted fakes of the providers, for tests and experiments.
 
-Answers are enqueued and given in order; an enqueued exception is raised; `history` is read
-afterwards.  All are safe to use from several threads.
+Enqueued answers are returned in order, and enqueued exceptions raised.  `history` has the calls.
+All fakes are safe to use from several threads.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ FAKE_PROFILE = LlmProfile(
 
 
 class NothingEnqueued(LookupError):
-    """A fake was asked more often than it was told to answer: a mistake of its user."""
+    """A fake got more calls than it has answers, which is a mistake in the test."""
 
 
 class _Script(Generic[T]):
-    """What is still to be given, in order."""
+    """The answers still to be given, in order."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class Asked:
 
     @property
     def prompt(self) -> str:
-        """Return the texts of all messages, a line apart."""
+        """Return the texts of all messages, one per line."""
         return "\n".join(message.content for message in self.messages)
 
 
@@ -77,14 +77,14 @@ Said = str | dict[str, object] | BaseModel | Answer
 
 
 class FakeLanguageModel:
-    """LanguageModel that answers what it was told to.
+    """A LanguageModel with scripted answers.
 
     An answer is a text, a dictionary or pydantic object (sent as JSON), a whole Answer, or an
-    exception.  With a schema it is validated as a real one would be, and ProviderNonsense raised
-    if it does not fit.  `default` answers whatever comes when nothing is enqueued; without one
-    that is NothingEnqueued.  Usage is counted by characters.
+    exception.  With a schema it is validated like a real one, and ProviderNonsense is raised if it
+    doesn't fit.  `default` is the answer when nothing is enqueued; without it, NothingEnqueued is
+    raised.  Usage is counted by characters.
 
-    Whoever listens is told the text in `pieces` steps, `pace` seconds before each.
+    Listeners get the text in `pieces` steps, with `pace` seconds before each.
     """
 
     def __init__(
@@ -162,11 +162,10 @@ class Searched:
 
 
 class FakeSearch:
-    """SearchProvider that returns what it was given.
+    """A SearchProvider with scripted hits.
 
-    `hits` is a list for every query, or a dictionary from query to list; what is enqueued (a
-    list or an exception) comes first.  Otherwise it finds nothing.  A hit may be given as its
-    address alone.
+    `hits` is a list for every query, or a dictionary from query to list.  Enqueued lists and
+    exceptions come first.  Otherwise it finds nothing.  A hit can be just its URL.
     """
 
     def __init__(
@@ -182,7 +181,7 @@ class FakeSearch:
 
     @property
     def asked(self) -> list[str]:
-        """Return the queries in the order in which they came."""
+        """Return the queries, in order."""
         return [call.query for call in self.history]
 
     def enqueue(self, *answers: Sequence[SearchHit | str] | BaseException) -> None:
@@ -204,9 +203,9 @@ class FakeSearch:
 
 
 class FakeFetcher:
-    """PageFetcher over a dictionary from address to text, WebPage or exception.
+    """A PageFetcher with a dictionary from URL to text, WebPage or exception.
 
-    What is enqueued comes first; an address it does not know is a ProviderRejected, as a 404 is.
+    Enqueued items come first.  An unknown URL raises ProviderRejected, like a 404.
     """
 
     def __init__(self, pages: Mapping[str, str | WebPage | BaseException] | None = None) -> None:
@@ -215,7 +214,7 @@ class FakeFetcher:
         self._script: _Script[str | WebPage] = _Script()
 
     def enqueue(self, *answers: str | WebPage | BaseException) -> None:
-        """Add pages, or exceptions, for the next fetches, whatever their address."""
+        """Add pages, or exceptions, for the next fetches of any URL."""
         self._script.add(answers)
 
     def fetch(self, url: str) -> WebPage:
@@ -225,7 +224,7 @@ class FakeFetcher:
         if isinstance(found, BaseException):
             raise found
         if found is None:
-            raise ProviderRejected(_("%(url)s is not among the pages of the fake.") % {"url": url})
+            raise ProviderRejected(_("The fake has no page %(url)s.") % {"url": url})
         if isinstance(found, WebPage):
             return found
         title = found.strip().partition("\n")[0][:200]
@@ -240,11 +239,11 @@ class FakeFetcher:
 
 
 class FakeEmbedder:
-    """Embedder whose vectors lie near each other where texts share words.
+    """An Embedder whose vectors are close if texts share words.
 
-    Each word has a direction of its own, made of its hash, and a text is the sum of its words';
-    `alike` names words that share one ({"car": "automobile"}).  What is enqueued, vectors or an
-    exception, comes first.
+    Each word has its own direction, derived from its hash, and a text's vector is their sum.
+    `alike` names words that share a direction ({"car": "automobile"}).  Enqueued vectors and
+    exceptions come first.
     """
 
     def __init__(
@@ -264,7 +263,7 @@ class FakeEmbedder:
 
     @property
     def asked(self) -> list[str]:
-        """Return every text that it was given, in order."""
+        """Return all texts that were embedded, in order."""
         return [text for texts in self.history for text in texts]
 
     def enqueue(self, *answers: list[list[float]] | BaseException) -> None:

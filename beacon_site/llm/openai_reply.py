@@ -16,19 +16,19 @@ from beacon_site.llm.base import Message, Tool, ToolCall, Usage
 from beacon_site.net.errors import ProviderError
 from beacon_site.net.http import BodyTooLarge
 
-# --- whole answers -----------------------------------------------------------------------------
+# --- complete answers --------------------------------------------------------------------------
 
 CHARACTERS_PER_TOKEN = 4
-MOST_TOKENS = 10**8  # of one answer; what a server counts beyond is no count
+MOST_TOKENS = 10**8  # of one answer; a higher count of a server is ignored
 
 
 class CallFailed(Exception):
-    """One call failed: what the server said, and the failure that the caller is told.
+    """One call failed: the server's error, and the failure to raise.
 
-    `status` is 0 where no answer came; `code` and `said` are the server's own words.  `too_large`
-    marks an answer that was refused for its size: it may have cost all the tokens allowed.
-    `timed_out` is a server that let the whole time pass, which is not asked at once again.
-    `lost` holds what streams that broke off had said: it was paid for.
+    `status` is 0 if there was no answer; `code` and `said` are the server's own words.  `too_large`
+    marks an answer that was refused for its size and may have cost all allowed tokens.
+    `timed_out` means that the server used up all the time, so it isn't retried immediately.
+    `lost` holds the text of interrupted streams, which is billed.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The body of one completion, whether it came in pieces, and what was lost before it."""
+    """The body of one completion, whether it was streamed, and texts lost before it."""
 
     body: dict[str, Any]
     streamed: bool = False
@@ -63,7 +63,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What one completion says.  `usage` is None where the server counts no tokens."""
+    """The contents of one completion.  `usage` is None if the server doesn't count tokens."""
 
     text: str
     refusal: str
@@ -74,7 +74,7 @@ class ChatReply:
 
 
 def read_reply(body: Mapping[str, Any]) -> ChatReply | None:
-    """Return the first choice of a completion, or None if there is none in it."""
+    """Return the first choice of a completion, or None if it has none."""
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
@@ -91,7 +91,7 @@ def read_reply(body: Mapping[str, Any]) -> ChatReply | None:
 
 
 def estimate(messages: Sequence[Message], text: str) -> Usage:
-    """Return the usage guessed from lengths, four characters to the token, marked as such."""
+    """Estimate the usage at four characters per token."""
     asked = sum(len(message.content) for message in messages)
     return Usage(
         -(-asked // CHARACTERS_PER_TOKEN), -(-len(text) // CHARACTERS_PER_TOKEN), estimated=True
@@ -99,9 +99,9 @@ def estimate(messages: Sequence[Message], text: str) -> Usage:
 
 
 def wasted(failed: CallFailed, messages: Sequence[Message], max_tokens: int) -> Usage:
-    """Return what a call that failed may have cost all the same.
+    """Return what a failed call may have cost.
 
-    A refused flood counts all that it was allowed, a stream that broke off what it said.
+    An answer refused for its size counts all allowed tokens, an interrupted stream its text.
     """
     spent = Usage()
     for text in failed.lost:
@@ -113,7 +113,7 @@ def wasted(failed: CallFailed, messages: Sequence[Message], max_tokens: int) -> 
 
 
 def wire_message(message: Message) -> dict[str, Any]:
-    """Return a message as the API takes it; lone surrogates, which JSON cannot carry, become ?"""
+    """Return a message as the API expects it; lone surrogates, which JSON can't contain, become ?"""
     wire: dict[str, Any] = {
         "role": message.role,
         "content": message.content.encode("utf-8", "replace").decode("utf-8"),
@@ -133,7 +133,7 @@ def wire_message(message: Message) -> dict[str, Any]:
 
 
 def wire_tool(tool: Tool) -> dict[str, Any]:
-    """Return a tool as the API takes it."""
+    """Return a tool as the API expects it."""
     function = {
         "name": tool.name,
         "description": tool.description,
@@ -143,9 +143,9 @@ def wire_tool(tool: Tool) -> dict[str, Any]:
 
 
 def plain_text(text: str) -> str:
-    """Return `text` without what neither UTF-8 nor Postgres holds: lone surrogates and NUL.
+    """Return `text` without lone surrogates and NUL, which UTF-8 and Postgres can't store.
 
-    JSON can escape both.  Two halves of one character, which came in two pieces, are joined.
+    JSON can escape both.  Two halves of one character that came in two pieces are joined.
     """
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -196,7 +196,7 @@ def _usage(value: object) -> Usage | None:
 
 
 def _count(value: object) -> int | None:
-    """Return a number of tokens, 0 where none is given, None for what can be no such number."""
+    """Return a number of tokens, 0 if none is given, None if it isn't valid."""
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:

@@ -1,4 +1,4 @@
-"""What a test button in Settings shows: the real answer or the real error, and what it cost."""
+"""The tests of models and search services in Settings: the real answer or error, and its cost."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ from beacon_site.net.rate_limit import waiting_at_most
 from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProfile, get_search
 from beacon_site.search_services.catalogue import BY_NAME
 
-PROBE_TOKENS = 512  # a thinking model spends some hundred before its one word
+PROBE_TOKENS = 512  # a thinking model spends a few hundred before its one word
 PATIENCE = 20.0  # seconds for one answer
-WHOLE_SECONDS = 45.0  # for all of a test; what is left untried then says so
-LEAST_SECONDS = 0.2  # for one more call of it
+WHOLE_SECONDS = 45.0  # for the whole test; what it couldn't try is reported
+LEAST_SECONDS = 0.2  # for one more call
 LOOK_SECONDS = 4.0  # for a plain GET
-LITTLE_CONTEXT = 8192  # tokens: a report's pages and its answer hardly fit
+LITTLE_CONTEXT = 8192  # tokens; a report's pages and its answer hardly fit
 
 TOOL = Tool(
     "weather_of",
-    "Tells the weather of a city now.",
+    "Returns the current weather in a city.",
     {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The outcome of trying a service once.  Never holds a key.
+    """The result of testing a service once.  It never contains a key.
 
-    `message` is for the person who pressed the button; `answer` what a model said; `json_mode`
-    the rung of the ladder that worked ("" if none did); `count` a search's number of hits;
-    `max_tokens_field` the name that the endpoint takes for the token limit.  `tools` and
-    `streams` are None where that could not be found out, `embedding_dimensions` where nothing
-    embeds, `context_tokens` where the endpoint does not tell.  `refused` says of one that is not
-    `ok` that another try will not help.  `notes` are the sentences, each in
-    `message` too, about what did not work.
+    `message` is for the person who pressed the button; `answer` is the model's text; `json_mode`
+    the mode of structured output that worked ("" if none did); `count` a search's number of hits;
+    `max_tokens_field` the endpoint's name for the token limit.  `tools` and `streams` are None if
+    they couldn't be tested, `embedding_dimensions` without embeddings, `context_tokens` if the
+    endpoint doesn't report it.  `refused` means that a retry won't help.  `notes` are the sentences
+    about what didn't work, which are in `message` too.
     """
 
     ok: bool
@@ -69,19 +68,19 @@ class ProbeResult:
 
 
 class ProbeShape(BaseModel):
-    """The smallest shape worth asking for."""
+    """The smallest useful shape."""
 
     city: str
     country: str
 
 
 def probe(profile: LlmProfile) -> ProbeResult:
-    """Try four tiny calls, chat, schema, tools and embedding, for the Settings page.
+    """Try four tiny calls for the Settings page: chat, schema, tools and embedding.
 
-    It is `ok` if the model chats; the rest are capabilities, to be kept in the profile, and what
-    does not work has its sentence: Beacon then works with its fallbacks.  Nothing is raised, no
-    key is in the result, no answer is waited for longer than PATIENCE seconds, and all of it ends
-    within WHOLE_SECONDS, but for a name that does not resolve.
+    It is `ok` if the model chats.  The rest are capabilities for the profile, and each one that
+    doesn't work has its sentence, since Beacon then uses fallbacks.  It raises nothing, and the
+    result has no key.  An answer takes at most PATIENCE seconds and the whole test WHOLE_SECONDS,
+    except if looking up a host hangs.
     """
     return _Probing(profile).result()
 
@@ -98,7 +97,7 @@ class _Probing:
         self.notes: list[str] = []
 
     def result(self) -> ProbeResult:
-        """Carry the test out."""
+        """Run the test."""
         try:
             said = self._ask("Reply with the one word: ready", listens=True)
         except ProviderError as exc:
@@ -128,39 +127,39 @@ class _Probing:
         )
 
     def _json_mode(self) -> str:
-        """Return the rung that a schema was answered on, "" if none."""
+        """Return the JSON mode that worked for a schema, "" if none did."""
         question = "Which city is the capital of France? Give city and country."
         try:
             self._ask(question, schema=ProbeShape)
         except ProviderError as exc:
-            text = _("It cannot answer in a given shape, so fallbacks will be used: %(why)s")
+            text = _("It can’t return structured answers, so Beacon will use fallbacks: %(why)s")
             self.notes.append(text % {"why": exc})
             return ""
         if self.learned.ignored_schema:
             self.notes.append(
                 _(
-                    "It takes a schema but does not keep to it, so shapes will be asked for in "
-                    "words and checked."
+                    "It accepts a schema but doesn’t follow it, so Beacon will describe the format "
+                    "in the prompt and check the answer."
                 )
             )
         return JSON_MODES[self.learned.rung]
 
     def _tools(self) -> bool | None:
-        """Return whether the model calls a tool, None if that could not be tried."""
+        """Return whether the model calls a tool, None if that couldn't be tested."""
         question = "What is the weather in Paris now? Call the tool."
         try:
             calls = self._ask(question, tools=(TOOL,)).tool_calls
         except ProviderUnavailable as exc:
-            self.notes.append(_("Tools could not be tried: %(why)s") % {"why": exc})
+            self.notes.append(_("Tools couldn’t be tested: %(why)s") % {"why": exc})
             return None
         except ProviderError as exc:
-            self.notes.append(_("It takes no tools: %(why)s") % {"why": exc})
+            self.notes.append(_("It doesn’t support tools: %(why)s") % {"why": exc})
             return False
         if not any(call.name == TOOL.name for call in calls):
-            self.notes.append(_("It was offered a tool and did not call it."))
+            self.notes.append(_("It didn’t call the tool that was offered."))
             return False
         if any("_unparsed" in call.arguments for call in calls):
-            self.notes.append(_("It calls tools with arguments that are no JSON."))
+            self.notes.append(_("It calls tools with arguments that aren’t valid JSON."))
             return False
         return True
 
@@ -169,18 +168,16 @@ class _Probing:
         try:
             model = self._embedding_model()
             if not model:
-                self.notes.append(_("No embedding model was found there."))
+                self.notes.append(_("It has no embedding model."))
                 return "", None
             patience = min(PATIENCE / 2, self._left())
             return model, embedding_dimensions(self.profile, model, timeout=patience)
         except ProviderError as exc:
-            self.notes.append(
-                _("Embeddings did not work: %(why)s.") % {"why": str(exc).rstrip(".")}
-            )
+            self.notes.append(_("Embeddings don’t work: %(why)s.") % {"why": str(exc).rstrip(".")})
             return "", None
 
     def _embedding_model(self) -> str:
-        """Return the name to try: the chosen one, the kind's own, or one whose name says so."""
+        """Return the model to try: the selected one, the kind's default, or one named like it."""
         kind = kind_of(self.profile)
         if chosen := self.profile.embedding_model or kind.embedding_model:
             return chosen
@@ -194,17 +191,17 @@ class _Probing:
         return next((name for name in names if "embed" in name.lower()), "")
 
     def _context(self) -> int | None:
-        """Return the size of the model's window, if the endpoint tells it."""
+        """Return the size of the model's window, if the endpoint reports it."""
         kind = kind_of(self.profile)
         try:
-            patience = min(LOOK_SECONDS, self._left() / 2)  # it may take two of them
+            patience = min(LOOK_SECONDS, self._left() / 2)  # it can take two requests
         except ProviderUnavailable:
             return None
         found = context_tokens(self.profile, timeout=patience)
         if found is None and kind.default_context:
             self.notes.append(f"{kind.hint} {kind.context}")
         elif found is not None and found < LITTLE_CONTEXT:
-            text = _("It reads only %(count)d tokens at once, which is little for a report.")
+            text = _("Its context window has only %(count)d tokens, which is small for a report.")
             self.notes.append(f"{text % {'count': found}} {kind.context}".rstrip())
         return found
 
@@ -216,7 +213,7 @@ class _Probing:
         schema: type[BaseModel] | None = None,
         tools: tuple[Tool, ...] = (),
     ) -> Answer:
-        """Return the answer, within the time that is left; counts what it spent either way."""
+        """Return the answer, within the time left; its tokens count even if it fails."""
         ends_at = time.monotonic() + min(PATIENCE, self._left())
         model = OpenAIModel(self.profile, learned=self.learned, ends_at=ends_at)
         try:
@@ -234,10 +231,10 @@ class _Probing:
         return answer
 
     def _left(self) -> float:
-        """Return the seconds left of the whole; raises ProviderUnavailable where none are."""
+        """Return the seconds left in total; raises ProviderUnavailable if there are none."""
         left = self.began + WHOLE_SECONDS - time.monotonic()
         if left < LEAST_SECONDS:
-            text = _("the %(seconds)g seconds that a test may take were over")
+            text = _("the test reached its limit of %(seconds)g seconds")
             raise ProviderUnavailable(text % {"seconds": WHOLE_SECONDS})
         return left
 
@@ -246,35 +243,35 @@ class _Probing:
 
 
 def _nobody(_text: str) -> None:
-    """Listen, so that the endpoint is asked to stream."""
+    """A listener, so that a stream is requested."""
 
 
-# --- Asking a search service once, for the person who pressed its test button in Settings ---
+# --- search services ---
 
-SEARCH_PROBE_PATIENCE = 12.0  # seconds: a person waits at the page
-TURN_SECONDS = 8.0  # of them for a turn that other searches have first; the rest is the service's
-WORD = "news"  # every service has something on it
+SEARCH_PROBE_PATIENCE = 12.0  # seconds, since a person waits for the page
+TURN_SECONDS = 8.0  # of them to wait for other searches; the rest is for the service
+WORD = "news"  # every service finds something for it
 
 
 def try_search(profile: SearchProfile) -> ProbeResult:
-    """Search once, for one result, and say what came: the result or the reason for none.
+    """Search once, for one result, and return it or the reason for its absence.
 
-    Ends within PATIENCE seconds whatever the service does; nothing is raised for its failures, and
-    no key is in the result.
+    It ends within SEARCH_PROBE_PATIENCE seconds, raises nothing if the service fails, and the
+    result has no key.
     """
     began = time.monotonic()
     service = BY_NAME.get(profile.service)
     name = service.label if service else profile.service
     if service and not service.adapter:
-        return ProbeResult(True, _("%(name)s asks nobody outside.") % {"name": name}, ms=0)
+        return ProbeResult(True, _("%(name)s works without a connection.") % {"name": name}, ms=0)
     if profile.service == "feeds":
-        return ProbeResult(False, _("Feeds are tested by their addresses, each by itself."), ms=0)
+        return ProbeResult(False, _("Test each feed by its URL."), ms=0)
     try:
         hits, warnings = _searched(profile)
     except ProviderError as exc:
         return ProbeResult(False, str(exc), ms_since(began))
     except TimeoutError:
-        text = _("%(name)s did not answer within %(seconds)g seconds. Is its address right?")
+        text = _("%(name)s didn’t answer within %(seconds)g seconds. Check its URL.")
         return ProbeResult(
             False, text % {"name": name, "seconds": SEARCH_PROBE_PATIENCE}, ms_since(began)
         )

@@ -1,4 +1,4 @@
-"""Structured output: a pydantic class as JSON Schema for a model, and its answer back as data."""
+"""Structured output: a pydantic class as JSON Schema for a model, and reading its answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pydantic_core
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ValidationError
 
-MOST_STARTS = 50  # places in an answer at which JSON is looked for
-MOST_ERRORS = 5  # of pydantic's complaints, told to the model for its repair
+MOST_STARTS = 50  # places in an answer where JSON is tried
+MOST_ERRORS = 5  # of pydantic's complaints, shown to the model for its repair
 NOT_STRICT = ("default", "minLength", "maxLength", "examples")  # strict mode refuses them
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -22,10 +22,10 @@ _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
 
 
 class NotAsAsked(ValueError):
-    """An answer does not hold what the schema asks; the text says why, fit for the model.
+    """An answer doesn't fit the schema; the text says why, in words for the model.
 
-    `no_json` tells an answer without any JSON from one with the wrong JSON; `other_shape` whole
-    JSON that lacks fields or has other types in them from one that only breaks a bound.
+    `no_json` means that there is no JSON at all.  `other_shape` means complete JSON with missing
+    fields or other types, not just a value out of range.
     """
 
     def __init__(self, message: str, *, no_json: bool = False, other_shape: bool = False) -> None:
@@ -35,17 +35,17 @@ class NotAsAsked(ValueError):
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the class's JSON Schema in the subset that strict mode takes.
+    """Return the class's JSON Schema in the subset that strict mode accepts.
 
-    Every property required, nothing further allowed; bounds on text lengths are left to
-    pydantic, which checks the answer in any case.
+    Every property is required and no others are allowed.  Limits on text lengths are left to
+    pydantic, which checks the answer anyway.
     """
     made: dict[str, Any] = _strict(schema.model_json_schema())
     return made
 
 
 def is_strict(node: Any) -> bool:
-    """Tell whether strict mode can hold this schema: free-form dictionaries it cannot."""
+    """Return whether strict mode supports this schema, which it doesn't for free-form dictionaries."""
     if isinstance(node, dict):
         if node.get("type") == "object" and node.get("additionalProperties") is not False:
             return False
@@ -54,7 +54,7 @@ def is_strict(node: Any) -> bool:
 
 
 def _strict(node: Any, *, names: bool = False) -> Any:
-    """Walk a schema; under `names` the keys are a person's property names, not keywords."""
+    """Convert a schema; under `names` the keys are property names, not keywords."""
     if isinstance(node, list):
         return [_strict(item) for item in node]
     if not isinstance(node, dict):
@@ -71,21 +71,21 @@ def _strict(node: Any, *, names: bool = False) -> Any:
 
 
 def instruction(schema: type[BaseModel]) -> str:
-    """Return the words that ask for one JSON object of this shape, for the model's eyes."""
+    """Return the prompt that asks for one JSON object of this shape."""
     shape = json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
     return (
-        "Answer with one JSON object and nothing else: no explanation, no code fence. "
+        "Answer with one JSON object and nothing else, without an explanation or a code fence. "
         f"It must fit this JSON Schema:\n{shape}"
     )
 
 
 def without_thoughts(text: str) -> str:
-    """Return an answer without the thinking that some servers leave in front of it."""
+    """Return an answer without the thinking that some servers put before it."""
     return _THOUGHT.sub("", text, count=1).strip()
 
 
 def parse_answer(text: str, schema: type[Shape]) -> Shape:
-    """Return the first JSON in `text` that fits `schema`: bare, fenced or amid prose.
+    """Return the first JSON in `text` that fits `schema`: bare, fenced or inside prose.
 
     Raises NotAsAsked, with pydantic's complaints about the longest candidate.
     """
@@ -98,24 +98,24 @@ def parse_answer(text: str, schema: type[Shape]) -> Shape:
                 complaint, longest = _complaints(exc), len(candidate)
                 other_shape = _is_other_shape(exc)
         else:
-            # With defaults for every field any object at all would do, such as one out of prose.
+            # If every field has a default, any object would fit, such as one in prose.
             if parsed.model_fields_set or candidate.replace(" ", "") == "{}":
                 return parsed
     if complaint:
         raise NotAsAsked(complaint, other_shape=other_shape)
     if "{" in text:
-        raise NotAsAsked(_("the JSON is not whole"))
-    raise NotAsAsked(_("there is no JSON in the answer"), no_json=True)
+        raise NotAsAsked(_("the JSON is incomplete"))
+    raise NotAsAsked(_("the answer contains no JSON"), no_json=True)
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """Yield the whole JSON texts in an answer, the likeliest places first."""
+    """Yield the complete JSON texts in an answer, the likeliest places first."""
     for block in (text, *_FENCE.findall(text)):
         yield from _decodable(block)
 
 
 def _decodable(text: str) -> Iterator[str]:
-    """Yield what decodes, from left to right; never a part of something that is not whole."""
+    """Yield the JSON that decodes, from left to right, but never a part of incomplete JSON."""
     decoder = json.JSONDecoder()
     at = starts = 0
     while starts < MOST_STARTS:
@@ -130,8 +130,8 @@ def _decodable(text: str) -> Iterator[str]:
         except json.JSONDecodeError as exc:
             if exc.msg.startswith("Unterminated"):
                 return
-            at = max(exc.pos, start + 1)  # what lies before belongs to the broken one
-        except ValueError:  # a number of more digits than Python reads: a model that repeats itself
+            at = max(exc.pos, start + 1)  # everything before belongs to the broken one
+        except ValueError:  # a number with too many digits, by a model that repeats itself
             return
         else:
             yield text[start:at]
@@ -148,10 +148,10 @@ def _is_other_shape(exc: ValidationError) -> bool:
     return any(kind == "missing" or kind.endswith(("_type", "_parsing")) for kind in kinds)
 
 
-# --- What a person can read of a structured answer while it is still being written ---
+# --- readable text of an unfinished answer ---
 
 READABLE = ("summary", "body")
-"""The fields of a written report that hold prose, in the order in which they are read."""
+"""The fields of a report that contain prose, in reading order."""
 
 _PARTIAL_JSON_FENCE = re.compile(r"\A[^{\n]{0,200}\n?\s*```[a-zA-Z]*[ \t]*\r?\n?")
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*\Z", re.S)
@@ -159,11 +159,11 @@ _MARKS = ("<think>", "<thinking>", "```json\n")
 
 
 def readable_text(raw: str) -> str:
-    """Return the readable text so far of an answer of which `raw` has come.
+    """Return the readable text in `raw`, the beginning of an answer.
 
-    Of a JSON object, bare or fenced, whole or not, that is the prose of its READABLE fields, an
-    empty line between two; plain prose is returned as it is.  Thoughts before the answer, and
-    the first signs of JSON or a fence, are nothing to read yet.
+    For a JSON object, bare or fenced and perhaps incomplete, it is the prose of its READABLE
+    fields, with empty lines between them.  Plain prose is returned unchanged.  Thoughts before the
+    answer, and the start of JSON or a fence, aren't readable.
     """
     text = without_thoughts(raw)
     if _THINKING.match(text) or any(mark.startswith(text) for mark in _MARKS):
@@ -176,9 +176,9 @@ def readable_text(raw: str) -> str:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Return what has come of the JSON object that `text` begins with, {} if it is none."""
+    """Return the JSON object at the start of `text`, which can be incomplete; {} if there is none."""
     try:
-        found, _end = json.JSONDecoder().raw_decode(text)  # whole, whatever may follow it
+        found, _end = json.JSONDecoder().raw_decode(text)  # complete; any text can follow
     except (ValueError, RecursionError):
         try:
             found = pydantic_core.from_json(text, allow_partial="trailing-strings")

@@ -1,7 +1,7 @@
-"""Which messages of a conversation still fit a model's window (R183).
+"""Trimming a conversation to a model's context window (R183), and counting tokens.
 
-The system prompt and the task, which is the first message of the user, always stay; of the rest
-the newest do.  A call of a tool and its result stay or go together.
+The system prompt and the task (the user's first message) always stay, and as many of the newest
+messages as fit.  A tool call and its result stay or go together.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from django.utils.translation import ngettext
 
 from beacon_site.llm.base import Message, Tool
 
-SHARE = 0.6  # of the window that a history may take (R183)
-BYTES_PER_TOKEN = 4  # so that an East Asian character, of three bytes, counts almost one
+SHARE = 0.6  # of the window that a history can take (R183)
+BYTES_PER_TOKEN = 4  # so that an East Asian character, of three bytes, counts as almost one token
 _PER_MESSAGE = 4  # tokens that a chat template adds to each
 _FOR_THE_NOTE = 40
 
@@ -38,7 +38,7 @@ class Trimmed:
 
 
 def tokens_of(*messages: Message) -> int:
-    """Return about how many tokens the messages take, by their bytes."""
+    """Estimate the tokens of the messages by their bytes."""
     size = 0
     for message in messages:
         calls = sum(len(call.name) + len(str(call.arguments)) for call in message.tool_calls)
@@ -47,16 +47,16 @@ def tokens_of(*messages: Message) -> int:
 
 
 def tokens_of_tools(tools: Iterable[Tool]) -> int:
-    """Return about how many tokens it takes to offer these tools."""
+    """Estimate the tokens needed to offer these tools."""
     sizes = (len(one.name) + len(one.description) + len(str(one.parameters)) for one in tools)
     return sum(sizes) // BYTES_PER_TOKEN
 
 
 def trimmed(messages: Sequence[Message], most: int) -> Trimmed:
-    """Return what of the messages fits `most` tokens, in their order.
+    """Return the messages that fit `most` tokens, in their order.
 
-    A task that is too long by itself is cut, and so is the newest group where it alone does not
-    fit: whoever goes on needs both.  The task says how many messages are missing.
+    A task that is too long is cut, and so is the newest group if it doesn't fit, since the model
+    needs both.  The task says how many messages are missing.
     """
     head, groups = _parted(messages)
     newest = min(tokens_of(*groups[-1]), most // 2) if groups else 0
@@ -82,7 +82,7 @@ def trimmed(messages: Sequence[Message], most: int) -> Trimmed:
 def _parted(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
     """Return the system prompt with the task, and the rest in groups that stay or go whole.
 
-    A result without its call is left out, and a call without a result gets one that says so:
+    A result without its call is dropped, and a call without a result gets a placeholder, since
     endpoints refuse both.
     """
     head: list[Message] = []
@@ -107,7 +107,7 @@ def _parted(messages: Sequence[Message]) -> tuple[list[Message], list[list[Messa
 
 def _answer(groups: list[list[Message]], waiting: dict[str, bool]) -> None:
     for key in waiting:
-        groups[-1].append(Message("tool", _("(no result was kept)"), (), key))
+        groups[-1].append(Message("tool", _("(no result saved)"), (), key))
 
 
 def _squeezed(group: Sequence[Message], room: int) -> list[Message]:
@@ -126,18 +126,18 @@ def _cut(message: Message, most: int) -> Message:
 
 def _with_note(message: Message, left_out: int) -> Message:
     note = ngettext(
-        "(%(n)d message after this was left out: it did not fit.)",
-        "(%(n)d messages after this were left out: they did not fit.)",
+        "(%(n)d message after this was left out because it didn’t fit.)",
+        "(%(n)d messages after this were left out because they didn’t fit.)",
         left_out,
     ) % {"n": left_out}
     return replace(message, content=f"{message.content}\n\n{note}")
 
 
 def without_calls(messages: Sequence[Message]) -> list[Message]:
-    """Return the conversation in plain words, for an endpoint that is offered no tools.
+    """Return the conversation as plain text, for an endpoint without tools.
 
-    What a tool answered is told as the user's; two messages of the user in a row become one,
-    for some chat templates refuse them.
+    Tool results become messages of the user.  Consecutive messages of the user are merged, because
+    some chat templates refuse them.
     """
     names = {call.id: call.name for one in messages for call in one.tool_calls}
     told: list[Message] = []
@@ -156,7 +156,7 @@ def without_calls(messages: Sequence[Message]) -> list[Message]:
     return told
 
 
-# --- How large a text is: its bytes of UTF-8, and how many tokens a model takes it for ---
+# --- sizes of texts ---
 
 logger = structlog.get_logger(__name__)
 
@@ -164,19 +164,19 @@ ESTIMATED = "estimated"
 VOCABULARY = "o200k_base"
 _URL = f"https://openaipublic.blob.core.windows.net/encodings/{VOCABULARY}.tiktoken"
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-_PIECE = 20_000  # characters that are counted at once: one word of megabytes would take minutes
+_PIECE = 20_000  # characters counted at once, since a single word of megabytes would take minutes
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a text; `how` is ESTIMATED, or the vocabulary that its tokens were counted by."""
+    """The size of a text; `how` is ESTIMATED, or the vocabulary used to count its tokens."""
 
     bytes: int
     tokens: int
     how: str = ESTIMATED
 
     def __add__(self, other: Size) -> Size:
-        """Return both together."""
+        """Return the sum of both sizes."""
         return Size(self.bytes + other.bytes, self.tokens + other.tokens, self.how)
 
     @property
@@ -186,7 +186,7 @@ class Size:
 
 
 def counted(text: str) -> Size:
-    """Return how large `text` is."""
+    """Return the size of `text`."""
     size = len(text.encode("utf-8", "replace"))
     vocabulary = _vocabulary()
     if vocabulary is None:
@@ -196,33 +196,33 @@ def counted(text: str) -> Size:
 
 
 def how_in_words() -> str:
-    """Return in words how tokens are counted here."""
+    """Return a description of how tokens are counted."""
     if _vocabulary() is None:
-        return _("estimated at %(n)d bytes a token") % {"n": BYTES_PER_TOKEN}
-    return _("counted by the vocabulary %(name)s; other models count a little otherwise") % {
+        return _("estimated at %(n)d bytes per token") % {"n": BYTES_PER_TOKEN}
+    return _("counted with the vocabulary %(name)s, so other models may differ slightly") % {
         "name": VOCABULARY
     }
 
 
 @cache
 def _vocabulary() -> Any | None:
-    """Return tiktoken's vocabulary, if it can be had without a network."""
+    """Return tiktoken's vocabulary, if it's available without a network."""
     if importlib.util.find_spec("tiktoken") is None or not _file_is_there():
         return None
     try:
         return importlib.import_module("tiktoken").get_encoding(VOCABULARY)
     except (ImportError, ValueError, OSError) as exc:
-        logger.warning("tokens are estimated: tiktoken cannot be used", why=str(exc))
+        logger.warning("tiktoken isn't available, so tokens are estimated", why=str(exc))
         return None
 
 
 def _file_is_there() -> bool:
-    """Whether tiktoken's cache holds the vocabulary whole: else tiktoken would download it."""
+    """Whether tiktoken's cache has the complete vocabulary.  Otherwise tiktoken would download it."""
     named = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if named == "":  # no cache at all
+    if named == "":  # the cache is turned off
         return False
     folder = Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
-    # The name of a file in its cache is the digest of its address.
+    # A cached file's name is the digest of its URL.
     file = folder / hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest() == _SHA256

@@ -1,10 +1,9 @@
-"""Which addresses Beacon may open, and the connection that goes nowhere else.
+"""The URLs and IP addresses that Beacon can open, and connections that go nowhere else.
 
-A URL out of a search result is a stranger's text.  Three things keep it from reaching the
-machines beside this one: the rules for the URL (`check_url`), the rules for the address that
-its host stands for (`why_forbidden`), and a network backend that looks the host up once,
-refuses it if any answer is bad, and connects to that very address (`GuardedBackend`).  TLS
-still sees the name of the URL, so certificates are checked as ever.
+A URL in a search result is untrusted.  Three things keep it from reaching private machines: the
+rules for the URL (`check_url`), the rules for the IP address of its host (`is_forbidden`), and a
+network backend that looks the host up once, refuses it if any address is bad, and connects to that
+same address (`GuardedBackend`).  TLS still uses the host name, so certificates are checked as usual.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ MAX_URL_CHARACTERS = 2048
 PORTS = {"http": 80, "https": 443}
 MAX_ADDRESSES_TRIED = 4
 
-# Of the special addresses `is_global` of the standard library lets about a third through,
-# mostly those that carry an IPv4 address inside an IPv6 one.  So both are asked.
+# The standard library's `is_global` allows about a third of these special addresses, mostly IPv6
+# addresses that contain an IPv4 one.  So both are checked.
 FORBIDDEN_NETWORKS = tuple(
     ipaddress.ip_network(network)
     for network in (
@@ -78,43 +77,43 @@ HOST = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})+\.?")
 NUMBER = re.compile(r"(?:\d+|0x[0-9a-f]*)")
 
 Resolver = Callable[[str, int], list[str]]
-"""From a host and a port to its addresses as text, in the order to try; raises OSError."""
+"""Returns a host's IP addresses as text, in the order to try them; raises OSError."""
 
 
 class ForbiddenAddress(ProviderRejected):
-    """The URL, or the address its host stands for, is one that Beacon does not open."""
+    """Beacon doesn't open this URL, or the IP address of its host."""
 
 
 def check_url(url: str, allow_hosts: frozenset[str] = frozenset()) -> httpx.URL:
-    """Return the parsed URL if its own text breaks no rule; its host is not looked up here.
+    """Return the parsed URL if its text follows the rules; the host isn't looked up here.
 
-    Hosts in `allow_hosts` ("host:port") may be numeric, dotless and on any port; what is
-    malformed stays refused.  Raises ForbiddenAddress with a reason fit for a person.
+    Hosts in `allow_hosts` ("host:port") can be numeric, have no dot and use any port; malformed
+    URLs are still refused.  Raises ForbiddenAddress with a readable reason.
     """
     url = url.strip(" ")
     if len(url) > MAX_URL_CHARACTERS:
         raise ForbiddenAddress(
-            _("The address has %(length)d characters; more than %(limit)d are not opened.")
+            _("The URL has %(length)d characters, but the limit is %(limit)d.")
             % {"length": len(url), "limit": MAX_URL_CHARACTERS}
         )
     if "\\" in url or any(unicodedata.category(char) in _UNSEEN for char in url):
         raise ForbiddenAddress(
-            _("The address holds a backslash or a control character, so it is not opened.")
+            _("The URL contains a backslash or a control character, so Beacon doesn’t open it.")
         )
     try:
         parsed = httpx.URL(url)
-        _shown = parsed.host  # decoded only now: “xn--” may stand before what is no name
+        _shown = parsed.host  # decoded only here, and “xn--” can be followed by an invalid name
         port = PORTS.get(parsed.scheme, 0) if parsed.port is None else parsed.port
     except (httpx.InvalidURL, ValueError) as exc:
-        raise ForbiddenAddress(_("This is not a readable web address.")) from exc
+        raise ForbiddenAddress(_("This isn’t a valid URL.")) from exc
     if parsed.scheme not in PORTS:
         raise ForbiddenAddress(
-            _("Only http and https addresses are opened; this one begins with “%(scheme)s”.")
+            _("Beacon opens only http and https URLs. This one starts with “%(scheme)s”.")
             % {"scheme": parsed.scheme or url[:20]}
         )
     if parsed.userinfo:
         raise ForbiddenAddress(
-            _("The address carries a user name or password, so it is not opened.")
+            _("The URL contains a username or password, so Beacon doesn’t open it.")
         )
     host = parsed.raw_host.decode("ascii")
     if not is_allowed(host, port, allow_hosts):
@@ -128,40 +127,39 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 def _check_host(host: str) -> None:
     if not host:
-        raise ForbiddenAddress(_("The address names no host."))
+        raise ForbiddenAddress(_("The URL has no host name."))
     if ":" in host or NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         raise ForbiddenAddress(
-            _("The host “%(host)s” is a number and not a name; such addresses are not opened.")
+            _("The host “%(host)s” is a number, not a name, so Beacon doesn’t open it.")
             % {"host": host}
         )
     if "." not in host.rstrip("."):
         raise ForbiddenAddress(
-            _("The host “%(host)s” has no dot, so it is a machine of the local network.")
+            _(
+                "The host “%(host)s” has no dot, so it’s on the local network and Beacon doesn’t open it."
+            )
             % {"host": host}
         )
     if not HOST.fullmatch(host):
-        raise ForbiddenAddress(
-            _("The host “%(host)s” is not a valid name of a web site.") % {"host": host[:80]}
-        )
+        raise ForbiddenAddress(_("“%(host)s” isn’t a valid host name.") % {"host": host[:80]})
 
 
 def _check_port(port: int) -> None:
     if port not in PORTS.values():
         raise ForbiddenAddress(
-            _("Only the ports 80 and 443 are opened; this address asks for port %(port)d.")
-            % {"port": port}
+            _("Beacon opens only ports 80 and 443. This URL uses port %(port)d.") % {"port": port}
         )
 
 
 def is_allowed(host: str, port: int, allow_hosts: frozenset[str]) -> bool:
-    """Say whether an operator exempted this host and port (BEACON_FETCH_ALLOW_HOSTS)."""
+    """Return whether the admin exempted this host and port (BEACON_FETCH_ALLOW_HOSTS)."""
     names = {f"{host.lower()}:{port}", f"[{host.lower()}]:{port}"}
     return not names.isdisjoint(allow_hosts)
 
 
 @lru_cache(maxsize=4096)
 def is_forbidden(address: str) -> bool:
-    """Say whether an IP address, as text, is anything but a public unicast one."""
+    """Return whether an IP address, as text, is anything but a public unicast address."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -174,13 +172,13 @@ def is_forbidden(address: str) -> bool:
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Ask the system for the addresses of a host, without doubles; raises OSError."""
+    """Ask the system for a host's IP addresses, without duplicates; raises OSError."""
     answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """Connects to the public addresses of a host, and to no others; one per request chain."""
+    """Connects only to the public addresses of a host; one object per request chain."""
 
     def __init__(
         self,
@@ -190,7 +188,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         resolver: Resolver = resolve,
         connect_seconds: float = 5.0,
     ) -> None:
-        """`connect_seconds` bounds the look-up and, once more, the connection itself."""
+        """`connect_seconds` limits the lookup and also the connection itself."""
         self._meter = meter
         self._allow_hosts = allow_hosts
         self._resolver = resolver
@@ -205,10 +203,10 @@ class GuardedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Look `host` up once, judge every answer, connect to the first that answers.
+        """Look `host` up once, check every address, and connect to the first that answers.
 
-        Raises ForbiddenAddress if any answer is bad: a name with a public and a private
-        address is a trick, whichever comes first.  Raises ServiceUnreachable otherwise.
+        Raises ForbiddenAddress if any address is bad, because a name with a public and a private
+        address is a trick.  Raises ServiceUnreachable if none answers.
         """
         self._meter.next_answer()
         addresses = self._look_up(host, port)
@@ -216,16 +214,16 @@ class GuardedBackend(httpcore.NetworkBackend):
             for address in addresses:
                 if is_forbidden(address):
                     raise ForbiddenAddress(
-                        _("“%(host)s” leads to %(address)s, which is not a public address.")
+                        _("“%(host)s” points to %(address)s, which isn’t a public address.")
                         % {"host": host, "address": address}
                     )
         return MeteredStream(self._connect(host, addresses, port, socket_options), self._meter)
 
     def _look_up(self, host: str, port: int) -> list[str]:
-        """Ask the resolver, but wait no longer than a connection may take.
+        """Ask the resolver, but wait no longer than a connection can take.
 
-        `getaddrinfo` cannot be interrupted, so it is given a thread of its own; one that is
-        given up on ends by itself and holds nothing back at exit.
+        `getaddrinfo` can't be interrupted, so it runs in its own thread.  After the time limit the
+        thread ends by itself, and it doesn't delay the exit.
         """
         answer: list[list[str] | OSError | UnicodeError] = []
 
@@ -240,7 +238,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         asking.join(min(self._connect_seconds, self._meter.remaining()))
         if not answer:
             raise ServiceUnreachable(
-                _("The name “%(host)s” was not looked up in time (%(seconds)g s).")
+                _("Looking up “%(host)s” took longer than %(seconds)g seconds.")
                 % {"host": host, "seconds": self._connect_seconds}
             )
         outcome = answer[0]
@@ -248,7 +246,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             return outcome
         if isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN:
             raise ServiceUnreachable(
-                _("The name “%(host)s” could not be looked up now; is there a network?")
+                _("“%(host)s” can’t be looked up at the moment. Check the network connection.")
                 % {"host": host}
             ) from outcome
         raise ProviderRejected(_("There is no host named “%(host)s”.") % {"host": host}) from (
@@ -270,7 +268,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             if left <= 0:
                 break
             try:
-                # A family that is not routed must leave time for the other one.
+                # If IPv6 or IPv4 isn't routed, the other must have time left.
                 return self._plain.connect_tcp(
                     address,
                     port,
@@ -280,13 +278,13 @@ class GuardedBackend(httpcore.NetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
                 failure = exc
         if isinstance(failure, httpcore.ConnectError):
-            reason = _("“%(host)s” cannot be reached at port %(port)d: %(why)s.") % {
+            reason = _("“%(host)s” can’t be reached at port %(port)d: %(why)s.") % {
                 "host": host,
                 "port": port,
                 "why": _why(failure),
             }
         else:
-            reason = _("“%(host)s” did not accept a connection within %(seconds)g seconds.") % {
+            reason = _("“%(host)s” didn’t accept a connection within %(seconds)g seconds.") % {
                 "host": host,
                 "seconds": self._connect_seconds,
             }
@@ -294,47 +292,47 @@ class GuardedBackend(httpcore.NetworkBackend):
 
 
 def _why(failure: Exception) -> str:
-    """The system's own words for a failed connection, without its number."""
+    """The system's message for a failed connection, without its number."""
     cause = failure.__cause__ or failure.__context__
     return str(getattr(cause, "strerror", None) or failure or _("no connection"))
 
 
-# --- addresses ---
+# --- base URLs of services ---
 
 
 def problem_of(url: str) -> str:
-    """Return, as a sentence, why `url` cannot be a service's base URL; "" if it can.
+    """Return, as a sentence, why `url` can't be a service's base URL; "" if it can.
 
-    Nothing of the address is repeated: it may hold a secret.
+    The URL isn't repeated, since it can contain a secret.
     """
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port
-    except ValueError:  # such as a bracket that is never closed, or a port that is no number
-        return _("The host or the port of this address cannot be read.")
+    except ValueError:  # such as an unclosed bracket, or a port that isn't a number
+        return _("The host or the port of this URL isn’t valid.")
     if parts.scheme not in {"http", "https"} or "://" not in url:
-        return _("An address begins with http:// or https://, such as http://127.0.0.1:8888.")
+        return _("Enter a URL that starts with http:// or https://, such as http://127.0.0.1:8888.")
     if not host:
-        return _("This address names no host.")
+        return _("This URL has no host name.")
     if any(sign.isspace() or not sign.isprintable() for sign in url):
-        return _("This address has a space in it, or a sign that cannot be seen.")
+        return _("This URL contains a space or an invisible character.")
     if "@" in parts.netloc:
-        return _("Leave name and password out of the address: the key has a field of its own.")
+        return _("Remove the username and password from the URL. The key has its own field.")
     if not _can_be_looked_up(url):
-        return _("The host of this address is no name that a host can have.")
+        return _("The host in this URL isn’t a valid host name.")
     return ""
 
 
 def surplus_in(url: str) -> str:
-    """Return what is too much about an address that Beacon adds its own parts to, or ""."""
+    """Return what must be removed from a URL that Beacon adds its own parts to, or ""."""
     parts = urlsplit(url)
     if parts.query or parts.fragment:
-        return _("Leave out what follows ? or #: Beacon adds what each request needs.")
+        return _("Remove everything after ? or #. Beacon adds what each request needs.")
     return ""
 
 
 def _can_be_looked_up(url: str) -> bool:
-    """Tell whether the HTTP client and the system's resolver both take the host, as IDNA goes."""
+    """Return whether both the HTTP client and the system's resolver accept the host (IDNA)."""
     try:
         httpx.URL(url).raw_host.decode("ascii").encode("idna")
     except (httpx.InvalidURL, ValueError):  # UnicodeError is a ValueError

@@ -1,6 +1,6 @@
-"""Telling services that Apprise knows: an optional extra (requirements/extras.txt).
+"""Sending notifications through Apprise, an optional extra (requirements/extras.txt).
 
-An Apprise address holds its secrets, so neither it nor a part of it comes into a log or a message.
+An Apprise URL contains secrets, so no part of it appears in a log or a message.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from django.utils.translation import gettext as _
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import scrub
 
-MOST_BODY = 8_000  # characters; services cut sooner, each at its own length
+MOST_BODY = 8_000  # characters; most services cut earlier
 
 
 def is_installed() -> bool:
-    """Whether the extra is there."""
+    """Whether Apprise is installed."""
     return importlib.util.find_spec("apprise") is not None
 
 
 def problem_of(url: str) -> str:
-    """Return, as a sentence, why nothing can be sent to `url`; "" if it can be tried."""
+    """Return, as a sentence, why nothing can be sent to `url`; "" if there is no problem."""
     if not is_installed():
         return _(
-            "Apprise is not installed. Whoever runs this Beacon installs it with "
-            "“pip install --require-hashes -r requirements/extras.txt” and starts Beacon anew."
+            "Apprise isn’t installed. Ask your admin to run "
+            "“pip install --require-hashes -r requirements/extras.txt” and restart Beacon."
         )
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log what is in an address
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log parts of URLs
     if importlib.import_module("apprise").Apprise.instantiate(url) is None:
         return _(
-            "Apprise does not know this address. It begins with the name of a service, such as "
-            "ntfy://topic or discord://id/token; Apprise's own documentation lists them."
+            "Apprise doesn’t recognize this URL. Start with a service, such as ntfy://topic or "
+            "discord://id/token. Apprise’s documentation lists all services."
         )
     return ""
 
 
 def shown(url: str) -> str:
-    """Return what may be shown of an address: which service it leads to."""
+    """Return the part of a URL that can be shown: the name of its service."""
     return f"{url.partition('://')[0][:30]}://…"
 
 
 def send(url: str, *, title: str, body: str) -> str:
-    """Send a text and return what may be said of it.
+    """Send a text and return a sentence about the result.
 
-    Raises ProviderRejected for an address that is none, ProviderUnavailable where it failed.
+    Raises ProviderRejected for an invalid URL, and ProviderUnavailable if sending failed.
     """
     if problem := problem_of(url):
         raise ProviderRejected(problem)
@@ -59,16 +59,16 @@ def send(url: str, *, title: str, body: str) -> str:
         taken = service.notify(title=title, body=body[:MOST_BODY], body_format="text")
         said = log.getvalue()
     if not taken:
-        why = _without_secrets(said, url) or _("it gave no reason")
+        why = _without_secrets(said, url) or _("no reason given")
         raise ProviderUnavailable(
-            _("%(place)s did not take the message: %(why)s")
+            _("%(place)s didn’t accept the message: %(why)s")
             % {"place": shown(url), "why": why[:500]}
         )
-    return _("%(place)s took the message.") % {"place": shown(url)}
+    return _("%(place)s accepted the message.") % {"place": shown(url)}
 
 
 def _without_secrets(text: str, url: str) -> str:
-    """Return the last words of Apprise's log without any part of the address."""
+    """Return the last lines of Apprise's log without any part of the URL."""
     for part in sorted(re.split(r"[:/?&=@]+", url)[1:], key=len, reverse=True):
         text = scrub(text, part)
     lines = [line.split(" - ", 2)[-1].strip() for line in text.splitlines()]

@@ -1,7 +1,7 @@
-"""Unpacking what a server sent, with a bound.
+"""Limits on the size, time and decompression of responses.
 
-A cap on the wire does not help: a thousandth of it unpacks to a gigabyte.  So only gzip is
-asked for and accepted, and it is unpacked here, piece by piece, never past the limit.
+Limiting the bytes received isn't enough, since they can expand a thousandfold.  So only gzip is
+requested and accepted, and it is decompressed here in pieces, never past the limit.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 
 ACCEPT_ENCODING = "gzip, identity"
 GZIP = 16 + zlib.MAX_WBITS
-# A gzip body may be several members end to end; hostile ones are 20 bytes each.
+# A gzip body can have several members in a row; hostile ones are 20 bytes each.
 MAX_MEMBERS = 64
 
 
 class Unpacker(Protocol):
-    """Takes a body's pieces as they come in and gives back what they hold."""
+    """Decompresses the pieces of a body as they arrive."""
 
     def feed(self, piece: bytes) -> bytes:
-        """Unpack one piece; raises ProviderRejected past the limit or when it is damaged."""
+        """Decompress one piece; raises ProviderRejected past the limit or if it's damaged."""
         ...
 
     def finish(self) -> None:
-        """Say that no more comes; raises ProviderUnavailable if the body is cut short."""
+        """End the body; raises ProviderUnavailable if it is incomplete."""
         ...
 
 
 def unpacker_for(encoding: str, *, limit: int) -> Unpacker:
-    """Return the unpacker for a Content-Encoding, bounded to `limit` bytes of content.
+    """Return the unpacker for a Content-Encoding, limited to `limit` bytes of content.
 
-    Raises ProviderRejected for any encoding that was not asked for, and for chained ones.
+    Raises ProviderRejected for any encoding that wasn't requested, and for chained ones.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):
@@ -50,7 +50,7 @@ def unpacker_for(encoding: str, *, limit: int) -> Unpacker:
     if name in ("gzip", "x-gzip"):
         return _Gunzip(limit)
     raise ProviderRejected(
-        _("The server packed the page as “%(encoding)s”, which was not asked for.")
+        _("The server compressed the page as “%(encoding)s”, which Beacon didn’t ask for.")
         % {"encoding": name[:60]}
     )
 
@@ -88,7 +88,7 @@ class _Gunzip:
                 content += self._inflate.decompress(piece, self._limit - self._size + 1)
             except zlib.error as exc:
                 raise ProviderRejected(
-                    _("The page says it is packed as gzip, but it cannot be unpacked.")
+                    _("The page is marked as gzip, but it can’t be decompressed.")
                 ) from exc
             if self._size + len(content) > self._limit:
                 raise _too_much(self._limit)
@@ -97,30 +97,34 @@ class _Gunzip:
         return bytes(content)
 
     def _next_member(self, piece: bytes) -> bool:
-        """Begin a further member; what follows the last and is none is left out."""
+        """Start another member; bytes after the last one that aren't gzip are ignored."""
         if not piece.startswith(b"\x1f"):
             return False
         self._members += 1
         if self._members >= MAX_MEMBERS:
-            raise ProviderRejected(_("The page is packed in an abnormal way, so it was not read."))
+            raise ProviderRejected(
+                _(
+                    "The page is compressed in an unusual way that may be an attack, so it was skipped."
+                )
+            )
         self._inflate = zlib.decompressobj(GZIP)
         return True
 
     def finish(self) -> None:
         if self._touched and not self._inflate.eof:
             raise ProviderUnavailable(
-                _("The packed page ends in the middle: the server sent less than it said.")
+                _("The compressed page is incomplete. The server sent less than it announced.")
             )
 
 
 def _too_much(limit: int) -> ProviderRejected:
     return ProviderRejected(
-        _("The page unpacks to more than %(limit).3g MiB, so it was not read.")
+        _("The decompressed page is larger than %(limit).3g MiB, so it was skipped.")
         % {"limit": limit / (1024 * 1024)}
     )
 
 
-# --- How long and how much one fetch may take, measured where the bytes come in ---
+# --- time and size of a fetch ---
 
 MIB = 1024 * 1024
 WIRE_BYTES = 5 * MIB
@@ -128,7 +132,7 @@ WIRE_BYTES = 5 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one fetch may cost.  Seconds and bytes; the numbers are reliability.md's, 2."""
+    """The limits of one fetch, in seconds and bytes (reliability.md, 2)."""
 
     connect_seconds: float = 5.0
     whole_seconds: float = 20.0
@@ -140,45 +144,45 @@ class Limits:
 
 
 class Meter:
-    """Counts one fetch's time and bytes, and ends it by an error when either runs out."""
+    """Counts the time and bytes of one fetch, and raises when either runs out."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.wire_bytes = 0
         self._ends_at = time.monotonic() + limits.whole_seconds
-        self._window_ends_at = float("inf")  # until the first byte has come
+        self._window_ends_at = float("inf")  # until the first byte arrives
         self._window_bytes = 0
 
     def remaining(self) -> float:
-        """Seconds left of the whole; raises ProviderUnavailable when there are none."""
+        """Seconds left in total; raises ProviderUnavailable if there are none."""
         left = self._ends_at - time.monotonic()
         if left <= 0:
             raise self._too_long()
         return left
 
     def patience(self) -> float:
-        """Seconds that the next read may wait, before it is too long or too slow."""
+        """Seconds that the next read can wait before it is too long or too slow."""
         if time.monotonic() >= self._window_ends_at:
             self._end_window()
         return max(0.001, min(self.remaining(), self._window_ends_at - time.monotonic()))
 
     def waited(self) -> None:
-        """Say whether a read that waited out its patience may wait again; raises if not."""
+        """Let a read that used up its patience wait again; raises if it can't."""
         self.remaining()
         if time.monotonic() >= self._window_ends_at:
             self._end_window()
 
     def room(self) -> int:
-        """Bytes that the next read may take: what is left, or one to find out whether more comes."""
+        """Bytes that the next read can take: those left, or one to find out whether there is more."""
         return max(1, self.limits.wire_bytes - self.wire_bytes)
 
     def next_answer(self) -> None:
-        """Begin to measure the speed anew: a server may think before each answer."""
+        """Restart the measurement of speed, since a server can pause before each answer."""
         self._window_ends_at = float("inf")
         self._window_bytes = 0
 
     def count(self, received: int) -> None:
-        """Add bytes that came in; raises ProviderRejected above the limit."""
+        """Add received bytes; raises ProviderRejected above the limit."""
         now = time.monotonic()
         self.wire_bytes += received
         if self.wire_bytes > self.limits.wire_bytes:
@@ -197,38 +201,38 @@ class Meter:
 
     def _too_long(self) -> ProviderUnavailable:
         return ProviderUnavailable(
-            _("The server did not finish within %(seconds)g seconds, so reading was stopped.")
+            _("The server didn’t finish within %(seconds)g seconds, so Beacon stopped reading.")
             % {"seconds": self.limits.whole_seconds}
         )
 
     def _too_slow(self) -> ProviderUnavailable:
         return ProviderUnavailable(
             _(
-                "The server sent less than %(rate)d bytes a second for %(seconds)g seconds, "
-                "so reading was stopped."
+                "The server sent less than %(rate)d bytes per second for %(seconds)g seconds, "
+                "so Beacon stopped reading."
             )
             % {"rate": self.limits.slow_bytes_per_second, "seconds": self.limits.slow_seconds}
         )
 
 
 def too_large(limit: int) -> ProviderRejected:
-    """The error for a page that is larger than `limit` bytes on the wire."""
+    """The error for a page of more than `limit` received bytes."""
     return ProviderRejected(
-        _("The page is larger than %(limit).3g MiB, so it was not read.") % {"limit": limit / MIB}
+        _("The page is larger than %(limit).3g MiB, so it was skipped.") % {"limit": limit / MIB}
     )
 
 
 class MeteredStream(httpcore.NetworkStream):
-    """A connection whose reads, writes and handshake obey a meter, whatever the server does."""
+    """A connection whose reads, writes and handshake are limited by a meter."""
 
     def __init__(self, inner: httpcore.NetworkStream, meter: Meter) -> None:
         self._inner = inner
         self._meter = meter
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there, or give up when the meter's patience is at its end.
+        """Read available bytes, or raise when the meter's patience is used up.
 
-        What is within the limit is always handed on: only a read behind it is refused.
+        Bytes within the limit are always returned; only a read past it is refused.
         """
         most = min(max_bytes, self._meter.room())
         while True:
@@ -241,7 +245,7 @@ class MeteredStream(httpcore.NetworkStream):
         return received
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send the request; a server that does not take it in time is given up on."""
+        """Send the request, or raise if the server doesn't accept it in time."""
         self._inner.write(buffer, timeout=self._meter.remaining())
 
     def close(self) -> None:
@@ -254,21 +258,21 @@ class MeteredStream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        """Shake hands under the URL's own name, within the time for a connection."""
+        """Start TLS with the URL's host name, within the time for a connection."""
         limit = min(self._meter.limits.connect_seconds, self._meter.remaining())
         secured = self._inner.start_tls(ssl_context, server_hostname, timeout=limit)
         return MeteredStream(secured, self._meter)
 
     def get_extra_info(self, info: str) -> object:
-        """What the connection below knows about itself."""
+        """Return information about the underlying connection."""
         return self._inner.get_extra_info(info)
 
 
-# --- timed ---
+# --- deadlines for httpx connections ---
 
 
 class _Clock(threading.local):
-    """When the request that this thread reads must be over (monotonic)."""
+    """The deadline of the request that this thread reads (monotonic)."""
 
     ends_at = float("inf")
 
@@ -277,13 +281,13 @@ CLOCK = _Clock()
 
 
 class _TimedStream:
-    """A connection of which each read waits only for as long as is left, however slow the server."""
+    """A connection whose reads wait no longer than the time left."""
 
     def __init__(self, inner: Any, left: Callable[[], float], over: type[Exception]) -> None:
         self._inner, self._left, self._over = inner, left, over
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there; raises the library's ReadTimeout at the end of the time."""
+        """Read available bytes; raises the library's ReadTimeout at the deadline."""
         left = self._left()
         if left <= 0:
             raise self._over("the time is over")
@@ -304,12 +308,12 @@ class _TimedStream:
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> _TimedStream:
-        """Shake hands; what comes after is timed too."""
+        """Start TLS; later reads are limited too."""
         safe = self._inner.start_tls(ssl_context, server_hostname, timeout)
         return _TimedStream(safe, self._left, self._over)
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what the connection below knows about itself."""
+        """Return information about the underlying connection."""
         return self._inner.get_extra_info(info)
 
 
@@ -333,14 +337,14 @@ class _TimedBackend:
 
 
 def timed(backend: Any, left: Callable[[], float], over: type[Exception]) -> Any:
-    """Return the backend with its reads timed: `left` says for how many seconds one may wait still,
-    `over` is what is raised when there are none."""
+    """Return the backend with limited reads: `left` returns the remaining seconds, and `over` is
+    raised when there are none."""
     return _TimedBackend(backend, left, over)
 
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """Return the certificates to trust, read once: 30 ms of CPU, and a run has eight services."""
+    """Return the trusted certificates.  They are read once, since that takes 30 ms of CPU."""
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -349,12 +353,12 @@ def _left() -> float:
 
 
 class TimedTransport(httpx.HTTPTransport):
-    """The client's own transport; set CLOCK.ends_at before each request."""
+    """httpx's transport with a deadline; set CLOCK.ends_at before each request."""
 
     def __init__(self) -> None:
-        # trust_env=False: a proxy or netrc of the shell must not decide where a key is sent.
+        # trust_env=False, since a proxy or netrc of the shell must not decide where a key is sent.
         super().__init__(verify=trusted(), trust_env=False)
-        # The library passes no backend on, so its pool is made again, with one.
+        # The library doesn't accept a backend, so its pool is replaced by one with it.
         self._pool = httpcore.ConnectionPool(
             ssl_context=trusted(),
             max_connections=100,

@@ -1,7 +1,7 @@
-"""From a document's bytes to its text, whatever charset it declares, or declares wrongly.
+"""Decoding a document's bytes, even if it declares no charset or a wrong one.
 
 The order: byte order mark, UTF-8 if the bytes are valid UTF-8 beyond ASCII, the server's
-header, the document's own declaration, and, where none holds, detection by the letters.
+header, the document's own declaration, and otherwise detection by the letters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from charset_normalizer import from_bytes
 
 SAMPLE_BYTES = 64 * 1024
 DECLARED_WITHIN = 4096
-# More characters that cannot be decoded than this share, and the declaration was wrong.
+# If more than this share of characters can't be decoded, the declaration was wrong.
 TOLERATED_SHARE = 0.005
 
 MARKS = (
@@ -23,7 +23,7 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# What pages mean by these names (as browsers read them) is the larger set.
+# Browsers read these names as the larger charset, and so do we.
 WIDER = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -52,11 +52,11 @@ ALIASES = {
     "iso-8859-8-i": "iso8859_8",
     "unicode": "utf-16-le",
 }
-# These would run escapes of the page's choice, or are no charsets of documents.
+# These would interpret escapes chosen by the page, or aren't charsets of documents.
 NEVER = frozenset(
     {"utf-7", "hz", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined"}
 )
-# Detection takes short Western texts for these; the letters of each other's overlap.
+# Detection mistakes short Western texts for these, since their letters overlap.
 LATIN = re.compile(
     r"cp12(50|52|54|57)|iso8859_(1|2|3|4|9|10|13|14|15|16)|mac_.*|cp(437|85\d)|hp_.*"
 )
@@ -67,7 +67,7 @@ DECLARATION = re.compile(
     rb"""(?:<meta[^>]{0,200}?charset\s*=|<\?xml[^>]{0,200}?encoding\s*=)\s*["']?\s*([\w.:-]{1,40})""",
     re.IGNORECASE,
 )
-# Japanese mail and old pages: seven bits, switched by escapes, so it looks like plain ASCII.
+# Used in Japanese email and old pages.  Seven bits with escapes, so it looks like plain ASCII.
 ISO_2022 = ((b"\x1b$)C", "iso2022_kr"), (b"\x1b$", "iso2022_jp_2"), (b"\x1b(J", "iso2022_jp_2"))
 MARKUP = re.compile(rb"<(script|style)\b.*?</\1\s*>|<[^<>]{0,2000}>", re.IGNORECASE | re.DOTALL)
 
@@ -75,7 +75,7 @@ MARKUP = re.compile(rb"<(script|style)\b.*?</\1\s*>|<[^<>]{0,2000}>", re.IGNOREC
 def decode(content: bytes, declared: str = "") -> str:
     """Return the text of an HTML or text document; `declared` is the server's charset.
 
-    Never fails: what cannot be decoded becomes U+FFFD.
+    Never fails: bytes that can't be decoded become U+FFFD.
     """
     for mark, name in MARKS:
         if content.startswith(mark):
@@ -96,12 +96,12 @@ def decode(content: bytes, declared: str = "") -> str:
 
 
 def known(name: str) -> str:
-    """Return Python's name for a charset that documents may use, or "" for any other."""
+    """Return Python's name for a charset that documents can use, or "" for any other."""
     name = name.strip().strip("\"'").lower()
     name = ALIASES.get(name, name)
     try:
         found = codecs.lookup(name).name
-        b"a".decode(found)  # codecs that are no charsets, such as zlib, refuse this
+        b"a".decode(found)  # fails for codecs that aren't charsets, such as zlib
     except (LookupError, ValueError, AssertionError):
         return ""
     return "" if found.replace("_", "-") in NEVER else WIDER.get(found, found)
@@ -112,7 +112,7 @@ def _high(content: bytes) -> bool:
 
 
 def _is_utf8(content: bytes) -> bool:
-    """Say whether these are UTF-8; the last character may be cut off by a size limit."""
+    """Return whether the bytes are UTF-8; a size limit may have cut off the last character."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(content)
     except UnicodeDecodeError:
@@ -121,7 +121,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _unmarked_utf16(content: bytes, declared: str) -> str:
-    """Every other byte of its ASCII letters is NUL, which no other charset has in a text."""
+    """Detect UTF-16 by its ASCII letters: every other byte is NUL, as in no other charset."""
     sample = content[:2000]
     half = len(sample) // 2
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
@@ -142,7 +142,7 @@ def _declared_within(content: bytes) -> str:
 def _detected(content: bytes) -> str:
     """Guess by the letters alone: markup is ASCII in every charset and hides them."""
     sample = MARKUP.sub(b" ", content[: 4 * SAMPLE_BYTES])[:SAMPLE_BYTES]
-    # A character cut in two at the end of the sample would rule its charset out.
+    # A character cut in half at the end of the sample would rule out its charset.
     lines = sample.rsplit(b"\n", 1)
     sample = lines[0] if len(lines[0]) > SAMPLE_BYTES // 2 else sample
     best = from_bytes(sample).best()

@@ -1,7 +1,7 @@
-"""The two kinds of failure that an outside service has, and the one that a model adds.
+"""The kinds of failure of outside services, and a time limit for calls that people wait for.
 
-Whoever calls a provider decides by the kind alone: `ProviderUnavailable` may be tried again,
-`ProviderRejected` may not.  The message is written for the person who reads the run.
+Callers decide by the kind: `ProviderUnavailable` can be retried, `ProviderRejected` can't.  The
+message is written for the person who reads the run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TypeVar
 
 
 class ProviderError(Exception):
-    """Something outside did not do what was asked; the message is fit for a person.
+    """An outside service failed; the message is written for people.
 
-    The tokens are what a model that failed had spent, which is paid for all the same.
+    The tokens were spent by a model that failed, and are billed anyway.
     """
 
     prompt_tokens = 0
@@ -24,32 +24,32 @@ class ProviderError(Exception):
 
 
 class ProviderUnavailable(ProviderError):
-    """The service could not answer now: down, slow, limited.  Trying later may help."""
+    """The service couldn't answer: down, slow or rate limited.  Retrying later can help."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        """`retry_after` is in seconds, where the service named a time."""
+        """`retry_after` is in seconds, if the service named a time."""
         super().__init__(message)
         self.retry_after = retry_after
 
 
 class ServiceUnreachable(ProviderUnavailable):
-    """No connection came about: the name is not known, nobody listens there, or no network."""
+    """There was no connection: unknown host, nothing listening, or no network."""
 
 
 class ProviderRejected(ProviderError):
-    """The service will not do this, now or later: bad key, bad request, forbidden address."""
+    """The service won't do this, now or later: bad key, bad request, forbidden URL."""
 
 
 class ServiceRefused(ProviderRejected):
-    """The service refuses whatever it is asked: no key, a wrong one, a used-up plan, no address."""
+    """The service refuses every request: no key, a wrong one, a used-up plan, no URL."""
 
 
 class ToolsRefused(ProviderRejected):
-    """A model that cannot be offered tools; the same question without them may be answered."""
+    """The model can't use tools; it may answer the same question without them."""
 
 
 class ProviderNonsense(ProviderRejected):
-    """A model answered, but not with what was asked; what it said and spent is kept."""
+    """A model answered, but not as asked; its text and tokens are kept."""
 
     def __init__(
         self, message: str, *, text: str = "", prompt_tokens: int = 0, completion_tokens: int = 0
@@ -60,7 +60,7 @@ class ProviderNonsense(ProviderRejected):
         self.completion_tokens = completion_tokens
 
 
-# --- Ending a call for which a person waits, however it hangs ---
+# --- time limit for calls that people wait for ---
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ T = TypeVar("T")
 def ended_within(seconds: float, call: Callable[[], T]) -> T:
     """Return what `call` returns; raises what it raises, and TimeoutError after `seconds`.
 
-    It is left to end by itself then: a name that does not resolve hangs beyond a client's limits.
+    The call then ends by itself, since looking up a host can hang beyond a client's limits.
     """
     pool = ThreadPoolExecutor(max_workers=1)
     try:

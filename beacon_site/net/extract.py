@@ -1,9 +1,9 @@
-"""A child process that reads untrusted documents: started when needed, killed at its limits.
+"""Reading untrusted pages, PDFs and feeds in a child process that is killed at its limits.
 
-Parsers of HTML, PDF and feeds can be made to work for minutes, and no signal handler or thread
-stops them.  The child reads one JSON object per line and answers with one per line; its first
-line says that it is ready.  It is kept for the next document.  A child that takes too much time
-or memory, or crashes, is killed, and the next document gets a new one.
+A hostile document can keep a parser busy for minutes, and no signal handler or thread can stop it.
+The child reads one JSON object per line and answers with one per line; its first line means that
+it's ready.  It is reused for the next document.  A child that takes too much time or memory, or
+crashes, is killed, and the next document gets a new one.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ ROOT = Path(__file__).resolve().parents[2]
 REQUESTS_PER_CHILD = 1000
 # Starting takes a second or two on a loaded machine, which isn't the document's fault.
 START_SECONDS = 30.0
-# How long a request waits for those before it: a few hostile documents must not cost it its place.
+# How long a request waits for earlier ones, long enough for a few hostile documents.
 QUEUE_SECONDS = 60.0
 REPLY_LIMIT = 24 * MIB
 POLL_SECONDS = 0.05
-# A child that ends so soon after a request may have been dead before it: the request is repeated.
+# A child that ends this soon after a request may have been dead before, so the request is repeated.
 AT_ONCE_SECONDS = 1.0
 
 
@@ -245,7 +245,7 @@ os.register_at_fork(after_in_child=_forget_all)
 atexit.register(_close_all)
 
 
-# --- Text of pages and entries of feeds, read in a child process that is killed at its limits ---
+# --- pages and feeds ---
 
 COMMAND = (sys.executable, "-m", "beacon_site.net.extract_child")
 SECONDS_PER_DOCUMENT = 10.0
@@ -254,7 +254,7 @@ MEMORY_LIMIT = 512 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What a page says: text with a blank line between paragraphs, and what is known of it."""
+    """A page's text, with a blank line between paragraphs, and its metadata."""
 
     text: str
     title: str = ""
@@ -277,8 +277,8 @@ class Extractor(ChildProcess):
     def extract(self, content: bytes, *, content_type: str = "", url: str = "") -> Extracted:
         """Read one document: HTML, PDF, Markdown or plain text, in any charset.
 
-        Raises ProviderRejected if there is nothing in it to read or it cannot be read within
-        the limits, and ProviderUnavailable if the reader is too busy or cannot be started.
+        Raises ProviderRejected if it has no text or can't be read within the limits, and
+        ProviderUnavailable if the reader is too busy or can't be started.
         """
         page = {"content": _encoded(content), "content_type": content_type, "url": url}
         try:
@@ -296,9 +296,9 @@ class Extractor(ChildProcess):
         )
 
     def read_feed(self, content: bytes, url: str) -> dict[str, Any] | None:
-        """Return the feed as `extract_feed.read_feed` does; None if it exceeds the limits.
+        """Return the feed as `extract_child.read_feed` does; None if it exceeds the limits.
 
-        Raises ProviderUnavailable if the reader is too busy or cannot be started.
+        Raises ProviderUnavailable if the reader is too busy or can't be started.
         """
         try:
             return self.ask({"feed": _encoded(content), "url": url})
@@ -324,9 +324,9 @@ def _date(value: object) -> date | None:
 
 
 def valid_text(text: str) -> str:
-    """Return the text without NUL, lone surrogates and other characters that are none.
+    """Return the text without NUL, lone surrogates and other invalid characters.
 
-    Line feeds and tabs stay.  What this returns can be encoded as UTF-8 and stored.
+    Line feeds and tabs stay.  The result can be encoded as UTF-8 and stored.
     """
     return _SURROGATES.sub("\ufffd", text.translate(_NOT_TEXT))
 
@@ -336,16 +336,20 @@ _NOT_TEXT = dict.fromkeys((*range(9), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7
 
 
 def explain(trouble: str) -> str:
-    """Say in a sentence why a page wasn't read; `trouble` is a reason of the child or ChildFailed."""
+    """Return why a page wasn't read, as a sentence; `trouble` is a reason of the child or ChildFailed."""
     reasons = {
-        "empty": _("There is no text on the page; it may be drawn by a program in the browser."),
-        "scanned": _("The PDF holds pictures of pages and no text."),
-        "encrypted": _("The PDF is locked by a password."),
-        "damaged": _("The document is damaged and cannot be read."),
-        "binary": _("What the server sent is not text."),
-        "attributes": _("The page is built to stall its reader: a tag with too many attributes."),
-        "levels": _("The page is built to stall its reader: tags nested too deep."),
+        "empty": _("The page has no text. It may need JavaScript to show it."),
+        "scanned": _("The PDF contains only scanned images, no text."),
+        "encrypted": _("The PDF is protected by a password."),
+        "damaged": _("The document is damaged and can’t be read."),
+        "binary": _("The server didn’t send text."),
+        "attributes": _(
+            "The page was skipped because a tag has too many attributes, which may be an attack."
+        ),
+        "levels": _(
+            "The page was skipped because its tags are nested too deep, which may be an attack."
+        ),
         "slow": _("Reading the page took too long, so it was stopped."),
         "memory": _("Reading the page took too much memory, so it was stopped."),
     }
-    return reasons.get(trouble) or _("The page made its reader crash, so it was left out.")
+    return reasons.get(trouble) or _("The page crashed the document reader, so it was skipped.")

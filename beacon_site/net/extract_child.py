@@ -1,8 +1,4 @@
-"""What an RSS or Atom feed says.
-
-Runs in the child process only (`extract_child.py`): a feed of some hundred kilobytes can keep the
-parser for minutes.
-"""
+"""The child process that reads pages, PDFs and feeds: `python -m beacon_site.net.extract_child`."""
 
 from __future__ import annotations
 
@@ -27,10 +23,10 @@ from beacon_site.net.charsets import decode
 from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, language_of, read_html
 from beacon_site.net.reflow import join_hard_wraps
 
-MOST_ENTRIES = 500  # of one feed, the first ones
-LONGEST_TEXT = 20_000  # characters of one field handed over
+MOST_ENTRIES = 500  # the first ones of a feed
+LONGEST_TEXT = 20_000  # characters of one field
 MOST_LINKS = 5
-MOST_NAMES = 10  # of authors: papers of large collaborations have thousands
+MOST_NAMES = 10  # authors; papers of large collaborations have thousands
 
 
 def read_feed(content: bytes, url: str) -> dict[str, Any]:
@@ -38,7 +34,7 @@ def read_feed(content: bytes, url: str) -> dict[str, Any]:
 
     `total` and `start` are OpenSearch's; an entry's `more` has the fields of arXiv.
     """
-    # Sanitising is switched off: only words are taken, and its parser is slow on hostile markup.
+    # Sanitizing is off, because only words are used and its parser is slow on hostile markup.
     parsed: Any = feedparser.parse(
         content,
         sanitize_html=False,
@@ -75,13 +71,13 @@ def _entry(entry: Any) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    """Return a bounded text that UTF-8 can carry."""
+    """Return a text of limited length that can be encoded as UTF-8."""
     text = value[:LONGEST_TEXT] if isinstance(value, str) else ""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _day(entry: Any) -> str:
-    """Return the day of publishing, else of the last change, in UTC as ISO text, or ""."""
+    """Return the publication day, or that of the last change, in UTC as ISO text, or ""."""
     for name in ("published_parsed", "updated_parsed", "created_parsed"):
         if moment := entry.get(name):
             try:
@@ -91,14 +87,14 @@ def _day(entry: Any) -> str:
     return ""
 
 
-# --- The child that reads pages and feeds: `python -m beacon_site.net.extract_child` ---
+# --- pages, PDFs, and the loop that answers requests ---
 
 HTML_BYTES = 2 * 1024 * 1024
 TEXT_BYTES = 4 * 1024 * 1024
 TEXT_CHARACTERS = 1_000_000
-# An article's worth of a long PDF is better than a killed reader.
+# The beginning of a long PDF is better than a killed reader.
 PDF_SECONDS = 6.0
-# The parent kills after 10 s; this is for a child whose parent was killed meanwhile.
+# The parent kills the child after 10 s.  This is for a child whose parent was killed.
 ALARM_SECONDS = 25
 ADDRESS_SPACE = 2 * 1024 * 1024 * 1024
 MARKUP = re.compile(
@@ -109,7 +105,7 @@ BINARY = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"RIFF", b"\x7fEL
 
 
 def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
-    """Return what one document says, by its content first and its declared type second."""
+    """Return the contents of a document; its type comes from its content, then from its header."""
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
@@ -133,14 +129,14 @@ def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
 
 
 def is_html(content: bytes, kind: str) -> bool:
-    """Say whether to read it as markup; servers often send pages as plain text or untyped."""
+    """Return whether to read it as HTML; servers often send pages as plain text or without a type."""
     if "html" in kind or kind.endswith(("/xml", "+xml")):
         return True
     return kind in ("", "application/octet-stream", "text/plain") and bool(MARKUP.match(content))
 
 
 def read_plain(text: str) -> dict[str, Any]:
-    """Read plain text or Markdown: paragraphs joined, the first heading as title."""
+    """Read plain text or Markdown, with joined paragraphs and the first heading as title."""
     unreadable = sum(char < " " and char not in "\n\r\t\f\x1b" for char in text[:4000])
     if unreadable > 0.02 * min(len(text), 4000):
         return {"trouble": "binary"}
@@ -158,7 +154,7 @@ def _without_front_matter(text: str) -> str:
 
 
 def read_pdf(content: bytes, today: date) -> dict[str, Any]:
-    """Read a PDF's text layer, as many of its pages as PDF_SECONDS allow."""
+    """Read a PDF's text layer, as many pages as PDF_SECONDS allow."""
     ends = time.monotonic() + PDF_SECONDS
     try:
         document = pypdf.PdfReader(io.BytesIO(content))
@@ -198,7 +194,7 @@ def _dehyphenated(text: str) -> str:
 def answer(request: dict[str, str]) -> dict[str, Any]:
     """Return the reply to one request."""
     if "feed" in request:
-        # Imported with the first feed: most children never read one.
+        # Imported with the first feed, because most children never read one.
 
         return read_feed(base64.b64decode(request["feed"]), request["url"])
     page = read(base64.b64decode(request["content"]), request["content_type"], request["url"])
@@ -209,7 +205,7 @@ def answer(request: dict[str, str]) -> dict[str, Any]:
 
 
 def _limit_own_resources() -> None:
-    """The parent watches resident memory; this stops one huge request between two looks."""
+    """The parent checks resident memory; this stops a huge allocation between two checks."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     if hard == resource.RLIM_INFINITY and sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, hard))
@@ -217,7 +213,7 @@ def _limit_own_resources() -> None:
 
 
 def _warm() -> None:
-    """Read one small page, so that what is loaded at first use is loaded before the first."""
+    """Read one small page, so that everything is loaded before the first real one."""
     words = "This sentence is here to be read once before any page is. " * 8
     page = f"<html><body><article><h1>Warm</h1><p>{words}</p></article></body></html>"
     read(page.encode(), "text/html", "")
@@ -225,14 +221,14 @@ def _warm() -> None:
 
 def main() -> None:
     """Answer line by line until the input ends."""
-    # Libraries that print must not spoil the answers: what goes to 1 goes to 2 instead.
+    # Redirect standard output to standard error, so that libraries that print don't corrupt answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _limit_own_resources()
     _warm()
     answers.write(b"{}\n")
     answers.flush()
-    # Not caught, so the kernel ends the process even inside a library that never returns.
+    # The signal isn't caught, so the kernel ends the process even inside a library that hangs.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for line in sys.stdin.buffer:
         signal.alarm(ALARM_SECONDS)

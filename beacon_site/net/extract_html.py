@@ -1,6 +1,6 @@
-"""Reading an HTML page: a look at its tags first, then trafilatura, then selectolax.
+"""Reading an HTML page: a check of its tags, then trafilatura, then selectolax.
 
-Runs in the child process only (`extract_child.py`).
+It runs only in the child process (`extract_child.py`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from beacon_site.net.reflow import join_lines, join_wide_lines
 
 MAX_ATTRIBUTES = 200
 MAX_LEVELS = 500
-# Below this many characters trafilatura probably missed the text, and the plain reader is asked.
+# With fewer characters, trafilatura probably missed the text, and the simple reader is used.
 FEW_CHARACTERS = 200
-# Above this many tags trafilatura would take longer than a page may, so only the other is asked.
+# With more tags, trafilatura would take too long, so only the simple reader is used.
 MANY_TAGS = 30_000
-MOST_ADDED_CELLS = 3_000  # for the cells of a page's tables that reach over several
-PLACE = re.compile(r"\s*(\u241e\d+\u241e)\s*")  # of a table in a text
+MOST_ADDED_CELLS = 3_000  # for cells that span several columns or rows
+PLACE = re.compile(r"\s*(\u241e\d+\u241e)\s*")  # marks a table in a text
 MOST_COLUMNS = 100
 LONGEST_CELL = 300  # characters of a cell in a table of data
 SPANS = re.compile(r"<t[dh]\b[^>]{0,500}\b(?:row|col)span", re.IGNORECASE)
-# What a reader may raise on broken markup.  Anything else ends the child, and only the page.
+# Exceptions of readers on broken markup.  Any other ends the child, and only this page is lost.
 READER_ERRORS = (
     ValueError,
     TypeError,
@@ -46,10 +46,10 @@ def _names(text: str) -> frozenset[str]:
 TAG = re.compile(r"<(?:(!--)|(/?)([a-zA-Z][^\s/>]{0,60}))")
 WHOLE = re.compile(r"\s*<(?:html|!doctype|\?xml)\b", re.IGNORECASE)
 ATTRIBUTE = re.compile(r"""[\s/]*[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]*))?""")
-# What stands inside is not markup.
+# The contents of these elements aren't markup.
 SITE_NAME = re.compile(r"\s[|–—·»]\s")
 RAW = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"})
-# Those without an end, and those whose end may be left out: neither makes the tree deep.
+# Elements without an end tag, or with an optional one.  Neither makes the tree deep.
 FLAT = _names(
     "area base br col embed hr img input link meta param source track wbr keygen frame "
     "p li dt dd tr td th thead tbody tfoot option optgroup colgroup caption rp rt html head body "
@@ -70,7 +70,7 @@ class HostileMarkup(Exception):
 def count_tags(html: str) -> int:
     """Return the number of start tags; raises HostileMarkup("attributes" or "levels").
 
-    One linear pass over the text, without a parser: parsers are what such pages stall.
+    One linear pass without a parser, since such pages are made to stall parsers.
     """
     depth = position = tags = 0
     while found := TAG.search(html, position):
@@ -125,7 +125,7 @@ def read_html(html: str, url: str, today: date) -> dict[str, Any]:
     tags = count_tags(html)
     html = join_wide_lines(html)
     if not WHOLE.match(html):
-        html = f"<!DOCTYPE html>{html}"  # else lxml takes the first element for all there is
+        html = f"<!DOCTYPE html>{html}"  # otherwise lxml reads only the first element
     tree = LexborHTMLParser(html)
     language = _language(tree)
     text = title = published = ""
@@ -151,7 +151,7 @@ def _by_trafilatura(html: str, url: str) -> tuple[str, str, str]:
             url=url or None,
             with_metadata=True,
             include_comments=False,
-            # Dates that stand somewhere in the text are guesses; those declared are not.
+            # Only declared dates count.  Dates in the text would be guesses.
             date_extraction_params={"extensive_search": False, "original_date": True},
         )
     except READER_ERRORS:
@@ -166,10 +166,9 @@ def _by_trafilatura(html: str, url: str) -> tuple[str, str, str]:
 
 
 def _with_whole_rows(html: str) -> Any:
-    """Return the page's tree, in whose tables each row has a cell for each column.
+    """Return the page's tree, with a cell for each column in each row of its tables.
 
-    A cell that reaches down is repeated in the rows below; one that reaches across is followed by
-    empty cells.
+    A cell that spans rows is repeated in each; one that spans columns is followed by empty cells.
     """
     tree = trafilatura.load_html(html)
     if tree is None:
@@ -177,15 +176,15 @@ def _with_whole_rows(html: str) -> Any:
     left = MOST_ADDED_CELLS
     for table in tree.iter("table"):
         left = _fill_rows(table, left)
-    for cell in tree.iter("td", "th"):  # trafilatura would add cells for what is left of them
+    for cell in tree.iter("td", "th"):  # otherwise trafilatura would add cells for these spans
         cell.attrib.pop("rowspan", None)
         cell.attrib.pop("colspan", None)
     return tree
 
 
 def _fill_rows(table: Any, left: int) -> int:
-    """Add the cells that are missing in a table, at most `left`; return how many more may be added."""
-    below: dict[int, tuple[int, str]] = {}  # by column: in how many more rows a text is repeated
+    """Add the missing cells of a table, at most `left`; return how many more can be added."""
+    below: dict[int, tuple[int, str]] = {}  # column -> in how many more rows which text is repeated
     for row in table.iter("tr"):
         if next(row.iterancestors("table"), None) is not table:
             continue
@@ -229,8 +228,8 @@ def _take_span(cell: Any, name: str) -> int:
 def _collect(element: Any, blocks: list[str]) -> None:
     """Add the paragraphs below an element of trafilatura's own markup, in order.
 
-    Its markup is p, head, quote, list with item, table with row and cell, code, lb.  List
-    items and rows make one block together; code keeps its lines.
+    Its elements are p, head, quote, list with item, table with row and cell, code, lb.  The items
+    of a list and the rows of a table form one block; code keeps its lines.
     """
     for child in element:
         if not isinstance(child.tag, str):
@@ -256,7 +255,7 @@ def _add(blocks: list[str], text: str) -> None:
 
 
 def _with_breaks(element: Any) -> str:
-    """The text of a paragraph; a single break is a line's end, two begin a paragraph."""
+    """The text of a paragraph; one break ends a line, two start a paragraph."""
     parts = [element.text or ""]
     for child in element:
         parts.append("\n" if child.tag == "lb" else _with_breaks(child))
@@ -285,7 +284,7 @@ def _items(listing: Any, indent: str) -> list[str]:
 
 
 def _inside_item(item: Any, listing: Any) -> bool:
-    """Say whether an item belongs to a list inside another item of this list."""
+    """Return whether an item belongs to a list inside another item of this list."""
     parent = item.getparent()
     while parent is not None and parent is not listing:
         if parent.tag == "item":
@@ -300,11 +299,11 @@ def _row(row: Any) -> str:
 
 
 def _by_selectolax(tree: LexborHTMLParser) -> str:
-    """All text of the page outside navigation and the like, a block element a paragraph."""
+    """All text of the page except navigation and similar, one paragraph per block element."""
     body = tree.body
     if body is None:
         return ""
-    # From here on the tree is spoilt for anything else.
+    # From here on, the tree is changed and can't be used for anything else.
     for node in body.css(NOISE):
         node.decompose()
     tables = _take_tables(body)
@@ -322,9 +321,9 @@ def _by_selectolax(tree: LexborHTMLParser) -> str:
 
 
 def _take_tables(body: LexborNode) -> dict[str, str]:
-    """Put a mark in place of each table of data, and return its rows by that mark.
+    """Replace each table of data with a mark, and return its rows by that mark.
 
-    A table in which another one is, or with long or single cells, is there for the layout.
+    A table that contains another one, or has long or single cells, is only for layout.
     """
     found: dict[str, str] = {}
     for table in body.css("table:not(:has(table))"):
@@ -345,17 +344,17 @@ def _take_tables(body: LexborNode) -> dict[str, str]:
 
 
 def _best_title(found: str, tree: LexborHTMLParser) -> str:
-    """The title that trafilatura found, unless the page itself says quite another one.
+    """The title that trafilatura found, unless the page declares a very different one.
 
-    Its guess goes without the site's name, which is better; but it may take a heading of a
-    dialog or a menu for the title.
+    Its guess is better because it omits the site's name, but it can mistake a heading of a dialog
+    or a menu for the title.
     """
     own = _title(tree)
     shared = _attribute(tree.css_first('meta[property="og:title"]'), "content")
     said = " ".join(f"{own} {shared}".split()).casefold()
     named = " ".join(found.split()).casefold()
     if SITE_NAME.split(own.casefold())[-1] == named != own.casefold():
-        return own  # it took the site's name, which stands last, for the title
+        return own  # it mistook the site's name, which comes last, for the title
     return found if found and (not said or named in said) else own
 
 
@@ -385,7 +384,7 @@ def _attribute(node: LexborNode | None, name: str) -> str:
 
 
 def language_of(text: str) -> str:
-    """Name the language where the script alone tells it: ja, ko, zh; else ""."""
+    """Return the language if the script determines it (ja, ko, zh), else ""."""
     sample = text[:5000]
     letters = sum(char.isalpha() for char in sample) or 1
     kana = sum("\u3040" <= char <= "\u30ff" for char in sample)
@@ -399,7 +398,7 @@ def language_of(text: str) -> str:
 
 
 def _plausible(published: str, today: date) -> str | None:
-    """Keep a date between 1990 and tomorrow; others are slips of the page."""
+    """Return a date between 1990 and tomorrow; others are errors of the page."""
     try:
         day = date.fromisoformat(published)
     except ValueError:

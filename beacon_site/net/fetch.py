@@ -1,8 +1,8 @@
-"""Fetching pages that the web names: through the address guard, within bounds, as text.
+"""Fetching web pages as text, through the address guard and within limits.
 
-`GuardedFetcher` opens one connection after another for a chain of redirects, each through
-`address_guard`, counts time and bytes with one `Meter`, unpacks with `inflate` and has the
-text read by `extract`.  Every failure is a sentence for the person who reads the run.
+`GuardedFetcher` opens one connection per redirect, each through `address_guard`.  It counts time
+and bytes with one `Meter`, decompresses with `bounded`, and reads the text with `extract`.  Every
+failure is a sentence for the person who reads the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ACCEPT = (
     "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, "
     "application/pdf;q=0.8, */*;q=0.1"
 )
-# Five mebibytes in pieces of a hundred bytes; each piece costs work, whatever its size.
+# Five mebibytes in pieces of a hundred bytes.  Each piece costs work, even if it's small.
 MAX_PIECES = 50_000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 READABLE = frozenset(
@@ -51,16 +51,16 @@ READABLE = frozenset(
         "application/atom+xml",
     }
 )
-# Headers that a redirect to another site may see; a signature or a token is not among them.
+# Headers that are sent to another site after a redirect, without signatures or tokens.
 HARMLESS = frozenset({"accept", "if-none-match", "if-modified-since"})
 
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """A page as it was read: text with a blank line between paragraphs, valid UTF-8, no NUL.
+    """A page's text, with a blank line between paragraphs, as valid UTF-8 without NUL.
 
-    `url` is the address asked for, `final_url` the one that answered after redirects;
-    `bytes_read` counts what came over the wire; `language` is a lower-case tag or "".
+    `url` is the URL asked for and `final_url` the one that answered after redirects.
+    `bytes_read` counts the bytes received; `language` is a lower-case tag or "".
     """
 
     url: str
@@ -71,13 +71,13 @@ class WebPage:
     language: str = ""
     content_type: str = ""
     bytes_read: int = 0
-    etag: str = ""  # what the server calls this version of the page, for asking again
+    etag: str = ""  # the server's name for this version of the page, for later requests
     last_modified: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedBytes:
-    """A whole answer, unpacked; header names are in lower case."""
+    """A complete response, decompressed; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -86,13 +86,13 @@ class FetchedBytes:
 
 
 class PageFetcher(Protocol):
-    """Anything that turns an address into the text behind it."""
+    """Anything that returns the text of a URL."""
 
     def fetch(self, url: str) -> WebPage:
         """Return the page, never an empty one.
 
-        Raises ProviderUnavailable if the caller may try again later, and ProviderRejected if
-        it may not; the message says what happened and why.
+        Raises ProviderUnavailable if a later retry can help, and ProviderRejected if not.  The
+        message says what happened and why.
         """
         ...
 
@@ -128,19 +128,19 @@ class GuardedFetcher:
         return page
 
     def fetch_if_changed(self, url: str, *, etag: str, last_modified: str) -> WebPage | None:
-        """Return the page, or None if it is still the version named; raises as fetch().
+        """Return the page, or None if its version hasn't changed; raises as fetch().
 
-        With neither of the two named the page is fetched whatever version it is.
+        If both are empty, the page is always fetched.
         """
         asked = {"If-None-Match": etag, "If-Modified-Since": last_modified}
-        # What a server once said is sent back to it: nothing in it may end a header's line.
+        # These values came from a server and are sent back, so they must not contain line breaks.
         page = self._page(url, {k: v for k, v in asked.items() if v and v.isprintable()})
         if page is None and not (etag or last_modified):
             raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
         return page
 
     def _page(self, url: str, conditions: dict[str, str]) -> WebPage | None:
-        """Return the page; None for an answer that it has not changed."""
+        """Return the page; None if the server answers that it hasn't changed."""
         started = time.monotonic()
         meter = Meter(self._limits)
         try:
@@ -149,7 +149,7 @@ class GuardedFetcher:
             if answer.status == HTTPStatus.NOT_MODIFIED:
                 return None
             if not answer.content:
-                raise ProviderRejected(_("The page is empty: the server sent no content."))
+                raise ProviderRejected(_("The page is empty. The server sent no content."))
             content_type = answer.headers.get("content-type", "")
             found = self._reader().extract(
                 answer.content, content_type=content_type, url=answer.final_url
@@ -178,15 +178,15 @@ class GuardedFetcher:
         headers: Mapping[str, str] | None = None,
         max_bytes: int = WIRE_BYTES,
     ) -> FetchedBytes:
-        """Return the raw answer, for feeds and the like; 304 is an answer, other 4xx are not.
+        """Return the raw response, for feeds and similar; 304 is returned, other statuses raise.
 
-        `max_bytes` bounds the unpacked content.  Headers of the caller are sent beside our
-        own, but a redirect to another site sees only the conditional ones.  Raises as fetch().
+        `max_bytes` limits the decompressed content.  The caller's headers are sent with our own,
+        but after a redirect to another site only the conditional ones.  Raises as fetch().
         """
         return self._get(url, dict(headers or {}), Meter(self._limits), max_bytes)
 
     def warm_up(self) -> None:
-        """Start this process's page reader without waiting, before the first page is there."""
+        """Start this process's page reader without waiting, before the first page arrives."""
         self._reader().warm_up()
 
     def _reader(self) -> Extractor:
@@ -201,7 +201,7 @@ class GuardedFetcher:
         *,
         only_text: bool = False,
     ) -> FetchedBytes:
-        """Follow redirects to the answer, each through the same guard."""
+        """Follow redirects to the final response, each through the same guard."""
         allowed = self._allow_hosts
         if allowed is None:
             allowed = settings.BEACON_FETCH_ALLOW_HOSTS
@@ -221,21 +221,21 @@ class GuardedFetcher:
                 headers = {k: v for k, v in headers.items() if k.lower() in HARMLESS}
             target = following
         raise ProviderRejected(
-            _("“%(host)s” redirects more than %(limit)d times, so it was given up.")
+            _("“%(host)s” redirects more than %(limit)d times, so Beacon stopped.")
             % {"host": target.host, "limit": self._limits.redirects}
         )
 
 
 @cache
 def get_fetcher() -> PageFetcher:
-    """Return the fetcher of this process; its parts are made when they are first needed."""
+    """Return the fetcher of this process; its parts are created at first use."""
     return GuardedFetcher()
 
 
 def _check_answer(
     status: int, fields: Mapping[str, str], target: httpx.URL, limits: Limits, only_text: bool
 ) -> None:
-    """Raise before the body is read, if status, type or announced size rule it out."""
+    """Raise before reading the body, if its status, type or declared size rules it out."""
     if not 200 <= status < 300 and status != HTTPStatus.NOT_MODIFIED:
         raise refusal(status, fields, str(target))
     announced = fields.get("content-length", "")
@@ -244,21 +244,21 @@ def _check_answer(
     kind = _media_type(fields.get("content-type", ""))
     if only_text and kind not in READABLE and not kind.startswith("text/"):
         raise ProviderRejected(
-            _("This is not a text but “%(kind)s”, which Beacon does not read.") % {"kind": kind}
+            _("This is a file of type “%(kind)s”, which Beacon can’t read.") % {"kind": kind}
         )
 
 
 def _body(
     response: httpcore.Response, fields: Mapping[str, str], meter: Meter, max_content: int
 ) -> bytes:
-    """Read and unpack the body, a piece at a time, never past a limit."""
+    """Read and decompress the body in pieces, never past a limit."""
     unpacker = unpacker_for(fields.get("content-encoding", ""), limit=max_content)
     content = bytearray()
     for number, piece in enumerate(response.iter_stream()):
         meter.remaining()
         if number >= MAX_PIECES:
             raise ProviderRejected(
-                _("The server sent the page in too many tiny pieces, so it was not read.")
+                _("The server sent the page in too many tiny pieces, so it was skipped.")
             )
         content += unpacker.feed(piece)
     unpacker.finish()
@@ -266,26 +266,26 @@ def _body(
 
 
 def _redirected(target: httpx.URL, fields: Mapping[str, str], allowed: frozenset[str]) -> httpx.URL:
-    """The address that a redirect names, judged like the first one."""
+    """The target of a redirect, checked like the first URL."""
     place = fields.get("location", "")
     if not place:
-        raise ProviderRejected(
-            _("“%(host)s” redirects without saying where to.") % {"host": target.host}
-        )
+        raise ProviderRejected(_("“%(host)s” redirects without a target.") % {"host": target.host})
     try:
         following = check_url(str(target.join(place)), allowed)
     except (httpx.InvalidURL, ValueError) as exc:
         raise ProviderRejected(
-            _("“%(host)s” redirects to something that is no address.") % {"host": target.host}
+            _("“%(host)s” redirects to an invalid URL.") % {"host": target.host}
         ) from exc
     except ForbiddenAddress as exc:
         raise ForbiddenAddress(
-            _("“%(host)s” redirects to an address that is not opened. %(why)s")
+            _("“%(host)s” redirects to a URL that Beacon doesn’t open. %(why)s")
             % {"host": target.host, "why": exc}
         ) from exc
     if target.scheme == "https" and following.scheme == "http":
         raise ProviderRejected(
-            _("“%(host)s” redirects from https to plain http, which is not followed.")
+            _(
+                "“%(host)s” redirects from https to http, which isn’t secure, so Beacon doesn’t follow it."
+            )
             % {"host": target.host}
         )
     return following
@@ -300,7 +300,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _host(url: str) -> str:
-    """The host alone: an address may hold a secret in its query."""
+    """Only the host, since a URL's query can contain a secret."""
     try:
         return httpx.URL(url).host
     except (httpx.InvalidURL, ValueError, TypeError):

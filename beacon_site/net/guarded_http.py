@@ -1,6 +1,6 @@
-"""One HTTP exchange with an address that is not trusted: through the guard, errors as sentences.
+"""One HTTP request to an untrusted URL, through the address guard, with readable errors.
 
-Pages are fetched by it (fetch.py) and webhooks posted (webhooks.py).
+fetch.py fetches pages with it, and webhooks.py posts webhooks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def exchange(
     resolver: Resolver = resolve,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[httpcore.Response]:
-    """Send one request on a connection of its own; its errors come out as sentences."""
+    """Send one request on its own connection; errors have readable messages."""
     backend = GuardedBackend(
         meter,
         allow_hosts=allowed,
@@ -54,12 +54,12 @@ def exchange(
             yield response
     except httpcore.RemoteProtocolError as exc:
         raise ProviderUnavailable(
-            _("“%(host)s” broke off or sent no proper HTTP: %(why)s.")
+            _("“%(host)s” closed the connection or didn’t send valid HTTP: %(why)s.")
             % {"host": host, "why": plain(exc)}
         ) from exc
     except (httpcore.LocalProtocolError, UnicodeError) as exc:
         raise ProviderRejected(
-            _("A request to “%(host)s” cannot be made: %(why)s.")
+            _("The request to “%(host)s” can’t be sent: %(why)s.")
             % {"host": host, "why": plain(exc)}
         ) from exc
     except httpcore.ConnectError as exc:
@@ -72,7 +72,7 @@ def exchange(
 
 @cache
 def trusted_tls() -> ssl.SSLContext:
-    """Trust what the system trusts, and certifi's list where the system has none of its own."""
+    """Trust the system's certificates, or certifi's list if the system has none."""
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())
     return context
@@ -81,7 +81,7 @@ def trusted_tls() -> ssl.SSLContext:
 def _sent(
     headers: Mapping[str, str], target: httpx.URL, content: bytes | None
 ) -> list[tuple[bytes, bytes]]:
-    """The request's headers: the caller's, and ours, which win.  No cookie is ever among them."""
+    """The request's headers: the caller's and ours, which win.  Cookies are never sent."""
     ours = {
         "host": target.netloc.decode("ascii"),
         "user-agent": user_agent(),
@@ -96,7 +96,7 @@ def _sent(
 
 
 def fields_of(response: httpcore.Response) -> dict[str, str]:
-    """The answer's headers by lower-case name; repeated ones are joined by commas."""
+    """The response's headers by lower-case name; repeated ones are joined by commas."""
     fields: dict[str, str] = {}
     for raw_name, raw_value in response.headers:
         name, value = raw_name.decode("latin-1").lower(), _text(raw_value)

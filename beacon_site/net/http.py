@@ -1,7 +1,7 @@
-"""HTTP to services that an operator configured: bounded in bytes and time, silent about keys.
+"""HTTP requests to services that the admin configured, with limits, and without logging keys.
 
-Pages and feeds that the web names go through the guarded fetcher instead (fetch.py): the
-addresses here were typed by the person who runs Beacon, so a loopback server is welcome.
+Pages and feeds from the web go through the guarded fetcher instead (fetch.py).  The URLs here were
+entered by the admin, so a server on this machine is allowed.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from beacon_site.net.errors import (
 MAX_BODY = 4 * 1024 * 1024  # bytes after inflating: a page of search results is 50 to 300 KB
 CONNECT_SECONDS = 5.0
 PATIENCE = 30.0  # seconds for one exchange, unless a service says otherwise
-LEAST_SECRET = 4  # characters; replacing shorter "keys" would only garble a message
+LEAST_SECRET = 4  # characters; replacing shorter "keys" would garble messages
 
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 
 
 class BodyTooLarge(Exception):
-    """The body went over its bound; nothing of it is kept."""
+    """The body exceeded its limit; nothing of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One whole answer over HTTP; header names are in lower case, `content` is inflated."""
+    """A complete HTTP response; header names are in lower case, `content` is decompressed."""
 
     status: int
     headers: dict[str, str]
@@ -55,20 +55,20 @@ class Reply:
 
 
 def user_agent(contact: str = "") -> str:
-    """Return the User-Agent that names Beacon, its version and whom to write to."""
+    """Return the User-Agent with Beacon's version and a contact address."""
     contact = contact or settings.BEACON_CONTACT
     return f"Beacon/{settings.BEACON_VERSION}" + (f" ({contact})" if contact else "")
 
 
 def scrub(text: str, secret: str) -> str:
-    """Return `text` without `secret`: services like to repeat a key in their error texts."""
+    """Return `text` without `secret`, since services often repeat a key in their errors."""
     if len(secret) < LEAST_SECRET:
         return text
     return text.replace(secret, "[key]").replace(quote(secret, safe=""), "[key]")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a Retry-After header asks for (a number or a date), if it does."""
+    """Return the seconds that a Retry-After header asks for (a number or a date), or None."""
     text = headers.get("retry-after", "").strip()
     if not text:
         return None
@@ -85,21 +85,21 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def reason_of(exc: BaseException) -> str:
-    """Return why a connection failed, in the system's words without its number."""
+    """Return why a connection failed, with the system's message but without its number."""
     first = next(iter(str(exc).splitlines()), "")
-    return _ERRNO.sub("", first) or _("nobody answers there")
+    return _ERRNO.sub("", first) or _("no answer")
 
 
 def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline: float) -> bytes:
-    """Return the inflated body of at most `limit` bytes, read until `deadline` (monotonic).
+    """Return the decompressed body of at most `limit` bytes, read until `deadline` (monotonic).
 
-    Raises BodyTooLarge, TimeoutError, or ValueError for an encoding that we did not ask for or a
-    body cut short.  Inflating is done here, a bounded piece at a time, because the client's own
-    decoders hand over whatever a small bomb unfolds to.
+    Raises BodyTooLarge, TimeoutError, or ValueError for an unexpected encoding or a truncated body.
+    It decompresses in bounded pieces, because the client's own decoders don't limit what a
+    decompression bomb expands to.
     """
     coding = encoding.strip().lower()
     if coding not in ("", "identity", "gzip"):
-        raise ValueError(_("it is encoded as “%(name)s”") % {"name": coding})
+        raise ValueError(_("it’s encoded as “%(name)s”") % {"name": coding})
     inflater = zlib.decompressobj(wbits=31) if coding == "gzip" else None
     body = bytearray()
     for chunk in chunks:
@@ -108,7 +108,7 @@ def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline
         try:
             body += inflater.decompress(chunk, limit + 1 - len(body)) if inflater else chunk
         except zlib.error as exc:
-            raise ValueError(_("it cannot be inflated")) from exc
+            raise ValueError(_("it can’t be decompressed")) from exc
         if len(body) > limit:
             raise BodyTooLarge
     if inflater and body and not inflater.eof:
@@ -117,7 +117,7 @@ def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline
 
 
 class _Secrets(httpx.BaseTransport):
-    """Add secrets on the wire alone, below what httpx logs and puts in exceptions."""
+    """Adds secrets in the transport, below what httpx logs and puts in exceptions."""
 
     def __init__(
         self, inner: httpx.BaseTransport, query: Mapping[str, str], headers: Mapping[str, str]
@@ -143,7 +143,7 @@ class _Secrets(httpx.BaseTransport):
 
 
 class ServiceHttp:
-    """Requests to one service, by name, with secrets that must not be seen in a log."""
+    """Requests to one named service, with secrets that must not appear in a log."""
 
     def __init__(
         self,
@@ -155,10 +155,10 @@ class ServiceHttp:
         timeout: float | None = None,
         max_body: int = MAX_BODY,
     ) -> None:
-        """`timeout` is in seconds for a whole exchange, `max_body` in bytes after inflating.
+        """`timeout` is in seconds for a whole request, `max_body` in bytes after decompression.
 
-        `secret` are query parameters, `secret_headers` headers, "Bearer …" included; both are
-        sent, and never logged or repeated in a message.
+        `secret` are query parameters, and `secret_headers` are headers such as "Bearer …".  Both
+        are sent, but never logged or repeated in a message.
         """
         self.name = name
         self.timeout = PATIENCE if timeout is None else timeout
@@ -183,65 +183,64 @@ class ServiceHttp:
     def get(
         self, url: str, params: Mapping[str, str], *, accept: str = "application/json"
     ) -> Reply:
-        """Return the reply, whatever its status.
+        """Return the reply, with any status.
 
-        Raises ProviderUnavailable when no whole reply came in time (ServiceUnreachable when there
-        was no connection), ProviderRejected when the address is no address or the reply is larger
-        than allowed.
+        Raises ProviderUnavailable if no complete reply came in time (ServiceUnreachable if there
+        was no connection), and ProviderRejected if the URL is invalid or the reply too large.
         """
         return self._answered("GET", url, params=dict(params), headers={"Accept": accept})
 
     def post(
         self, url: str, body: Mapping[str, object], *, accept: str = "application/json"
     ) -> Reply:
-        """Send `body` as JSON and return the reply, whatever its status; raises as `get` does."""
+        """Send `body` as JSON and return the reply, with any status; raises as `get` does."""
         return self._answered("POST", url, json=dict(body), headers={"Accept": accept})
 
     def scrubbed(self, text: str) -> str:
-        """Return `text` without any of this service's secrets."""
+        """Return `text` without this service's secrets."""
         for value in (*self._secret.values(), *self._headers.values()):
-            # What is sent as "Bearer <key>" is also repeated as the bare key.
+            # Services can repeat the key with or without "Bearer".
             text = scrub(scrub(text, value), value.rpartition(" ")[2])
         return text
 
     def _answered(self, method: str, url: str, **request: Any) -> Reply:
         names = {"name": self.name, "seconds": f"{self.timeout:g}"}
         if not all(value.isascii() and value.isprintable() for value in self._headers.values()):
-            # The client would name the value in its own error, with the key in it.
+            # The client's own error would show the value, which contains the key.
             raise ServiceRefused(
-                _("The key of %(name)s has characters that no key has. Enter it again.") % names
+                _("The key for %(name)s contains invalid characters. Enter it again.") % names
             )
         try:
             return self._exchange(method, url, request)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError):
-            # UnicodeError: the resolver does not take the host, such as "a..b".
+            # UnicodeError: the resolver rejects the host, such as "a..b".
             failure: Exception = ServiceRefused(
-                _("%(name)s has no usable address. Correct its base URL.") % names
+                _("The base URL of %(name)s isn’t valid. Correct it.") % names
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
             failure = ServiceUnreachable(
-                _("%(name)s could not be reached: %(why)s.") % {**names, "why": self._why(exc)}
+                _("%(name)s can’t be reached: %(why)s.") % {**names, "why": self._why(exc)}
             )
         except (httpx.TimeoutException, TimeoutError):
             failure = ProviderUnavailable(
-                _("%(name)s did not answer within %(seconds)s seconds.") % names
+                _("%(name)s didn’t answer within %(seconds)s seconds.") % names
             )
         except BodyTooLarge:
             failure = ProviderRejected(
-                _("%(name)s answered with more than %(bytes)s bytes, which is refused.")
+                _("The answer from %(name)s is larger than %(bytes)s bytes, so it was discarded.")
                 % {**names, "bytes": self.max_body}
             )
         except httpx.TransportError as exc:
             failure = ProviderUnavailable(
-                _("%(name)s broke off in the middle of its answer: %(why)s.")
+                _("The connection to %(name)s was lost during its answer: %(why)s.")
                 % {**names, "why": self._why(exc)}
             )
         except ValueError as exc:
             failure = ProviderUnavailable(
-                _("The answer of %(name)s cannot be read: %(why)s.")
+                _("The answer from %(name)s can’t be read: %(why)s.")
                 % {**names, "why": self._why(exc)}
             )
-        raise failure  # outside the handlers: no exception of the client hangs on to it
+        raise failure  # outside the handlers, so that no client exception is chained to it
 
     def _why(self, exc: Exception) -> str:
         return self.scrubbed(reason_of(exc)).rstrip(".")
@@ -259,27 +258,27 @@ class ServiceHttp:
         return Reply(response.status_code, headers, content)
 
 
-# --- What a server's refusal means, in a sentence and as one of the two kinds of failure ---
+# --- refusals of servers, as readable failures ---
 
-# Worth another try later: the server says so itself, or it is in trouble.
+# A retry later can help.
 PASSING = frozenset({408, 421, 425, 429, *range(500, 600)})
 
 
 def refusal(status: int, fields: Mapping[str, str], url: str) -> ProviderError:
-    """The failure that a status stands for, in words."""
+    """Return the failure for an HTTP status."""
     host = httpx.URL(url).host
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
         phrase = _("unknown status")
     words = {
-        401: _("it asks for a sign-in"),
-        402: _("it asks for money"),
-        403: _("it does not let Beacon in"),
-        404: _("there is no such page"),
-        410: _("the page was taken down"),
-        429: _("it was asked too often"),
-        451: _("it may not show the page for legal reasons"),
+        401: _("it requires a sign-in"),
+        402: _("it requires payment"),
+        403: _("it blocks Beacon"),
+        404: _("the page doesn’t exist"),
+        410: _("the page was removed"),
+        429: _("too many requests"),
+        451: _("the page is unavailable for legal reasons"),
     }
     message = _("“%(host)s” answered %(status)d: %(why)s.") % {
         "host": host,
@@ -292,16 +291,16 @@ def refusal(status: int, fields: Mapping[str, str], url: str) -> ProviderError:
 
 
 def tls_failure(host: str, exc: Exception) -> ProviderError:
-    """Tell a certificate that is not to be trusted from a handshake that broke off."""
+    """Return the failure for a certificate that isn't trusted, or for a broken handshake."""
     cause = exc.__cause__ or exc.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return ProviderRejected(
-            _("The certificate of “%(host)s” is not valid: %(why)s.")
+            _("The certificate of “%(host)s” isn’t valid: %(why)s.")
             % {"host": host, "why": cause.verify_message.rstrip(".")}
         )
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
         return ProviderRejected(
-            _("“%(host)s” does not speak proper TLS: %(why)s.")
+            _("A secure connection to “%(host)s” isn’t possible: %(why)s.")
             % {"host": host, "why": cause.reason or plain(exc)}
         )
     return ProviderUnavailable(
@@ -310,5 +309,5 @@ def tls_failure(host: str, exc: Exception) -> ProviderError:
 
 
 def plain(exc: Exception) -> str:
-    """The words of an exception, fit to stand in a sentence."""
+    """The text of an exception, for use inside a sentence."""
     return str(exc).rstrip(".") or type(exc).__name__

@@ -1,4 +1,4 @@
-"""Mails kept as files in a folder, where there is no mail server: the last ones can be read."""
+"""Sending emails by the server of EMAIL_URL, or saving them as files if there is none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class KeptMail:
-    """A mail as a person reads it."""
+    """A saved email, for display."""
 
     at: datetime
     to: str
@@ -37,10 +37,10 @@ class KeptMail:
 
 
 class FolderBackend(BaseEmailBackend):
-    """Writes each mail into a file; the same mail again (its Message-ID) is the same file."""
+    """Writes each email to a file; the same Message-ID replaces the file."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        """Keep the mails, and of all at most MOST_KEPT."""
+        """Save the emails, and delete old ones beyond MOST_KEPT."""
         folder = Path(settings.EMAIL_FILE_PATH)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for message in email_messages:
@@ -55,18 +55,18 @@ class FolderBackend(BaseEmailBackend):
 
 
 def _files() -> list[Path]:
-    """Return the mails' files, the newest first."""
+    """Return the emails' files, newest first."""
     found = []
     for path in Path(settings.EMAIL_FILE_PATH).glob("*.eml"):
         try:
             found.append((path.stat().st_mtime, path))
-        except FileNotFoundError:  # another process has just made room
+        except FileNotFoundError:  # another process has just deleted it
             continue
     return [path for _at, path in sorted(found, reverse=True)]
 
 
 def last_mails(most: int = 20) -> list[KeptMail]:
-    """Return the mails that were kept last, the newest first."""
+    """Return the latest saved emails, newest first."""
     mails = []
     for path in _files()[:most]:
         try:
@@ -84,16 +84,16 @@ def _kept(parsed: ParsedMail, at: datetime) -> KeptMail:
     return KeptMail(at, str(parsed["To"]), str(parsed["Subject"]), text)
 
 
-# --- Handing one mail to the mail server of EMAIL_URL, with its refusals as sentences ---
+# --- sending ---
 
 logger = structlog.get_logger(__name__)
 
-NONE = "none"  # settings.BEACON_MAIL where no mail can be sent
+NONE = "none"  # settings.BEACON_MAIL if no email can be sent
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One mail to one person; `message_id` is the same whenever it is handed over again."""
+    """One email to one person; `message_id` stays the same in every retry."""
 
     to: str
     subject: str
@@ -104,19 +104,19 @@ class Mail:
 
 
 class MailUnsure(ProviderError):
-    """The connection broke after the mail was handed over: it may have been taken."""
+    """The connection was lost after the email was sent, so it may have arrived."""
 
 
 def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
-    """Send the mail and return what may be said of it.
+    """Send the email and return a sentence about the result.
 
-    `handing_over` is called when the server has let us in, just before the mail is given to it:
-    until then nothing can have arrived.  Raises ProviderUnavailable, ProviderRejected, MailUnsure.
+    `handing_over` is called after signing in, just before the email is sent.  Until then, nothing
+    can have arrived.  Raises ProviderUnavailable, ProviderRejected, MailUnsure.
     """
     if settings.BEACON_MAIL == NONE:
         raise ProviderUnavailable(
             _(
-                "This Beacon has no mail server, so nothing can be sent. Whoever runs it sets "
+                "Beacon has no mail server, so it can’t send email. Ask your admin to set "
                 "EMAIL_URL, such as smtp+tls://user:password@mail.example.org:587 (docs/settings.md)."
             )
         )
@@ -132,14 +132,14 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
         message.message()
     except BadHeaderError as exc:
         raise ProviderRejected(
-            _("A line break stands in the address or in the subject, so the mail is not sent.")
+            _("The address or the subject contains a line break, so the email wasn’t sent.")
         ) from exc
     connection = get_connection()
     try:
         connection.open()
         smtp = getattr(connection, "connection", None)
         if isinstance(smtp, smtplib.SMTP):
-            smtp.ehlo_or_helo_if_needed()  # else the greeting would come after handing over
+            smtp.ehlo_or_helo_if_needed()  # otherwise the greeting would come after handing_over()
     except (smtplib.SMTPException, OSError) as exc:
         raise _failure(exc) from None
     try:
@@ -154,20 +154,20 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
     finally:
         _close(connection)
     logger.info("mail handed over", server=_server(), message_id=mail.message_id)
-    return _("%(server)s took the mail.") % {"server": _server()}
+    return _("%(server)s accepted the email.") % {"server": _server()}
 
 
 def _close(connection: object) -> None:
     try:
         connection.close()  # type: ignore[attr-defined]
     except (smtplib.SMTPException, OSError) as exc:
-        logger.info("the mail server did not take leave", why=type(exc).__name__)
+        logger.info("the mail server closed the connection early", why=type(exc).__name__)
 
 
 def _server() -> str:
     if settings.BEACON_MAIL == "smtp":
         return f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
-    return _("the folder of mails on this machine") if settings.BEACON_MAIL == "folder" else "log"
+    return _("The email folder on this machine") if settings.BEACON_MAIL == "folder" else "log"
 
 
 def _said(code: int, text: bytes | str) -> str:
@@ -178,44 +178,44 @@ def _said(code: int, text: bytes | str) -> str:
 
 def _broke_off(exc: Exception) -> str:
     return _(
-        "The connection to the mail server %(server)s broke while the mail was handed over "
-        "(%(why)s): it may have arrived or not, so it is not sent again by itself."
+        "The connection to the mail server %(server)s was lost while sending (%(why)s). The email "
+        "may have arrived, so Beacon doesn’t send it again."
     ) % {"server": _server(), "why": reason_of(exc).rstrip(".")}
 
 
 def _failure(exc: Exception) -> ProviderError:
-    """Return in words why the server did not take the mail, and whether another try may help."""
+    """Return why the server didn't accept the email, and whether a retry can help."""
     names: dict[str, object] = {"server": _server()}
     if isinstance(exc, smtplib.SMTPAuthenticationError):
         names["said"] = _said(exc.smtp_code, exc.smtp_error)
         return ProviderUnavailable(
             _(
-                "The mail server %(server)s refused the name and password of EMAIL_URL: “%(said)s”. "
-                "Whoever runs this Beacon corrects them there."
+                "The mail server %(server)s refused the username and password: “%(said)s”. "
+                "Ask your admin to correct EMAIL_URL."
             )
             % names
         )
     if isinstance(exc, smtplib.SMTPRecipientsRefused):
         code, text = next(iter(exc.recipients.values()))
         names["said"] = _said(code, text)
-        words = _("The mail server %(server)s does not take mail for this address: “%(said)s”.")
+        words = _("The mail server %(server)s doesn’t accept email for this address: “%(said)s”.")
         return _by_code(code, words % names)
     if isinstance(exc, smtplib.SMTPResponseException):
         names["said"] = _said(exc.smtp_code, exc.smtp_error)
-        words = _("The mail server %(server)s refused the mail: “%(said)s”.")
+        words = _("The mail server %(server)s refused the email: “%(said)s”.")
         return _by_code(exc.smtp_code, words % names)
     if isinstance(exc, smtplib.SMTPNotSupportedError):
         return ProviderUnavailable(
             _(
-                "The mail server %(server)s does not offer what EMAIL_URL asks for (%(why)s). Write "
-                "smtp+tls:// only for one that offers STARTTLS, and a name only for one with sign-in."
+                "The mail server %(server)s doesn’t support what EMAIL_URL asks for (%(why)s). Use "
+                "smtp+tls:// only if it offers STARTTLS, and a username only if it requires sign-in."
             )
             % {**names, "why": reason_of(exc).rstrip(".")}
         )
     if isinstance(exc, ssl.SSLError):
-        words = _("The connection to the mail server %(server)s cannot be secured: %(why)s.")
+        words = _("A secure connection to the mail server %(server)s isn’t possible: %(why)s.")
     else:
-        words = _("The mail server %(server)s could not be reached: %(why)s.")
+        words = _("The mail server %(server)s can’t be reached: %(why)s.")
     return ProviderUnavailable(words % {**names, "why": reason_of(exc).rstrip(".")})
 
 

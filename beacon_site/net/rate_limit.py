@@ -1,9 +1,9 @@
-"""Politeness towards vendors that ask for it: one request every N seconds, or at most N at once.
+"""Rate limits that vendors ask for: one request every N seconds, or at most N at once.
 
-A limit holds over all threads and processes of a site, because each place is taken in Django's
-cache by an atomic `add`.  While the cache cannot be reached each process keeps to the limit for
-itself: a search never fails because Redis is down (R56).  Only the vendor's own hosts are paced; a
-base URL of one's own leads to a server that the operator answers for.
+A limit applies to all threads and processes of a site, because each slot is reserved in Django's
+cache with an atomic `add`.  If the cache can't be reached, each process keeps the limit by itself,
+so a search never fails because Redis is down (R56).  Only the vendor's own hosts are limited, not
+another server that the admin set as base URL.
 
     PACE = OneEvery("arXiv", "arxiv.org", seconds=3)
     with PACE.turn(url):
@@ -31,16 +31,16 @@ from beacon_site.net.errors import ProviderUnavailable
 logger = structlog.get_logger(__name__)
 
 PATIENCE = 30.0  # seconds that a request waits for its turn at most
-SLACK = 0.1  # seconds between two turns beyond what is asked: sleepers wake late
-LEASE = 60  # seconds after which the place of a killed process is free; no request takes longer
-POLL = 0.1  # seconds between two looks for a free place
+SLACK = 0.1  # additional seconds between two turns, since sleepers wake late
+LEASE = 60  # seconds after which a killed process's slot is free; no request takes longer
+POLL = 0.1  # seconds between two checks for a free slot
 
 _LONGEST_WAIT = ContextVar("longest wait for a turn", default=math.inf)
 
 
 @contextmanager
 def waiting_at_most(seconds: float) -> Iterator[None]:
-    """Let no turn that is asked for meanwhile be waited for longer: a person waits at the page."""
+    """Limit how long turns are waited for in this block, when a person waits for the page."""
     token = _LONGEST_WAIT.set(seconds)
     try:
         yield
@@ -49,7 +49,7 @@ def waiting_at_most(seconds: float) -> Iterator[None]:
 
 
 class Pace:
-    """What both kinds of limit share: whom they are for, and places that one alone may hold."""
+    """The base of both limits: the vendor they apply to, and slots that only one holder can have."""
 
     def __init__(
         self,
@@ -60,27 +60,27 @@ class Pace:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`name` is for people; `domain` and all below it are paced, and share one limit."""
+        """`name` is for people; `domain` and its subdomains share one limit."""
         self.name = name
         self.domain = domain
         self._patience = patience
         self._clock = clock
         self._sleep = sleep
-        self._held: dict[int, str] = {}  # the place and what marks it as this object's
+        self._held: dict[int, str] = {}  # slot -> the value that marks it as this object's
         self._lock = threading.Lock()
 
     @property
     def patience(self) -> float:
-        """Return the seconds that a turn is waited for at most."""
+        """Return the longest wait for a turn, in seconds."""
         return min(self._patience, _LONGEST_WAIT.get())
 
     def covers(self, url: str) -> bool:
-        """Return whether `url` leads to the vendor."""
+        """Return whether `url` is the vendor's."""
         host = (urlsplit(url).hostname or "").lower()
         return host == self.domain or host.endswith("." + self.domain)
 
     def _take(self, place: int, seconds: float) -> bool:
-        """Take a place for `seconds`, unless a thread or another process holds it."""
+        """Reserve a slot for `seconds`, unless another thread or process holds it."""
         with self._lock:
             if place in self._held:
                 return False
@@ -88,20 +88,20 @@ class Pace:
         try:
             taken = bool(cache.add(self._key(place), mark, timeout=math.ceil(seconds)))
         except RedisError as exc:
-            logger.warning("pace kept by this process alone", name=self.name, why=str(exc))
+            logger.warning("rate limit kept only within this process", name=self.name, why=str(exc))
             return True
         if not taken:
             self._drop(place)
         return taken
 
     def _free(self, place: int) -> None:
-        """Give a place back, unless its lease is over and it is another's by now."""
+        """Release a slot, unless its lease has expired and someone else has it."""
         mark = self._drop(place)
         try:
             if cache.get(self._key(place)) == mark:
                 cache.delete(self._key(place))
         except RedisError as exc:
-            logger.warning("pace frees its place later", name=self.name, why=str(exc))
+            logger.warning("rate limit slot is released later", name=self.name, why=str(exc))
 
     def _drop(self, place: int) -> str:
         with self._lock:
@@ -114,8 +114,8 @@ class Pace:
 class OneEvery(Pace):
     """One request every `seconds`, in the order in which they were asked for.
 
-    Time is cut into numbered slots a little longer than that.  A turn begins with a slot that
-    nobody else holds; one that begins at once, amid a slot, holds the following slot as well.
+    Time is divided into numbered slots that are slightly longer.  A turn begins with a free slot.
+    A turn that begins immediately, in the middle of a slot, also reserves the next one.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class OneEvery(Pace):
 
     @contextmanager
     def turn(self, url: str) -> Iterator[None]:
-        """Wait until `url` may be asked.
+        """Wait until `url` can be requested.
 
-        Raises ProviderUnavailable at once if that were later than the patience allows.
+        Raises ProviderUnavailable immediately if the wait would be longer than `patience`.
         """
         if self.covers(url):
             wait = self._reserved() - self._clock()
@@ -145,7 +145,7 @@ class OneEvery(Pace):
         yield
 
     def _reserved(self) -> float:
-        """Take the next free turn; return its moment, on this object's clock."""
+        """Reserve the next free turn; return its time, on this object's clock."""
         now = self._clock()
         current = int(now // self._slot)
         self._forget_before(current)
@@ -157,8 +157,8 @@ class OneEvery(Pace):
                 return slot * self._slot
         raise ProviderUnavailable(
             _(
-                "%(name)s may be asked once in %(seconds)g seconds, and the next %(patience)g "
-                "seconds are given to other searches already. Try again later."
+                "%(name)s allows one request every %(seconds)g seconds, and other searches have "
+                "reserved the next %(patience)g seconds. Try again later."
             )
             % {"name": self.name, "seconds": self.seconds, "patience": self.patience},
             retry_after=self.patience,
@@ -190,9 +190,9 @@ class AtMost(Pace):
 
     @contextmanager
     def turn(self, url: str) -> Iterator[None]:
-        """Hold a place while `url` is asked.
+        """Hold a slot while `url` is requested.
 
-        Raises ProviderUnavailable if none comes free within the patience.
+        Raises ProviderUnavailable if none is free within `patience`.
         """
         if not self.covers(url):
             yield
@@ -214,8 +214,8 @@ class AtMost(Pace):
             self._sleep(POLL)
         raise ProviderUnavailable(
             _(
-                "No more than %(count)d searches of %(name)s may run at once, and others held every "
-                "place for %(patience)g seconds. Try again later."
+                "%(name)s allows %(count)d searches at once, and none finished within "
+                "%(patience)g seconds. Try again later."
             )
             % {"name": self.name, "count": self.count, "patience": self.patience},
             retry_after=self.patience,

@@ -1,4 +1,4 @@
-"""Joining the line breaks inside a paragraph, so that sentences can be found and quoted."""
+"""Removing line breaks inside paragraphs, so that sentences can be found and quoted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from itertools import pairwise
 
 PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
-# A line that begins so stands for itself: list items, headings, quotes, tables, code.
+# A line with such a beginning isn't joined: list items, headings, quotes, tables, code.
 OWN_LINE = re.compile(
     r" {0,3}(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|\^{3,}|```| {1,3} |\t)"
 )
 ITEM = re.compile(r" {0,8}(?:[-*+•·]|\d{1,3}[.)])\s")
 INDENTED = re.compile(r" {2}|\t")
-# What follows a heading, or the line under one, is no part of it.
+# The text after a heading, or after the line under one, isn't part of it.
 HEADING = re.compile(r"\#{1,6}\s|(?:={3,}|-{3,}|~{3,}|\^{3,})$")
-# Scripts that write words without spaces between them; Korean, as wide, is not one.
+# Scripts without spaces between words.  Korean is wide too, but has spaces.
 WIDE = re.compile(
     "[\u2e80-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]"
 )
@@ -23,9 +23,9 @@ FENCE = re.compile(r"(?:```|~~~)")
 
 
 def join_lines(text: str) -> str:
-    """Return running text with one line a paragraph and a blank line between paragraphs.
+    """Return running text with one line per paragraph and a blank line between paragraphs.
 
-    Where both sides are Chinese or Japanese, lines are joined without a space.
+    Lines are joined without a space if both sides are Chinese or Japanese.
     """
     blocks = (
         _joined([line.strip() for line in block.split("\n")]) for block in PARAGRAPHS.split(text)
@@ -36,13 +36,13 @@ def join_lines(text: str) -> str:
 def join_wide_lines(text: str) -> str:
     """Return text or markup without the line breaks between two East Asian characters.
 
-    A reader that turns every line break into a space would put one in mid-word.
+    An extractor that turns every line break into a space would put one inside a word.
     """
     return BROKEN_WIDE.sub("", text)
 
 
 def join_hard_wraps(text: str) -> str:
-    """The same for plain text and Markdown: what stands on its own line stays there."""
+    """The same for plain text and Markdown, where list items, headings and so on keep their lines."""
     blocks: list[str] = []
     lines: list[str] = []
     fenced = False
@@ -68,11 +68,11 @@ def join_hard_wraps(text: str) -> str:
 
 
 def _paragraph(lines: list[str]) -> str:
-    """Join one paragraph's lines, but for those that begin a line of their own."""
+    """Join one paragraph's lines, except those that must start a new line."""
     groups: list[list[str]] = []
     for line in lines:
         after_heading = bool(groups) and HEADING.match(groups[-1][-1]) is not None
-        # An item's further lines are indented, and are no code for that.
+        # An item's further lines are indented, but aren't code.
         goes_on = bool(groups) and _goes_on(groups[-1][0], line)
         if not groups or after_heading or (OWN_LINE.match(line) and not goes_on):
             groups.append([line])

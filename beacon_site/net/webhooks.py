@@ -1,8 +1,8 @@
-"""Posting signed messages to addresses that people gave: guarded like fetches, no redirect followed.
+"""Posting signed webhooks to URLs that people entered, through the address guard, without redirects.
 
-The form is that of Standard Webhooks (standardwebhooks.com): `webhook-id`, `webhook-timestamp`, and
-`webhook-signature: v1,<base64 of HMAC-SHA256 over "id.timestamp.body">`; the key is what stands
-after `whsec_`, in base64.
+The format is Standard Webhooks (standardwebhooks.com): `webhook-id`, `webhook-timestamp`, and
+`webhook-signature: v1,<base64 of HMAC-SHA256 over "id.timestamp.body">`.  The key is the base64
+after `whsec_`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from beacon_site.net.http import retry_after
 logger = structlog.get_logger(__name__)
 
 LIMITS = Limits(whole_seconds=15.0, wire_bytes=64 * 1024, unpacked_bytes=64 * 1024, redirects=0)
-EXCERPT = 2000  # characters of an answer that are kept
-_MORSEL = 32  # bytes: packed a thousandfold they are within the limit, so its beginning is kept
+EXCERPT = 2000  # characters of a response that are kept
+_MORSEL = (
+    32  # bytes; even expanded a thousandfold they are within the limit, so a beginning is kept
+)
 PREFIX = "whsec_"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a receiver answered, with the beginning of its body."""
+    """A receiver's response, with the beginning of its body."""
 
     status: int
     excerpt: str
@@ -43,7 +45,7 @@ class Answer:
 
 
 class ReceiverFailed(ProviderUnavailable):
-    """The receiver answered, but not that it took the message; another try may help."""
+    """The receiver answered, but didn't accept the message; a retry can help."""
 
     def __init__(self, message: str, answer: Answer, *, retry_after: float | None = None) -> None:
         super().__init__(message, retry_after=retry_after)
@@ -51,7 +53,7 @@ class ReceiverFailed(ProviderUnavailable):
 
 
 class ReceiverGone(ProviderRejected):
-    """The receiver says that it wants no message any more (410)."""
+    """The receiver doesn't want any more messages (410)."""
 
     def __init__(self, message: str, answer: Answer) -> None:
         super().__init__(message)
@@ -59,7 +61,7 @@ class ReceiverGone(ProviderRejected):
 
 
 def new_key() -> str:
-    """Return a new key to sign with, as receivers take it."""
+    """Return a new signing key, in the format that receivers expect."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
@@ -71,18 +73,18 @@ def signature(key: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 def check_address(url: str, *, allow_hosts: frozenset[str] = frozenset()) -> str:
-    """Return the address as it is posted to.  Raises ForbiddenAddress with the reason."""
+    """Return the normalized URL.  Raises ForbiddenAddress with the reason."""
     return str(check_url(url, allow_hosts))
 
 
 def post(
     url: str, body: bytes, *, message_id: str, key: str, allow_hosts: frozenset[str] = frozenset()
 ) -> Answer:
-    """Post `body` (JSON), signed, and return the answer, which is one of success.
+    """Post the signed `body` (JSON) and return a successful answer.
 
     `allow_hosts` ("host:port") are reached without the address guard.
-    Raises ForbiddenAddress (a private one, say), ReceiverFailed or ReceiverGone with the answer,
-    ProviderUnavailable where none came.
+    Raises ForbiddenAddress (such as a private address), ReceiverFailed or ReceiverGone with the
+    answer, and ProviderUnavailable if there was none.
     """
     started = time.monotonic()
     target = check_url(url, allow_hosts)
@@ -103,18 +105,20 @@ def post(
         return answer
     names = {"host": target.host, "status": answer.status}
     if answer.status == HTTPStatus.GONE:
-        raise ReceiverGone(_("“%(host)s” answered 410: it wants no more messages.") % names, answer)
+        raise ReceiverGone(
+            _("“%(host)s” answered 410, so it doesn’t want any more messages.") % names, answer
+        )
     if 300 <= answer.status < 400:
         raise ReceiverFailed(
             _(
-                "“%(host)s” answered %(status)d and redirects to “%(place)s”. Webhooks follow no "
-                "redirect: enter the address that takes the message itself."
+                "“%(host)s” answered %(status)d and redirects to “%(place)s”. Webhooks don’t follow "
+                "redirects. Enter the final URL."
             )
             % {**names, "place": fields.get("location", "")[:200]},
             answer,
         )
     raise ReceiverFailed(
-        _("“%(host)s” answered %(status)d %(phrase)s, so the message counts as not taken.")
+        _("“%(host)s” answered %(status)d %(phrase)s, so the message wasn’t delivered.")
         % {**names, "phrase": _phrase(answer.status)},
         answer,
         retry_after=retry_after(fields),
@@ -129,7 +133,7 @@ def _phrase(status: int) -> str:
 
 
 def _excerpt(response: httpcore.Response, encoding: str, meter: Meter) -> str:
-    """Return the beginning of the body; that it breaks off changes nothing: the status is there."""
+    """Return the beginning of the body.  It can be incomplete, since the status is what counts."""
     read = bytearray()
     try:
         unpacker = unpacker_for(encoding, limit=LIMITS.unpacked_bytes)
@@ -145,7 +149,7 @@ def _excerpt(response: httpcore.Response, encoding: str, meter: Meter) -> str:
         httpcore.TimeoutException,
         httpcore.RemoteProtocolError,
     ) as exc:
-        logger.info("answer of a webhook not read to its end", why=str(exc))
+        logger.info("webhook answer not read completely", why=str(exc))
     return _kept(read)
 
 

@@ -1,7 +1,7 @@
-"""What the search services' adapters share: addresses, answers or failures, hits that are clean.
+"""The shared part of the search services' adapters: URLs, answers, failures and clean hits.
 
-Each adapter says what its vendor writes; how that becomes hits, or one of the two failures in
-words for the run's reader, is decided here, the same for all.
+Each adapter knows its vendor's format.  Turning that into hits, or into failures with readable
+messages, is the same for all.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from beacon_site.search_services.results import (
 
 LARGEST_RAW = 4000  # characters of JSON kept of one result
 LONGEST_REASON = 300  # characters of a service's own words in a message
-MAX_PAGES = 10  # of one search: a service whose pages never end must not cost a month's quota
+MAX_PAGES = 10  # of one search, so that a service with endless pages doesn't use up a month's quota
 
 
-# --- where a service is -------------------------------------------------------------------------
+# --- URLs ---------------------------------------------------------------------------------------
 
 
 def endpoint(name: str, base_url: str, path: str, *, also: Iterable[str] = ()) -> str:
-    """Return the address of `path` at a service, whose base URL may carry (part of) it already.
+    """Return the URL of `path` at a service, whose base URL can already contain (part of) it.
 
-    A folder before it is kept, for services behind a proxy; `also` are endings that are taken off
-    like `path`.  Raises ProviderRejected, which says what is wrong with the base URL but never
-    repeats it: it may hold a secret.
+    A folder before it is kept, for services behind a proxy; `also` are endings that are removed
+    like `path`.  Raises ProviderRejected with the reason, but without the base URL, which can
+    contain a secret.
     """
     base = base_url.strip()
     if problem := problem_of(base) or surplus_in(base):
         raise ServiceRefused(
-            _("The base URL of %(name)s is not usable. %(why)s Correct it under Settings.")
+            _("The base URL of %(name)s isn’t valid. %(why)s Correct it in Settings.")
             % {"name": name, "why": problem}
         )
     parts = urlsplit(base)
@@ -67,43 +67,42 @@ def endpoint(name: str, base_url: str, path: str, *, also: Iterable[str] = ()) -
 
 
 def no_key(service: SearchService) -> ServiceRefused:
-    """Return the failure of asking a vendor without the key that it wants."""
+    """Return the failure for a service without its required key."""
     return ServiceRefused(
-        _("%(name)s has no key. Set %(variable)s or enter the key under Settings.")
+        _("%(name)s has no key. Enter the key in Settings, or set %(variable)s.")
         % {"name": service.label, "variable": service.key_variable}
     )
 
 
 def _endings(path: str, also: Iterable[str]) -> list[str]:
-    """Return all that a base URL may carry of `path`, the longest first: /a/b, /a."""
+    """Return the parts of `path` that a base URL can end with, longest first: /a/b, /a."""
     names = path.strip("/").split("/")
     starts = ["/" + "/".join(names[:count]) for count in range(len(names), 0, -1)]
     return sorted({*starts, *also}, key=len, reverse=True)
 
 
-# --- an answer or a failure ---------------------------------------------------------------------
+# --- answers and failures -----------------------------------------------------------------------
 
 
 def json_object(http: ServiceHttp, reply: Reply, *, keyed: bool = True) -> dict[str, Any]:
-    """Return the JSON object of a good answer; raise what any other answer means.
+    """Return the JSON object of a successful answer; raise the failure for any other.
 
-    `keyed` says whether the service takes a key, which a refusal is then about.
+    `keyed` means that the service needs a key, so a refusal is about the key.
     """
     body = parsed(reply)
     if reply.status != HTTPStatus.OK:
         raise failure(http, reply, said(http, body) or plain_text(http, reply), keyed=keyed)
     if not isinstance(body, dict):
         raise ProviderUnavailable(
-            _("%(name)s answered with something that is not JSON. Is the base URL right?")
-            % {"name": http.name}
+            _("%(name)s didn’t return JSON. Check the base URL.") % {"name": http.name}
         )
     return body
 
 
 def list_of(http: ServiceHttp, body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Return the objects listed under `name`, none where there is no such list.
+    """Return the objects listed under `name`, or none if it's missing.
 
-    Raises ProviderUnavailable where something else stands in its place.
+    Raises ProviderUnavailable if it isn't a list.
     """
     found = body.get(name)
     if found is None:
@@ -114,17 +113,15 @@ def list_of(http: ServiceHttp, body: Mapping[str, Any], name: str) -> list[Mappi
 
 
 def odd_shape(http: ServiceHttp, why: str = "") -> ProviderUnavailable:
-    """Return the failure of an answer that is JSON, but not this service's; `why` is what it says."""
+    """Return the failure for JSON in an unknown format; `why` is an error text in it."""
     told = {"name": http.name, "why": why}
     if why:
-        return ProviderUnavailable(
-            _("%(name)s answered in a shape that is not its own (%(why)s).") % told
-        )
-    return ProviderUnavailable(_("%(name)s answered in a shape that is not its own.") % told)
+        return ProviderUnavailable(_("%(name)s answered in an unknown format (%(why)s).") % told)
+    return ProviderUnavailable(_("%(name)s answered in an unknown format.") % told)
 
 
 def parsed(reply: Reply) -> object:
-    """Return the JSON that was answered, or None if it is none."""
+    """Return the reply's JSON, or None if it isn't JSON."""
     try:
         return json.loads(reply.content)
     except (ValueError, RecursionError):
@@ -146,7 +143,7 @@ def said(http: ServiceHttp, body: object) -> str:
 
 
 def plain_text(http: ServiceHttp, reply: Reply) -> str:
-    """Return a reply that is no data and no web page but a few words, on one line, or ""."""
+    """Return a short plain-text reply on one line, or "" if it is data or a web page."""
     text = reply.content[:LARGEST_RAW].decode("utf-8", "replace").strip()
     if text.startswith(("{", "[")) or "<" in text:
         return ""
@@ -154,45 +151,43 @@ def plain_text(http: ServiceHttp, reply: Reply) -> str:
 
 
 def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = True) -> ProviderError:
-    """Return what a status other than 200 means, in words for the run's reader."""
+    """Return the failure for a status other than 200, with a message for the run's reader."""
     status = reply.status
     told = {"name": http.name, "status": status, "why": why or _("no reason given")}
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        text = _("%(name)s limits the rate of searches (%(why)s). Try again later.")
+        text = _("The rate limit of %(name)s is reached (%(why)s). Try again later.")
         return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
     if status == HTTPStatus.REQUEST_TIMEOUT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        text = _("%(name)s is not available (HTTP %(status)d: %(why)s). Try again later.")
+        text = _("%(name)s isn’t available (HTTP %(status)d: %(why)s). Try again later.")
         return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and keyed:
         return refused_key(http, reply, why)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         text = _(
-            "%(name)s refused the search (HTTP %(status)d: %(why)s). Beacon sends it no key: "
-            "a proxy, or a rule of its operator, may stand in between."
+            "%(name)s refused the search (HTTP %(status)d: %(why)s). It needs no key, so a proxy "
+            "or a rule on the server may block Beacon."
         )
     elif 300 <= status < 400:
-        text = _("%(name)s redirects elsewhere (HTTP %(status)d). Correct its base URL.")
+        text = _("%(name)s redirects to another URL (HTTP %(status)d). Correct its base URL.")
     elif status == HTTPStatus.NOT_FOUND:
-        text = _(
-            "%(name)s is not at this address (HTTP %(status)d: %(why)s). Is the base URL right?"
-        )
+        text = _("%(name)s isn’t at this URL (HTTP %(status)d: %(why)s). Check the base URL.")
     else:
-        # This is about the query; all above would meet every other one too.
+        # This is about the query.  All failures above affect every query.
         return ProviderRejected(
-            _("%(name)s did not accept the search (HTTP %(status)d: %(why)s).") % told
+            _("%(name)s didn’t accept the search (HTTP %(status)d: %(why)s).") % told
         )
     return ServiceRefused(text % told)
 
 
 def refused_key(http: ServiceHttp, reply: Reply, why: str) -> ServiceRefused:
-    """Return the failure of a key that the service does not take, whatever status it says so by."""
-    text = _("%(name)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
+    """Return the failure for a key that the service doesn't accept, with any status."""
+    text = _("%(name)s refused the key (HTTP %(status)d: %(why)s). Check it in Settings.")
     told = {"name": http.name, "status": reply.status, "why": why or _("no reason given")}
     return ServiceRefused(text % told)
 
 
 def used_up(http: ServiceHttp, why: str) -> ServiceRefused:
-    """Return the failure of a plan that allows no more searches for now: buy, or wait long."""
+    """Return the failure for a used-up plan, where a retry doesn't help."""
     return ServiceRefused(
         _("%(name)s has no searches left on this plan (%(why)s).")
         % {"name": http.name, "why": why or _("no reason given")}
@@ -213,10 +208,10 @@ def hit_of(
     published_at: date | None = None,
     leave_out: Iterable[str] = (),
 ) -> SearchHit | None:
-    """Return a clean hit, or None where no reader could open its address.
+    """Return a clean hit, or None if readers can't open its URL.
 
-    `item` is the service's own record, kept as `raw` without the fields `leave_out`.  One whose
-    address carries the key is none either: it would take the key into the database and the report.
+    `item` is the service's own record, kept as `raw` without the fields `leave_out`.  A URL that
+    contains the key gives None too, since the key would end up in the database and the report.
     """
     address = usable_url(url)
     if not address or http.scrubbed(address) != address:
@@ -236,10 +231,10 @@ def hit_of(
 def gathered(
     pages: Iterable[Iterable[SearchHit | None]], options: SearchOptions
 ) -> list[SearchHit]:
-    """Return at most `options.limit` hits of the pages, ranked as they come, each address once.
+    """Return at most `options.limit` hits of the pages, in their order, each URL once.
 
-    Hits known to be older than `options.since` are left out.  Pages are asked for while there are
-    too few hits, until one brings nothing new.
+    Hits known to be older than `options.since` are left out.  Pages are requested while there are
+    too few hits, until one has nothing new.
     """
     hits: dict[str, SearchHit] = {}
     for page in pages:
@@ -253,12 +248,12 @@ def gathered(
 
 
 def is_older(hit: SearchHit, options: SearchOptions) -> bool:
-    """Return whether a hit is known to be older than what is asked for."""
+    """Return whether a hit is known to be older than `options.since`."""
     return bool(options.since and hit.published_at and hit.published_at < options.since)
 
 
 def shortened(query: str, *, characters: int, words: int = 0) -> str:
-    """Return a query that a service takes, cut after a whole word (0 words: any number)."""
+    """Return the query cut to a service's limits, after a whole word (0 words: any number)."""
     kept = query.split()[: words or None]
     while kept and len(" ".join(kept)) > characters:
         kept.pop()
@@ -274,11 +269,11 @@ def _kept(http: ServiceHttp, item: Mapping[str, Any], leave_out: frozenset[str])
     return raw if isinstance(raw, dict) else {}
 
 
-# --- Not asking a service the same twice in a run: a planner's queries often come down to one ---
+# --- repeated queries of a run ------------------------------------------------------------------
 
 
 class AskedOnce:
-    """The answers of one provider object, which lives for one run and is shared by its threads."""
+    """The answers of one provider object, which exists for one run and is shared by its threads."""
 
     def __init__(self) -> None:
         self._answers: dict[str, list[SearchHit]] = {}
@@ -291,7 +286,7 @@ class AskedOnce:
         options: SearchOptions,
         pages: Callable[[], Iterable[Iterable[SearchHit | None]]],
     ) -> list[SearchHit]:
-        """Return what is gathered of `pages`, or was for the same `asked`; a failure is not kept.
+        """Return the hits of `pages`, or the earlier ones for the same `asked`; failures aren't kept.
 
         A second thread with the same question waits for the answer to the first.
         """
@@ -306,10 +301,10 @@ class AskedOnce:
 
 
 def distinct(provider: SearchProvider, queries: Sequence[str], options: SearchOptions) -> list[str]:
-    """Return the queries, in order, of which no two are the same question to `provider`.
+    """Return the queries, in order, without those that are the same question to `provider`.
 
-    A service that puts a query into words of its own says so by `worded(query, options)`.  Asked
-    once by the first of them, it has one vote for what it found, not one for each way of asking.
+    A service that rewrites queries has `worded(query, options)`.  If several queries become the
+    same, only the first is asked, so that its hits don't count several times.
     """
     worded: Callable[[str, SearchOptions], str] | None = getattr(provider, "worded", None)
     if worded is None:

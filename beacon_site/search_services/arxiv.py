@@ -1,7 +1,7 @@
-"""arXiv: research papers, over its Atom API; no key, one request every three seconds.
+"""arXiv: research papers, through its Atom API; no key, one request every three seconds.
 
-Three of its habits are told from an answer here: a bad query is one entry titled "Error", a page
-may be empty although results are counted, and too many requests may be plain text with status 200.
+Three of its answers need special handling: one entry titled "Error" for a bad query, an empty page
+although results are counted, and plain text with status 200 for too many requests.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _VERSION = re.compile(r"v\d+$")
 
 
 class ArxivSearch:
-    """SearchProvider over arXiv.  It asks once: the caller decides about further tries."""
+    """A SearchProvider for arXiv.  It doesn't retry; that is up to the caller."""
 
     service = "arxiv"
 
@@ -55,13 +55,13 @@ class ArxivSearch:
 
     @property
     def is_paced(self) -> bool:
-        """Whether its queries wait for each other: a server of one's own is not paced."""
+        """Whether its rate limit applies, which it doesn't to a server set by the admin."""
         return PACE.covers(self._base_url)
 
     def worded(self, query: str, options: SearchOptions) -> str:
-        """Return what is really asked for `query`: each word or phrase anywhere in a paper's record.
+        """Return the query for arXiv: each word or phrase must be somewhere in a paper's record.
 
-        Words with a hyphen or dot become phrases, for arXiv takes those as operators.
+        Words with a hyphen or dot become phrases, because arXiv treats those as operators.
         """
         terms = filter(
             None, map(phrase, keywords(query, about=options.about, languages=options.languages))
@@ -69,11 +69,11 @@ class ArxivSearch:
         return " AND ".join(f'all:"{term}"' if " " in term else f"all:{term}" for term in terms)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` papers, the best first or the newest.
+        """Return at most `options.limit` papers, best or newest first.
 
-        Each leads to its abstract, whatever its version, and is dated by its first one.  Raises
-        ProviderUnavailable (down, slow, limited, wrongly empty) or ProviderRejected (address,
-        request).
+        A hit's URL is the abstract without a version, and its date is that of the first version.
+        Raises ProviderUnavailable (down, slow, rate limited, wrongly empty) or ProviderRejected
+        (URL, request).
         """
         url = endpoint(self._http.name, self._base_url, "/api/query")
         params = {
@@ -98,7 +98,7 @@ class ArxivSearch:
                 return
 
     def _feed(self, reply: Reply) -> dict[str, Any]:
-        """Return the parsed page; raise for every answer that is none."""
+        """Return the parsed page; raise for any other answer."""
         is_atom = b"<feed" in reply.content[:2000]
         feed = (
             get_extractor().read_feed(reply.content, PAPER_URL) if is_atom else None
@@ -106,20 +106,18 @@ class ArxivSearch:
         why = _error_of(feed) or said(self._http, parsed(reply)) or plain_text(self._http, reply)
         if "rate exceeded" in why.lower() and reply.status == HTTPStatus.OK:
             raise ProviderUnavailable(
-                _("arXiv limits the rate of searches (%(why)s). Try again later.") % {"why": why},
+                _("arXiv’s rate limit is reached (%(why)s). Try again later.") % {"why": why},
                 retry_after=PACE.seconds,
             )
         if reply.status != HTTPStatus.OK:
             raise failure(self._http, reply, why, keyed=False)
         if not feed["version"]:
-            raise ProviderUnavailable(
-                _("arXiv answered with something that is not Atom. Is the base URL right?")
-            )
+            raise ProviderUnavailable(_("arXiv didn’t return an Atom feed. Check the base URL."))
         if why:
-            raise ProviderRejected(_("arXiv did not accept the search (%(why)s).") % {"why": why})
+            raise ProviderRejected(_("arXiv didn’t accept the search (%(why)s).") % {"why": why})
         if not feed["entries"] and _number(feed["total"]) > _number(feed["start"]):
             raise ProviderUnavailable(
-                _("arXiv counted results, but sent an empty page. Try again later."),
+                _("arXiv reported results, but sent an empty page. Try again later."),
                 retry_after=PACE.seconds,
             )
         return feed
@@ -141,7 +139,7 @@ class ArxivSearch:
 
 
 def _error_of(feed: Mapping[str, Any]) -> str:
-    """Return the words of an answer that is one entry titled "Error", or ""."""
+    """Return the text of an answer with one entry titled "Error", or ""."""
     for entry in feed["entries"][:1]:
         if "/api/errors" in entry["id"] or entry["title"] == "Error":
             return one_line(entry["text"], LONGEST_REASON) or _("no reason given")

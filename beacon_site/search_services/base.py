@@ -1,4 +1,4 @@
-"""What Beacon asks of a search service, and the plain data that goes in and comes out."""
+"""The interface of search services, and its data."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from beacon_site.net.errors import ProviderRejected
 from beacon_site.search_services.catalogue import CATALOGUE
 
 SERVICES = tuple(service.name for service in CATALOGUE)
-"""The services that a topic may name, in the order in which they are offered."""
+"""The services that a topic can use, in the order of the form."""
 
 ADAPTERS = {service.name: service.adapter for service in CATALOGUE if service.adapter}
-"""What makes each provider from its profile; the module is imported when it is first asked for.
+"""The adapter that creates each provider from its profile; its module is imported at first use.
 
-The library has no line: its rows belong to memory, which makes that provider itself.
+The library isn't here, because the memory app, which has its rows, creates that provider itself.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One result: an http(s) address with its title, as `service` returned it at `rank` (from 1).
+    """One result: an http(s) URL with its title, as `service` returned it at `rank` (from 1).
 
-    `raw` is the service's own record, for the person who asks why; it never holds a key.
+    `raw` is the service's own record, for people who want the details.  It never contains a key.
     """
 
     url: str
@@ -40,12 +40,12 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """How to search.  What a service cannot do it leaves out.
+    """How to search.  A service ignores options that it doesn't support.
 
-    `since` drops hits that are known to be older; `languages` are codes such as "en" or "zh",
-    the first one leading; `engine` is SerpAPI's; `batch` is the sample's, `feeds` the topic's;
-    `about` is what all the queries are about and `last_asked` when that was asked before: the
-    library, which ranks by words alone, would else answer the words that are only how it is asked.
+    `since` drops hits that are known to be older.  `languages` are codes such as "en" or "zh", the
+    main one first.  `engine` is SerpAPI's, `batch` the sample's, `feeds` the topic's.  `about` is
+    the subject of all queries and `last_asked` the time of the previous search for it.  The library
+    ranks only by words, and uses them to ignore words that don't belong to the subject.
     """
 
     limit: int = 10
@@ -59,16 +59,16 @@ class SearchOptions:
 
     @property
     def newest_first(self) -> bool:
-        """Whether the newest is wanted, not the best: in a time frame, and when asked again.
+        """Whether to sort by date instead of relevance: in a time frame, and for a repeated search.
 
-        The best of a question that was asked before are what was found then.
+        The most relevant hits of a repeated search are those of the previous one.
         """
         return self.since is not None or self.last_asked is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchProfile:
-    """One configured service.  An empty `base_url` is the vendor's own address."""
+    """One configured service.  An empty `base_url` means the vendor's own URL."""
 
     service: str
     base_url: str = ""
@@ -84,20 +84,20 @@ class SearchProvider(Protocol):
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, best first; an empty list means none found.
 
-        Raises ProviderUnavailable if the caller may try again later, ProviderRejected if not.
+        Raises ProviderUnavailable if a later retry can help, ProviderRejected if not.
         """
         ...
 
 
 def get_search(profile: SearchProfile) -> SearchProvider:
-    """Return the provider of `profile.service`; make one per run and share it among its queries.
+    """Return the provider of `profile.service`; create one per run and share it among its queries.
 
-    Raises ProviderRejected for a service that has no adapter here (see ADAPTERS).
+    Raises ProviderRejected for a service without an adapter (see ADAPTERS).
     """
     place = ADAPTERS.get(profile.service)
     if place is None:
         raise ProviderRejected(
-            _("There is no search service “%(name)s” to reach. Choose among: %(names)s.")
+            _("“%(name)s” isn’t a search service. Use one of: %(names)s.")
             % {"name": profile.service, "names": ", ".join(ADAPTERS)}
         )
     module, name = place.split(":")

@@ -1,7 +1,7 @@
-"""Brave Search: web results by an index of its own, twenty a page and ten pages at most.
+"""Brave Search: web results from its own index, twenty per page and at most ten pages.
 
-What is left of a plan stands in headers that hold a pair, of the second and of the month; the
-first is worth waiting for, the second is not.
+Headers report the remaining requests for the current second and month.  Only the limit per second
+is worth waiting for.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.search_services.results import parse_date
 
 VENDOR = BY_NAME["brave"]
-PACE = OneEvery("Brave", "api.search.brave.com", seconds=1)  # what its smallest plan allows
+PACE = OneEvery("Brave", "api.search.brave.com", seconds=1)  # the limit of its smallest plan
 LONGEST_QUERY, MOST_WORDS = 400, 50
-PAGE = 20  # results a page at most
+PAGE = 20  # results per page at most
 LAST_PAGE = 9  # `offset` counts pages, from 0
-AN_HOUR = 3600  # seconds; a limit that lasts longer is one of the plan, not of the rate
+AN_HOUR = 3600  # seconds; a longer limit is the plan's quota, not a rate limit
 
-# The languages and countries that Brave knows, by its own names.
+# The languages and countries that Brave supports, by its own names.
 _LANGUAGES = (
     "ar eu bn bg ca zh-hans zh-hant hr cs da nl en en-gb et fi fr gl de gu he hi hu is it jp kn ko "
     "lv lt ms ml mr nb pl pt-br pt-pt pa ro ru sr sk sl es sv ta te th tr uk vi"
@@ -45,7 +45,7 @@ _TRADITIONAL = ("TW", "HK", "MO")
 
 
 class BraveSearch:
-    """SearchProvider over Brave Search.  It asks once: the caller decides about further tries."""
+    """A SearchProvider for Brave Search.  It doesn't retry; that is up to the caller."""
 
     service = VENDOR.name
 
@@ -57,10 +57,10 @@ class BraveSearch:
         self._http = ServiceHttp("Brave", secret_headers=headers, contact=profile.contact)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` hits, further pages asked for until there are as many.
+        """Return at most `options.limit` hits, from as many pages as needed.
 
-        An empty list means that Brave found nothing.  Raises ProviderUnavailable (down, slow, the
-        rate a second) or ProviderRejected (key, request, the month's searches).
+        An empty list means that Brave found nothing.  Raises ProviderUnavailable (down, slow, rate
+        per second) or ProviderRejected (key, request, monthly quota).
         """
         if self._keyless:
             raise answers.no_key(VENDOR)
@@ -89,9 +89,7 @@ class BraveSearch:
             raise answers.refused_key(self._http, reply, why)
         body = answers.json_object(self._http, reply)
         if not {"web", "query", "type"} & body.keys():
-            raise answers.odd_shape(
-                self._http, why
-            )  # `web` alone is absent where nothing was found
+            raise answers.odd_shape(self._http, why)  # if nothing was found, only `web` is missing
         return body
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
@@ -123,9 +121,9 @@ def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
 
 
 def _language(code: str) -> dict[str, str]:
-    """Return the language and country that a code such as "de" or "pt-BR" means to Brave.
+    """Return Brave's language and country for a code such as "de" or "pt-BR".
 
-    Without a region results come from anywhere: by itself Brave would prefer the United States.
+    Without a region, results come from everywhere, while Brave's default prefers the United States.
     """
     base, _sep, region = code.replace("_", "-").partition("-")
     base, region = base.lower(), region.upper()
@@ -144,7 +142,7 @@ def _is_about_key(reply: Reply) -> bool:
 
 
 def _limited(http: ServiceHttp, reply: Reply, why: str) -> ProviderError:
-    """Return what a 429 means: the rate of the second, or the searches of the month."""
+    """Return the failure for a 429: the rate limit per second, or the monthly quota."""
     waits = _used_windows(reply.headers)
     longest = max(waits, default=0)
     if longest > AN_HOUR or "quota" in why.lower():
@@ -152,7 +150,7 @@ def _limited(http: ServiceHttp, reply: Reply, why: str) -> ProviderError:
         reason = why or _("used up")
         if longest:
             reason = ngettext(
-                "%(why)s; new ones in %(days)d day", "%(why)s; new ones in %(days)d days", days
+                "%(why)s, renewed in %(days)d day", "%(why)s, renewed in %(days)d days", days
             ) % {"why": reason, "days": days}
         return answers.used_up(http, reason)
     failed = answers.failure(http, reply, why)
@@ -160,9 +158,9 @@ def _limited(http: ServiceHttp, reply: Reply, why: str) -> ProviderError:
 
 
 def _used_windows(headers: Mapping[str, str]) -> list[float]:
-    """Return for each limit that has nothing left the seconds until it begins anew.
+    """Return the seconds until each used-up limit is renewed.
 
-    A limit of 0 is no limit: plans that are paid by use have no month.
+    0 means no limit, since plans billed by usage have no monthly quota.
     """
     limits = _numbers(headers.get("x-ratelimit-limit", ""))
     left = _numbers(headers.get("x-ratelimit-remaining", ""))

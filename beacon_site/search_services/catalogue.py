@@ -1,7 +1,6 @@
-"""The search services that Beacon knows: what each is for, what it needs, and how far it is asked.
+"""The search services: what each is for, what it needs, and how much it is used.
 
-One table that settings, forms, pages, documentation and adapters read; plain data, no imports of
-adapters.
+Settings, forms, pages, documentation and adapters read this table.  It doesn't import adapters.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 KEY, ADDRESS = "key", "address"
-"""What a service may need before it can be asked; "" is nothing at all."""
+"""What a service can need before it works; "" means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchService:
     """One service.
 
-    `adapter` is "module:name" of what makes its provider from a profile, its class as a rule (""
-    for the library, whose rows belong to memory).  `vendor_url` is its own origin, which
-    `url_variable` replaces; `key_variable` holds its key.  `queries_a_run` bounds how many of a
-    run's queries it is asked, best first, for its own limits would make a run wait (None: all).
-    `usual` says that a topic which names no service asks it, once it is set up.
+    `adapter` is the "module:name" that creates its provider from a profile, usually a class (""
+    for the library, whose rows belong to the memory app).  `vendor_url` is its own origin, which
+    `url_variable` replaces; `key_variable` is the variable of its key.  `queries_a_run` limits how
+    many of a run's queries it gets, best first, since its rate limit would make a run wait (None:
+    all).  `usual` means that topics without selected services use it once it is set up.
     """
 
     name: str
@@ -39,7 +38,7 @@ class SearchService:
 
     @property
     def is_set_up_in_settings(self) -> bool:
-        """Whether Settings, Connections has an address, and perhaps a key, for it."""
+        """Whether Settings → Connections has a URL, and perhaps a key, for it."""
         return bool(self.url_variable)
 
 
@@ -59,7 +58,7 @@ CATALOGUE = (
     SearchService(
         "tavily",
         "Tavily",
-        _("web search made for agents"),
+        _("web search for agents"),
         needs=KEY,
         adapter=_HERE + "tavily:TavilySearch",
         vendor_url="https://api.tavily.com",
@@ -69,7 +68,7 @@ CATALOGUE = (
     SearchService(
         "brave",
         "Brave",
-        _("web search by an index of its own"),
+        _("web search with its own index"),
         needs=KEY,
         adapter=_HERE + "brave:BraveSearch",
         vendor_url="https://api.search.brave.com",
@@ -87,7 +86,7 @@ CATALOGUE = (
     SearchService(
         "wikipedia",
         "Wikipedia",
-        _("encyclopaedia articles, in the topic's language"),
+        _("encyclopedia articles in the topic’s language"),
         adapter=_HERE + "wikipedia:WikipediaSearch",
         vendor_url="https://en.wikipedia.org",
         url_variable="WIKIPEDIA_BASE_URL",
@@ -95,7 +94,7 @@ CATALOGUE = (
     SearchService(
         "arxiv",
         "arXiv",
-        _("research papers, asked one query every three seconds"),
+        _("research papers, limited to one query every 3 seconds"),
         adapter=_HERE + "arxiv:ArxivSearch",
         vendor_url="https://export.arxiv.org",
         url_variable="ARXIV_BASE_URL",
@@ -104,7 +103,7 @@ CATALOGUE = (
     SearchService(
         "hackernews",
         "Hacker News",
-        _("what engineers link to and discuss"),
+        _("links and discussions of engineers"),
         adapter=_HERE + "hackernews:HackerNewsSearch",
         vendor_url="https://hn.algolia.com",
         url_variable="HACKERNEWS_BASE_URL",
@@ -112,25 +111,25 @@ CATALOGUE = (
     SearchService(
         "gdelt",
         "GDELT",
-        _("news of the world, asked one query every six seconds, as far as it answers"),
+        _("world news, limited to one query every 6 seconds, and often unavailable"),
         adapter=_HERE + "gdelt:GdeltSearch",
         vendor_url="https://api.gdeltproject.org",
         url_variable="GDELT_BASE_URL",
         queries_a_run=2,
-        # providers.md 4: it refuses often, so it is asked only where a topic names it.
+        # It refuses often (providers.md 4), so only topics that select it use it.
         usual=False,
     ),
     SearchService(
         "feeds",
         "Feeds",
-        _("RSS and Atom; the topic names them"),
+        _("RSS and Atom feeds listed in the topic"),
         adapter=_HERE + "feeds:feed_search",
     ),
     SearchService("library", _("Library"), _("your own documents")),
     SearchService(
         "sample",
         _("Sample"),
-        _("bundled articles on PostgreSQL; needs no network"),
+        _("bundled articles about PostgreSQL, without a network"),
         adapter=_HERE + "sample:SampleSearch",
         usual=False,
     ),

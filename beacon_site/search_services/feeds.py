@@ -1,6 +1,6 @@
 """RSS and Atom feeds as a search service: fetched through the guard, parsed in a child process.
 
-A feed cannot be asked: every entry of a topic's feeds is a candidate, and the query only orders
+Feeds can't be searched.  Every entry of a topic's feeds is a candidate, and the query only ranks
 them, by its words and then by date.
 """
 
@@ -39,8 +39,8 @@ from beacon_site.search_services.results import (
 
 logger = structlog.get_logger(__name__)
 
-LARGEST_FEED = 2 * 1024 * 1024  # bytes parsed; what follows them is cut off
-AT_ONCE = 6  # feeds fetched side by side
+LARGEST_FEED = 2 * 1024 * 1024  # bytes parsed; the rest is cut off
+AT_ONCE = 6  # feeds fetched in parallel
 FRESH_SECONDS = 300.0  # one fetch serves all queries of a run
 ACCEPT = "application/rss+xml, application/atom+xml, application/xml;q=0.9, text/xml;q=0.8"
 
@@ -49,7 +49,7 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
 class FetchedBytes(Protocol):
-    """What a fetch hands over: a whole bounded body, after redirects and inflating."""
+    """The result of a fetch: a complete body, after redirects and decompression."""
 
     @property
     def status(self) -> int: ...
@@ -62,14 +62,14 @@ class FetchedBytes(Protocol):
 
 
 class GetBytes(Protocol):
-    """How a feed is fetched: 200 and 304 are answers, all else raises a ProviderError."""
+    """Fetches a feed: returns 200 and 304, and raises a ProviderError for other statuses."""
 
     def __call__(self, url: str, *, headers: Mapping[str, str] | None = None) -> FetchedBytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What a feed said last, for asking "only if it changed": ETag and Last-Modified."""
+    """A feed's last ETag and Last-Modified, to fetch it only if it changed."""
 
     etag: str = ""
     modified: str = ""
@@ -77,27 +77,26 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The entries of one feed as fetched at `at` (monotonic seconds)."""
+    """The entries of one feed, fetched at `at` (monotonic seconds)."""
 
     hits: tuple[SearchHit, ...]
     at: float
 
 
 def feed_search(_profile: SearchProfile) -> FeedSearch:
-    """Return the provider over the guarded fetcher: a feed's address is anybody's."""
-    # Put off: the fetcher brings its own HTTP stack, which a test with a fake does not need.
+    """Return the provider with the guarded fetcher, since feed URLs are untrusted."""
+    # Imported late, because a test with a fake doesn't need the fetcher's HTTP stack.
     from beacon_site.net.fetch import GuardedFetcher
 
     return FeedSearch(GuardedFetcher().get_bytes)
 
 
 class FeedSearch:
-    """SearchProvider over the feeds named in the options.
+    """A SearchProvider for the feeds named in the options.
 
-    Make one per run and share it: each feed is then fetched once, however many queries ask and
-    from however many threads.  A caller that keeps `validators` (feed URL -> Validators) from one
-    run of a topic to the next gets nothing from a feed that has not changed; they must not be
-    shared among topics, or one topic's reading would hide the feed from another.
+    Create one per run and share it, so that each feed is fetched once for all queries and threads.
+    If the caller keeps `validators` (feed URL -> Validators) for the topic's next run, unchanged
+    feeds return nothing.  Topics must not share them, or one topic would hide a feed from another.
     `warnings` names the feeds that failed while others answered.
     """
 
@@ -117,11 +116,11 @@ class FeedSearch:
         self._lock = threading.Lock()
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` entries, those with most words of the query first.
+        """Return at most `options.limit` entries, those with the most words of the query first.
 
-        Entries known to be older than `options.since` are left out; no feeds is no hits.  One
-        feed that fails among others is a warning; if all fail the failure is raised:
-        ProviderUnavailable if any of them may come back, else ProviderRejected.
+        Entries known to be older than `options.since` are left out.  Without feeds there are no
+        hits.  If some feeds fail, there is a warning.  If all fail, ProviderUnavailable is raised
+        if a retry can help for any of them, else ProviderRejected.
         """
         began = time.monotonic()
         feeds = list(dict.fromkeys(options.feeds))
@@ -147,12 +146,12 @@ class FeedSearch:
         return [replace(hit, rank=place) for place, hit in enumerate(ranked, 1)]
 
     def _judge(self, failures: Mapping[str, ProviderError], *, among: int) -> None:
-        """Raise if every feed failed, else keep the reasons as warnings, each once."""
+        """Raise if every feed failed; otherwise keep the reasons as warnings, without duplicates."""
         texts = []
         for url, exc in failures.items():
-            # Only the host is logged: the address of a private feed is its key.
+            # Only the host is logged, since the URL of a private feed contains its key.
             logger.warning("feed left out", host=host_in(url), why=type(exc).__name__)
-            texts.append(_("The feed %(url)s was left out: %(why)s") % {"url": url, "why": exc})
+            texts.append(_("The feed %(url)s was skipped: %(why)s") % {"url": url, "why": exc})
         if len(failures) < among:
             self.warnings.extend(text for text in texts if text not in self.warnings)
             return
@@ -197,22 +196,21 @@ class FeedSearch:
 
 
 def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[SearchHit, ...]:
-    """Return the entries of a feed in its own order; those without an address are left out.
+    """Return the entries of a feed in its own order; those without a URL are left out.
 
-    A broken feed counts as far as it has entries.  Raises ProviderRejected for what is no feed or
-    exceeds the limits of its reader.
+    The readable entries of a broken feed count.  Raises ProviderRejected if it isn't a feed, or
+    exceeds the reader's limits.
     """
     base = final_url or url
     parsed = get_extractor().read_feed(content[:LARGEST_FEED], base)
     if parsed is None:
         raise ProviderRejected(
-            _("The feed at %(url)s cannot be read within the limits: it may be hostile.")
+            _("The feed at %(url)s can’t be read within the limits. It may be an attack.")
             % {"url": url}
         )
     if not parsed["entries"] and not parsed["version"]:
         raise ProviderRejected(
-            _("What is at %(url)s is no RSS or Atom feed. Give the address of the feed itself.")
-            % {"url": url}
+            _("%(url)s isn’t an RSS or Atom feed. Enter the URL of the feed itself.") % {"url": url}
         )
     about = {"feed": url, "feed_title": text_of_html(parsed["title"], LONGEST_TITLE)}
     made = (_hit(entry, base, about) for entry in parsed["entries"])
@@ -235,11 +233,11 @@ def _hit(entry: Mapping[str, Any], base: str, about: Mapping[str, str]) -> Searc
 
 
 def _address(entry: Mapping[str, Any], base: str) -> str:
-    """Return the entry's address, made whole against the feed's; an id may stand in for a link."""
+    """Return the entry's absolute URL, from its link or its id."""
     for link in entry["links"]:
         try:
             url = usable_url(urljoin(base, link.strip()))
-        except ValueError:  # such as a bracket that is never closed
+        except ValueError:  # such as an unclosed bracket
             continue
         if url:
             return url
@@ -253,7 +251,7 @@ def _recent(hits: Iterable[SearchHit], since: date | None) -> list[SearchHit]:
 
 
 def _rank(query: str, hits: list[SearchHit]) -> list[SearchHit]:
-    """Order by words of the query (twice as much in a title), then newest, then as given."""
+    """Sort by words of the query (double in a title), then newest, then in the feed's order."""
     asked = _words(query)
 
     def weight(hit: SearchHit) -> tuple[int, int]:
@@ -265,7 +263,7 @@ def _rank(query: str, hits: list[SearchHit]) -> list[SearchHit]:
 
 
 def _words(text: str) -> set[str]:
-    """Return the distinct words; scripts written without spaces count as pairs of characters."""
+    """Return the distinct words; scripts without spaces count as pairs of characters."""
     words: set[str] = set()
     for word in _WORD.findall(text.casefold()):
         if _WIDE.search(word):

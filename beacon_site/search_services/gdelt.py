@@ -1,7 +1,7 @@
 """GDELT: news of the last three months in 65 languages; no key, one request every six seconds.
 
-Best effort: it often refuses when it is busy, however politely it is asked, and it writes its
-refusals as plain text with status 200.  It gives titles only, no text.
+It often refuses requests when it's busy, even within the rate limit, and sends its refusals as
+plain text with status 200.  It returns only titles, no text.
 """
 
 from __future__ import annotations
@@ -34,16 +34,14 @@ from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.search_services.keywords import keywords, phrase
 from beacon_site.search_services.results import one_line, parse_date
 
-# It asks for five seconds, but counts them where it stands, behind the network.
+# GDELT asks for five seconds, but counts them on arrival, after network delays.
 PACE = OneEvery("GDELT", "gdeltproject.org", seconds=6)
 VENDOR_URL = BY_NAME["gdelt"].vendor_url
 MOST_RECORDS = 250
-REPRINTS = (
-    3  # times as many articles are asked for as wanted: agencies' stories come again and again
-)
-DAYS_KEPT = 90  # it searches the last three months and refuses dates before
-SHORTEST_WORD, SHORTEST_PHRASE = 3, 5  # bytes, characters; shorter ones are refused
-LONGEST_QUERY = 240  # characters; it refuses a little more
+REPRINTS = 3  # times as many articles as wanted, since many papers print the same agency stories
+DAYS_KEPT = 90  # it refuses dates before the last three months
+SHORTEST_WORD, SHORTEST_PHRASE = 3, 5  # bytes, characters; it refuses shorter ones
+LONGEST_QUERY = 240  # characters; it refuses slightly longer ones
 MOST_LANGUAGES = 3
 
 _LANGUAGES = {
@@ -87,7 +85,7 @@ _BEFORE_POINT = re.compile(r"\s+([,.;:!?%’)])")
 
 
 class GdeltSearch:
-    """SearchProvider over GDELT.  It asks once: the caller decides about further tries."""
+    """A SearchProvider for GDELT.  It doesn't retry; that is up to the caller."""
 
     service = "gdelt"
 
@@ -98,12 +96,12 @@ class GdeltSearch:
 
     @property
     def is_paced(self) -> bool:
-        """Whether its queries wait for each other: a server of one's own is not paced."""
+        """Whether its rate limit applies, which it doesn't to a server set by the admin."""
         return PACE.covers(self._base_url)
 
     def worded(self, query: str, options: SearchOptions) -> str:
-        """Return what is really asked for `query`: words that an article must all have, quoted
-        phrases, and the languages; "" where every word is too short for GDELT.
+        """Return the query for GDELT: words that an article must contain, quoted phrases, and the
+        languages; "" if every word is too short for GDELT.
         """
         languages = _in_languages(options.languages)
         words = ""
@@ -117,17 +115,17 @@ class GdeltSearch:
         return f"{words} {languages}".strip() if words else ""
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` articles, the best first or the newest.
+        """Return at most `options.limit` articles, best or newest first.
 
-        One page is all there is; of a story printed in many papers the first counts.  Raises
-        ProviderUnavailable (down, slow, limited) or ProviderRejected (address, request, a query of
-        short words alone).
+        There is only one page.  Of a story in many papers, only the first is returned.  Raises
+        ProviderUnavailable (down, slow, rate limited) or ProviderRejected (URL, request, a query of
+        only short words).
         """
         url = endpoint(self._http.name, self._base_url, "/api/v2/doc/doc")
         worded = self.worded(query, options)
         if not worded:
             raise ProviderRejected(
-                _("GDELT takes words of three letters or more, and “%(query)s” has none.")
+                _("GDELT needs words of at least three letters, and “%(query)s” has none.")
                 % {"query": one_line(query, LONGEST_REASON)}
             )
         params = {
@@ -138,38 +136,38 @@ class GdeltSearch:
             "sort": "datedesc" if options.newest_first else "hybridrel",
             **_time_frame(options.since),
         }
-        asked = {"query": worded}  # the end of its time frame is another each second
+        asked = {"query": worded}  # without the time frame, whose end changes every second
         return self._once.hits(asked, options, lambda: [self._page(url, params)])
 
     def _page(self, url: str, params: Mapping[str, str]) -> list[SearchHit]:
         with PACE.turn(url):
             reply = self._http.get(url, params)
         body = json_object(self._http, self._checked(reply), keyed=False)
-        if body and "articles" not in body:  # {} is how it says that there are none
+        if body and "articles" not in body:  # {} means that there are none
             raise odd_shape(self._http)
         hits = [self._hit(item) for item in list_of(self._http, body, "articles")]
-        # The first of each title: an agency's story stands in many papers word for word.
+        # Only the first of each title, since many papers print an agency's story word for word.
         first: dict[str, SearchHit] = {}
         for hit in filter(None, hits):
             first.setdefault(hit.title.casefold(), hit)
         return list(first.values())
 
     def _checked(self, reply: Reply) -> Reply:
-        """Return a reply that may be JSON, its known faults repaired; raise for plain text."""
+        """Return a reply that may be JSON, with its known errors fixed; raise for plain text."""
         content = reply.content.strip()
         if content.startswith((b"{", b"[", b"<")) or not content:
             escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else rb"\\", content)
             return replace(reply, content=_CONTROL.sub(b" ", escaped))
         why = plain_text(self._http, reply)
         if _TOO_OFTEN.search(why):  # with status 200 or 429
-            text = _("GDELT limits the rate of searches (%(why)s). Try again later.")
+            text = _("GDELT’s rate limit is reached (%(why)s). Try again later.")
             raise ProviderUnavailable(text % {"why": why}, retry_after=PACE.seconds)
         if reply.status != HTTPStatus.OK:
             raise failure(self._http, reply, why, keyed=False)
         if _PASSING.search(why):
-            text = _("GDELT is not available (%(why)s). Try again later.")
+            text = _("GDELT isn’t available (%(why)s). Try again later.")
             raise ProviderUnavailable(text % {"why": why})
-        raise ProviderRejected(_("GDELT did not accept the search (%(why)s).") % {"why": why})
+        raise ProviderRejected(_("GDELT didn’t accept the search (%(why)s).") % {"why": why})
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
         title = item.get("title")
@@ -185,7 +183,7 @@ class GdeltSearch:
 
 
 def _term(word: str) -> str:
-    """Return a word or phrase as GDELT takes it, or "" if it is too short to be asked."""
+    """Return a word or phrase in GDELT's syntax, or "" if it is too short."""
     plain = phrase(word)
     if " " in plain:
         return f'"{plain}"' if len(plain) >= SHORTEST_PHRASE else ""
@@ -193,14 +191,14 @@ def _term(word: str) -> str:
 
 
 def _in_languages(codes: tuple[str, ...]) -> str:
-    """Return the filter for the languages that GDELT knows: the original ones of the articles."""
+    """Return the filter for the articles' original languages, as far as GDELT supports them."""
     known = (_LANGUAGES.get(code.lower().replace("_", "-").partition("-")[0]) for code in codes)
     names = list(dict.fromkeys(f"sourcelang:{name}" for name in known if name))[:MOST_LANGUAGES]
     return f"({' OR '.join(names)})" if len(names) > 1 else "".join(names)
 
 
 def _time_frame(since: date | None) -> dict[str, str]:
-    """Return the parameters of a time frame; a longer one than GDELT has is all it has."""
+    """Return the parameters of a time frame, at most as long as GDELT allows."""
     now = datetime.now(UTC)
     if since is None or since < now.date() - timedelta(days=DAYS_KEPT):
         return {"timespan": "3months"}
@@ -208,6 +206,6 @@ def _time_frame(since: date | None) -> dict[str, str]:
 
 
 def _seen(value: object) -> date | None:
-    """Return the day when GDELT saw an article, mostly within the hour: 20261120T101500Z."""
+    """Return the day when GDELT found an article, usually within an hour: 20261120T101500Z."""
     digits = value[:8] if isinstance(value, str) else ""
     return parse_date(f"{digits[:4]}-{digits[4:6]}-{digits[6:]}") if digits.isdigit() else None

@@ -1,4 +1,4 @@
-"""Hacker News stories, over the search that Algolia runs for it; no key, 10,000 requests an hour."""
+"""Hacker News stories, through Algolia's search; no key, 10,000 requests per hour."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_KEPT = ("_highlightResult", "_tags", "children", "story_text")
 
 
 class HackerNewsSearch:
-    """SearchProvider over Hacker News.  It asks once: the caller decides about further tries."""
+    """A SearchProvider for Hacker News.  It doesn't retry; that is up to the caller."""
 
     service = "hackernews"
 
@@ -39,16 +39,16 @@ class HackerNewsSearch:
         self._once = AskedOnce()
 
     def worded(self, query: str, options: SearchOptions) -> str:
-        """Return what is really asked for `query`: a story must have every word of it."""
+        """Return the words that are searched for `query`; a story must contain all of them."""
         words = keywords(query, about=options.about, languages=options.languages)
         return " ".join(f'"{word}"' if " " in word else word for word in words)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` stories, the best first or the newest.
+        """Return at most `options.limit` stories, best or newest first.
 
-        A story leads to what it links to, one that links nowhere (Ask HN) to its discussion, whose
-        address, points and number of comments stand in `raw`.  Raises ProviderUnavailable (down,
-        slow, limited) or ProviderRejected (address, request).
+        A hit's URL is the story's link, or its discussion if it has none (Ask HN).  The
+        discussion's URL, points and number of comments are in `raw`.  Raises ProviderUnavailable
+        (down, slow, rate limited) or ProviderRejected (URL, request).
         """
         path, other = _BY_RELEVANCE, _BY_DATE
         if options.newest_first:

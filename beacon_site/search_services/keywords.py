@@ -1,8 +1,8 @@
-"""From a query as people and planners write it to the words that say what it is about.
+"""Reducing a query of a person or planner to its keywords.
 
-Services that answer only what has every word of a query (arXiv, GDELT, Hacker News, Wikipedia)
-would find nothing for "postgres replication latest news since 2026-11-01": dates and words that
-are only how one asks are taken out, and the service's own date filter does their work.
+arXiv, GDELT, Hacker News and Wikipedia require every word of a query, and would find nothing for
+"postgres replication latest news since 2026-11-01".  So dates and words such as "latest news" are
+removed, and the service's date filter is used instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-MOST_WORDS = 8  # of one query: services that want them all find nothing for more
+MOST_WORDS = 8  # of one query; services that require all words find nothing for more
 
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»')
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+-]+[^\W_]+)*[+#]*")
@@ -59,12 +59,12 @@ _WAYS_OF_ASKING = {
     "ja": "最新 発表 リリース 研究 論文 批判 課題 統計 データ ニュース 変更 訂正 更新 以降",
     "ko": "최신 발표 출시 연구 논문 비판 문제 통계 수치 뉴스 변화 정정 업데이트 이후",
 }
-_BARE = frozenset(_FUNCTION_WORDS["en"].split())  # even in a title
-_ALWAYS = ("en", "zh", "ja", "ko")  # no word of another language is spelled like one of these
+_BARE = frozenset(_FUNCTION_WORDS["en"].split())  # removed even if they are in the title
+_ALWAYS = ("en", "zh", "ja", "ko")  # no other language has words with these spellings
 
 
 def _words_of(languages: Iterable[str]) -> frozenset[str]:
-    """Return what says nothing in these languages: "die" is a word to take out in German alone."""
+    """Return the words to remove in these languages, since "die" means nothing only in German."""
     codes = {*_ALWAYS, *(code.lower().replace("_", "-").partition("-")[0] for code in languages)}
     texts = [texts.get(code, "") for texts in (_FUNCTION_WORDS, _WAYS_OF_ASKING) for code in codes]
     return frozenset(" ".join(texts).split())
@@ -73,10 +73,11 @@ def _words_of(languages: Iterable[str]) -> frozenset[str]:
 def keywords(
     query: str, *, about: str = "", languages: Iterable[str] = (), most: int = MOST_WORDS
 ) -> list[str]:
-    """Return the words of `query` that tell its subject, in order, each once; quoted phrases whole.
+    """Return the keywords of `query`, in order and without duplicates; quoted phrases stay whole.
 
-    `languages` are those that the query may be in beside English.  Whatever `about`, the title of what is researched, has as well is kept, so "World Cup 2026"
-    keeps its year; and where nothing else would be left, so is every word.
+    `languages` are the possible languages of the query besides English.  Words that are also in
+    `about`, the title of the research, are kept, so "World Cup 2026" keeps its year.  If nothing
+    would be left, all words are kept.
     """
     return (
         _subject(query, about, _words_of(languages))[:most]
@@ -85,7 +86,7 @@ def keywords(
 
 
 def phrase(term: str) -> str:
-    """Return a keyword as plain words: hyphens and dots are operators to some services."""
+    """Return a keyword as plain words, because hyphens and dots are operators of some services."""
     return " ".join(re.findall(r"[^\W_]+", term))
 
 

@@ -1,4 +1,4 @@
-"""Turning what services return into clean hits: addresses, one-line texts and dates."""
+"""Cleaning the URLs, one-line texts and dates that services return."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-LONGEST_URL = 2048  # characters; reliability.md 2: longer ones are refused by the fetcher anyway
+LONGEST_URL = 2048  # characters; the fetcher refuses longer ones (reliability.md 2)
 LONGEST_TITLE = 300
 LONGEST_SNIPPET = 1000
-LARGEST_HTML = 20_000  # characters of markup looked at for one snippet
+LARGEST_HTML = 20_000  # characters of markup read for one snippet
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NO_WORDS = re.compile(r"<(script|style|svg)\b[^<>]*>.*?(?:</\1\s*>|$)", re.I | re.S)
-# The text may end within a tag, since callers cut it; "a < b" is none.
+# The text can end inside a tag, since callers cut it; "a < b" isn't a tag.
 _TAG = re.compile(r"<[^<>]*>|</?[A-Za-z][\w:-]*(?:\s[^<>]*=[^<>]*)?$|</?$|<!--[^<>]*$")
 _ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 _US = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})/(\d{4})(?!\d)")
@@ -47,7 +47,7 @@ _AGO = (
 
 
 def usable_url(value: object) -> str:
-    """Return `value` if it is an http(s) address with a host that a reader could open, else ""."""
+    """Return `value` if it is an http(s) URL with a host that readers can open, else ""."""
     if not isinstance(value, str):
         return ""
     url = value.strip()
@@ -62,7 +62,7 @@ def usable_url(value: object) -> str:
 
 
 def host_in(url: str) -> str:
-    """Return the host of an address that anybody wrote, "" where none can be read; for logs."""
+    """Return the host of an untrusted URL for logs, "" if it can't be parsed."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:  # such as a bracket that is never closed
@@ -70,7 +70,7 @@ def host_in(url: str) -> str:
 
 
 def one_line(value: object, limit: int) -> str:
-    """Return `value` as one clean line of at most `limit` characters; "" if it is no text."""
+    """Return `value` as one clean line of at most `limit` characters; "" if it isn't text."""
     if not isinstance(value, str):
         return ""
     text = " ".join(_UNSAFE.sub(" ", value[: limit * 4]).split())
@@ -86,7 +86,7 @@ def text_of_html(value: object, limit: int) -> str:
 
 
 def plain_json(value: object, *, depth: int = 5) -> object:
-    """Return `value` as JSON that Postgres can store: no NULs, no lone surrogates, not too deep."""
+    """Return `value` as JSON that Postgres can store: no NUL or lone surrogates, not too deep."""
     if isinstance(value, str):
         return _UNSAFE.sub(" ", value[:LONGEST_URL])
     if depth == 0:
@@ -99,15 +99,15 @@ def plain_json(value: object, *, depth: int = 5) -> object:
     if isinstance(value, list):
         return [plain_json(item, depth=depth - 1) for item in value[:20]]
     if isinstance(value, float) and not math.isfinite(value):
-        return None  # Python reads NaN and Infinity as JSON, Postgres does not take them
+        return None  # Python accepts NaN and Infinity in JSON, but Postgres doesn't
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def parse_date(value: object, *, today: date | None = None) -> date | None:
-    """Return the day that a service means by "3 days ago", "Mar 4, 2025", ISO or RFC 822 text.
+    """Return the day of a text such as "3 days ago", "Mar 4, 2025", ISO or RFC 822.
 
-    Slashed dates are month first, as SerpAPI writes them.  None for what is not understood and
-    for days that have not come yet, which are advertising or errors.
+    Dates with slashes have the month first, as SerpAPI writes them.  None for other texts and for
+    days in the future, which are advertising or errors.
     """
     if not isinstance(value, str) or not value.strip() or len(value) > 200:
         return None
@@ -133,7 +133,7 @@ def _absolute(text: str) -> date | None:
 
 
 def _month(word: str) -> int:
-    """Return 1 to 12, or 0 for a word that is no English month."""
+    """Return 1 to 12, or 0 for a word that isn't an English month."""
     short = word[:3].lower()
     return _MONTHS.index(short) + 1 if short in _MONTHS else 0
 

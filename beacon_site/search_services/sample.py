@@ -1,8 +1,8 @@
-"""The sample: bundled articles that stand in for the web, a further batch for each run.
+"""The sample: bundled articles instead of the web, with another batch for each run.
 
-Nothing leaves the machine.  The articles are in `sample_articles/` (its README says what in them
-is fact and what is invented); `repeats.json` beside them names what comes back in later batches, and
-`pages/` holds the pages that change from batch to batch: a table and a changelog.
+Nothing leaves the machine.  The articles are in `sample_articles/`, whose README says which parts
+are facts.  `repeats.json` lists the articles that later batches repeat, and `pages/` has the pages
+that change from batch to batch: a table and a changelog.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MONTHS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SampleTopic:
-    """What the topic of the "Try the sample topic" button is made with."""
+    """The topic that the "Try the sample topic" button creates."""
 
     title: str
     objective: str
@@ -62,7 +62,7 @@ SAMPLE_TOPIC = SampleTopic(
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """One bundled article; `headline` means that every query finds it in its own batch."""
+    """One bundled article; with `headline`, every query in its own batch finds it."""
 
     url: str
     title: str
@@ -76,15 +76,15 @@ class Article:
 
     @property
     def snippet(self) -> str:
-        """The first paragraph, which is what a search service would show."""
+        """The first paragraph, as a search service would show."""
         return self.text.split("\n\n", 1)[0]
 
 
 def read_article(path: Path, batch: int) -> Article:
     """Read one article: a head of `name: value` lines between `---`, then its paragraphs.
 
-    The head needs url, title, author and date (ISO).  Raises ValueError or KeyError for a file
-    of another shape: the files are ours, so that is a defect.
+    The head must have url, title, author and date (ISO).  Raises ValueError or KeyError for an
+    invalid file, which is a bug, since the files are ours.
     """
     _before, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
     fields = dict(line.split(": ", 1) for line in head.splitlines())
@@ -108,7 +108,7 @@ def _block(text: str) -> str:
 
 @cache
 def articles() -> tuple[Article, ...]:
-    """All bundled articles, in the order of their batches and dates."""
+    """All bundled articles, ordered by batch and date."""
     return tuple(
         read_article(path, batch)
         for batch in NEW_BATCHES
@@ -118,7 +118,7 @@ def articles() -> tuple[Article, ...]:
 
 @cache
 def page_versions() -> tuple[Article, ...]:
-    """The pages that change, each in one version for each batch that has new articles."""
+    """The changing pages, with one version for each batch that has new articles."""
     folders = sorted((ARTICLES / "pages").iterdir())
     return tuple(
         read_article(folder / f"{batch}.md", batch) for folder in folders for batch in NEW_BATCHES
@@ -126,36 +126,35 @@ def page_versions() -> tuple[Article, ...]:
 
 
 def page_addresses() -> list[str]:
-    """Return the addresses of the pages that change, which the sample topic always checks."""
+    """Return the URLs of the changing pages, which the sample topic always includes."""
     return list(dict.fromkeys(page.url for page in page_versions()))
 
 
 def is_sample_url(url: str) -> bool:
-    """Whether the address, in any spelling of it, is one of a bundled article."""
+    """Whether the URL, in any spelling, is that of a bundled article."""
     return _key(url) in _articles_by_key()
 
 
 class SampleSearch:
-    """A search service that knows the bundled articles only."""
+    """A SearchProvider for the bundled articles."""
 
     service = SERVICE
 
     def __init__(self, profile: SearchProfile | None = None) -> None:
-        """A profile is taken as by every service; it says nothing that the sample needs."""
+        """The profile is accepted because every service has one; the sample doesn't use it."""
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits of the batch `options.batch`, best first.
 
-        Batches 2 and 3 also bring some articles of earlier ones back; batch 4 and every later
-        one holds nothing else.  The same query always gets the same hits.  `options.since` is
-        not obeyed: the articles are of 2024 and 2025, and a time frame that counts from today
-        would leave an empty sample.
+        Batches 2 and 3 also repeat some earlier articles; batch 4 and later ones contain only
+        repeats.  The same query always gets the same hits.  `options.since` is ignored, because the
+        articles are from 2024 and 2025, and a time frame counted from today would match none.
         """
         offers = _offers(max(1, options.batch))
         scores = _scores(query, [offer.article for offer in offers])
         ranked = sorted(zip(offers, scores, strict=True), key=lambda pair: -pair[1])
-        # Headlines first into the list, so that what later batches repeat has surely been seen;
-        # then by rank, so that the list still reads as an answer to the query.
+        # Headlines are admitted first, so that articles repeated later have certainly been seen.
+        # The list is then sorted by rank, so that it looks like an answer to the query.
         admitted = sorted(ranked, key=lambda pair: pair[0].precedence)[: max(0, options.limit)]
         admitted.sort(key=ranked.index)
         logger.info("search answered", service=self.service, hits=len(admitted))
@@ -164,24 +163,24 @@ class SampleSearch:
 
 @dataclass(frozen=True, slots=True)
 class SampleFetcher:
-    """Opens the bundled articles, under any spelling of their addresses.
+    """A PageFetcher for the bundled articles, under any spelling of their URLs.
 
-    A page that changes from batch to batch is as it was in `batch`.
+    A changing page has its version of `batch`.
     """
 
     batch: int = REPEATS_ONLY
 
     def fetch(self, url: str) -> WebPage:
-        """Return the article at `url`; `final_url` is its address as published.
+        """Return the article at `url`; `final_url` is its published URL.
 
-        Raises ProviderRejected for every other address.
+        Raises ProviderRejected for every other URL.
         """
         article = _article_at(url, self.batch)
         if article is None:
             raise ProviderRejected(
                 _(
-                    "%(url)s is not one of the sample's articles, and the sample reads nothing "
-                    "else. Open it through the page fetcher instead."
+                    "%(url)s isn’t one of the sample articles, and the sample can’t open anything "
+                    "else."
                 )
                 % {"url": url[:200]}
             )
@@ -199,7 +198,7 @@ class SampleFetcher:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """An article as a batch serves it: under which address, and whether it came before."""
+    """An article in a batch: its URL there, and whether it is a repeat."""
 
     article: Article
     url: str
@@ -207,14 +206,14 @@ class _Offer:
 
     @property
     def precedence(self) -> int:
-        """Who is let in first when the limit is short: headlines, repeats, all others."""
+        """The order of admission under a small limit: headlines, repeats, all others."""
         if self.repeated:
             return 1
         return 0 if self.article.headline else 2
 
 
 def _offers(batch: int) -> list[_Offer]:
-    """What the batch serves, its own articles before the repeats, each by date."""
+    """The articles of a batch, its own before repeats, each by date."""
     own = [_Offer(a, a.url, repeated=False) for a in articles() if a.batch == batch]
     repeats = json.loads((ARTICLES / "repeats.json").read_text(encoding="utf-8"))
     again = [
@@ -238,11 +237,11 @@ def _hit(offer: _Offer, rank: int, service: str) -> SearchHit:
 
 
 def _scores(query: str, candidates: Sequence[Article]) -> list[float]:
-    """How much of the query each article shares: its words by rarity, twice if in the title
-    or among the keywords.
+    """Score each article by the query's words it contains: rare words count more, and those in the
+    title or keywords count twice.
 
-    A word that every article has tells nothing apart and weighs nothing.  Years and months are
-    left out: a planner appends them to say when it asks, and here that is never the point.
+    A word in every article has no weight.  Years and months are ignored, since planners append the
+    current date, which doesn't matter here.
     """
     asked = _stems(" ".join(w for w in WORD.findall(query.lower()) if not _is_time(w)))
     titles = [_stems(f"{article.title} {article.keywords}") for article in candidates]
@@ -265,7 +264,7 @@ def _is_time(word: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _stems(text: str) -> frozenset[str]:
-    # A stemmer of our own each time: they keep state, and queries run in parallel.
+    # A new stemmer each time, because stemmers keep state and queries run in parallel.
     stemmer = Stemmer.Stemmer("english")
     return frozenset(stemmer.stemWords(WORD.findall(text.lower())))
 
@@ -276,7 +275,7 @@ def _articles_by_key() -> dict[str, Article]:
 
 
 def _article_at(url: str, batch: int) -> Article | None:
-    """Return the article at an address, or a page that changes as it was in a batch."""
+    """Return the article at a URL, or the version of a changing page in a batch."""
     key = _key(url)
     version = min(max(1, batch), NEW_BATCHES[-1])
     pages = (page for page in page_versions() if page.batch == version and _key(page.url) == key)
@@ -284,8 +283,8 @@ def _article_at(url: str, batch: int) -> Article | None:
 
 
 def _key(url: str) -> str:
-    """The address without what does not tell pages apart: case of scheme and host, a fragment,
-    utm parameters, a trailing slash.  An address that cannot be parsed is left as it is."""
+    """Return the URL without parts that don't distinguish pages: case of scheme and host, fragment,
+    utm parameters, trailing slash.  A URL that can't be parsed stays unchanged."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:

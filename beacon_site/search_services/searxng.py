@@ -1,4 +1,4 @@
-"""SearXNG: a metasearch server of one's own, asked for JSON a page at a time."""
+"""SearXNG: your own metasearch server, which returns JSON page by page."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.search_services.results import LONGEST_TITLE, one_line, parse_date
 
 SERVICE = BY_NAME["searxng"]
-LONGEST_QUERY = 500  # characters; its engines take less or as much
+LONGEST_QUERY = 500  # characters; its engines accept no more
 MOST_ENGINES = 6  # named in one warning
-RANGES = ((1, "day"), (7, "week"), (31, "month"), (366, "year"))  # days that each one reaches back
+RANGES = ((1, "day"), (7, "week"), (31, "month"), (366, "year"))  # days in each range
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2})?")
 _COMMAND = re.compile(r"(?<!\S)[!:<?]+(?=\S)")
 
 
 class SearxngSearch:
-    """SearchProvider over a SearXNG server.  It asks once: the caller decides about more tries.
+    """A SearchProvider for a SearXNG server.  It doesn't retry; that is up to the caller.
 
-    `warnings` names the engines that did not answer where a search found nothing for that.
+    If a search finds nothing, `warnings` names the engines that didn't answer.
     """
 
     service = SERVICE.name
@@ -39,17 +39,17 @@ class SearxngSearch:
         self._http = ServiceHttp("SearXNG", contact=profile.contact)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` hits, further pages asked for until there are as many.
+        """Return at most `options.limit` hits, from as many pages as needed.
 
-        An empty list means that its engines found nothing, or that none of them answered: see
-        `warnings`.  Raises ProviderUnavailable (down, slow, limited) or ProviderRejected (no
-        address, JSON not enabled, request).
+        An empty list means that its engines found nothing or didn't answer (see `warnings`).
+        Raises ProviderUnavailable (down, slow, rate limited) or ProviderRejected (no URL, JSON not
+        enabled, request).
         """
         if not self._base:
             raise ServiceRefused(
                 _(
-                    "SearXNG has no address. Set %(variable)s or enter the address of your server "
-                    "under Settings."
+                    "SearXNG has no URL. Enter the URL of your server in Settings, or set "
+                    "%(variable)s."
                 )
                 % {"variable": SERVICE.url_variable}
             )
@@ -70,9 +70,9 @@ class SearxngSearch:
         if reply.status == HTTPStatus.FORBIDDEN:
             raise ServiceRefused(
                 _(
-                    "SearXNG refused the search (HTTP 403). Most often its JSON output is off: add "
-                    "“json” to the list formats under search in its settings.yml and restart it. "
-                    "Otherwise a proxy before it refuses Beacon."
+                    "SearXNG refused the search (HTTP 403). Usually its JSON output is off. Add "
+                    "“json” to search.formats in its settings.yml and restart it. "
+                    "Otherwise, a proxy in front of it blocks Beacon."
                 )
             )
         body = answers.json_object(self._http, reply, keyed=False)
@@ -81,11 +81,11 @@ class SearxngSearch:
         return body
 
     def _warn_of(self, engines: object) -> None:
-        """Keep the names of the engines that did not answer, each set of them once."""
+        """Add a warning that names the engines that didn't answer, without duplicates."""
         if not isinstance(engines, list) or not engines:
             return
         named = "; ".join(_named(engine) for engine in engines[:MOST_ENGINES])
-        warning = _("SearXNG found nothing, and some of its engines did not answer: %(engines)s.")
+        warning = _("SearXNG found nothing, and some of its engines didn’t answer: %(engines)s.")
         text = warning % {"engines": named}
         if text not in self.warnings:
             self.warnings.append(text)
@@ -105,7 +105,7 @@ class SearxngSearch:
 
 def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
     """Return the parameters of every page; only `pageno` changes."""
-    # A word that begins with “!”, “:”, “<” or “?” is a command to SearXNG, not a word to find.
+    # SearXNG treats a word that starts with “!”, “:”, “<” or “?” as a command.
     words = _COMMAND.sub("", answers.shortened(query, characters=LONGEST_QUERY))
     params = {"q": words, "format": "json"}
     if options.languages and (language := _language(options.languages[0])):
@@ -116,7 +116,7 @@ def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
 
 
 def _language(code: str) -> str:
-    """Return a code as SearXNG takes it ("de", "zh-CN"); others would be refused, so "" for them."""
+    """Return SearXNG's code for a language ("de", "zh-CN"), or "" for codes it would refuse."""
     base, _sep, region = code.replace("_", "-").partition("-")
     for name in (f"{base.lower()}-{region.upper()}", base.lower()):
         if _LANGUAGE.fullmatch(name):
@@ -125,13 +125,13 @@ def _language(code: str) -> str:
 
 
 def _reaching(since: date) -> str:
-    """Return the shortest time range that reaches back to a day, "" where none does."""
+    """Return the shortest time range that includes a day, or "" if none does."""
     days = (datetime.now(UTC).date() - since).days
     return next((name for reach, name in RANGES if days <= reach), "")
 
 
 def _named(engine: object) -> str:
-    """Return "name (reason)" of an engine as SearXNG lists it: a pair, or a name alone."""
+    """Return "name (reason)" of an engine that SearXNG lists as a pair or just a name."""
     parts = engine if isinstance(engine, list) else [engine]
     name, *reasons = [one_line(part, LONGEST_TITLE) for part in parts[:2]] or [""]
     return f"{name} ({reasons[0]})" if reasons and reasons[0] else name

@@ -1,7 +1,7 @@
-"""SerpAPI: Google, Google News, Scholar, Jobs and Bing results over one HTTP call a page.
+"""SerpAPI: Google, Google News, Scholar, Jobs and Bing results, with one HTTP call per page.
 
-The key travels as a query parameter, the only way SerpAPI takes it; ServiceHttp adds it below
-everything that logs, and texts that come back are scrubbed of it.
+SerpAPI accepts the key only as a query parameter.  ServiceHttp adds it below everything that logs,
+and removes it from returned texts.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ logger = structlog.get_logger(__name__)
 
 VENDOR = BY_NAME["serpapi"]
 ENGINES = ("google", "google_news", "google_scholar", "google_jobs", "bing")
-ENGINE_NAMES = [(name, name.replace("_", " ").title()) for name in ENGINES]  # as people call them
-RESULT_LISTS = ("organic_results", "news_results", "jobs_results")  # the first that is there
-OWN = (*RESULT_LISTS, "search_metadata")  # JSON without any of these is somebody else's
-PAGE = 10  # results a page of Google, Scholar and Bing
+ENGINE_NAMES = [(name, name.replace("_", " ").title()) for name in ENGINES]  # for people
+RESULT_LISTS = ("organic_results", "news_results", "jobs_results")  # the first that exists
+OWN = (*RESULT_LISTS, "search_metadata")  # JSON without any of these isn't SerpAPI's
+PAGE = 10  # results per page of Google, Scholar and Bing
 
 REGIONAL = ("zh-cn", "zh-tw", "zh-hk", "pt-br", "pt-pt", "es-419")
 
 _OFFSET = {"google": ("start", 0), "google_scholar": ("start", 0), "bing": ("first", 1)}
-_PAGING = ("start", "first", "num", "count", "next_page_token")  # taken over from a `next` link
+_PAGING = ("start", "first", "num", "count", "next_page_token")  # copied from a `next` link
 _NOT_KEPT = ("thumbnail", "favicon", "source_logo", "icon", "images", "apply_options")
 
 
 class SerpApiSearch:
-    """SearchProvider over SerpAPI.  It asks once: the caller decides about further tries."""
+    """A SearchProvider for SerpAPI.  It doesn't retry; that is up to the caller."""
 
     service = "serpapi"
 
     def __init__(self, profile: SearchProfile) -> None:
-        """The profile's address stands in for https://serpapi.com, with or without /search.json."""
+        """The profile's URL replaces https://serpapi.com, with or without /search.json."""
         self._base = profile.base_url or VENDOR.vendor_url
         key = profile.api_key.strip()
         self._keyless = not key and self._base == VENDOR.vendor_url
         self._http = ServiceHttp("SerpAPI", secret={"api_key": key}, contact=profile.contact)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` hits, further pages asked for until there are as many.
+        """Return at most `options.limit` hits, from as many pages as needed.
 
-        Results without an http(s) address are left out, and those dated before
-        `options.since`.  An empty list means that SerpAPI found nothing.  Raises
-        ProviderUnavailable (down, slow, hourly limit) or ProviderRejected (key, request, quota).
+        Results without an http(s) URL, or dated before `options.since`, are left out.  An empty
+        list means that SerpAPI found nothing.  Raises ProviderUnavailable (down, slow, hourly
+        limit) or ProviderRejected (key, request, quota).
         """
         if self._keyless:
             raise answers.no_key(VENDOR)
         if options.engine not in ENGINES:
             raise ProviderRejected(
-                _("SerpAPI has no engine “%(name)s” here. Choose among: %(names)s.")
+                _("Beacon doesn’t support the SerpAPI engine “%(name)s”. Use one of: %(names)s.")
                 % {"name": options.engine, "names": ", ".join(ENGINES)}
             )
         began = time.monotonic()
@@ -96,7 +96,7 @@ class SerpApiSearch:
             raise answers.odd_shape(self._http)
         if said and not _results(body):
             if _is_about_account(said):
-                raise ServiceRefused(_("SerpAPI refused: %(why)s") % {"why": said})
+                raise ServiceRefused(_("SerpAPI refused the search: %(why)s") % {"why": said})
             if _status(body) == "error":
                 raise ProviderUnavailable(_("SerpAPI failed: %(why)s") % {"why": said})
             logger.debug("search found nothing", service=self.service, said=said)
@@ -118,7 +118,7 @@ class SerpApiSearch:
 
 
 def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
-    """Return the query parameters of the first page, the key not among them."""
+    """Return the query parameters of the first page, without the key."""
     params = {"engine": options.engine, "q": query}
     google = options.engine != "bing"
     if options.languages and google:
@@ -136,7 +136,7 @@ def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
 
 
 def _hl(code: str) -> str:
-    """Return Google's name of an interface language: a region only where Google tells them."""
+    """Return Google's code for an interface language, with a region only where Google has one."""
     code = code.lower().replace("_", "-")
     if code == "zh":
         return "zh-cn"
@@ -151,7 +151,7 @@ def _lr(code: str) -> str:
 
 
 def _results(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the first list of results that is there; news stories come out of their groups."""
+    """Return the first list of results that exists, with grouped news stories flattened."""
     for name in RESULT_LISTS:
         found = body.get(name)
         if isinstance(found, list) and found:
@@ -172,7 +172,7 @@ def _ungrouped(entry: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _text(item: Mapping[str, Any], *names: str) -> str:
-    """Return the first of the fields that holds text, a list of words joined."""
+    """Return the first field with text; a list is joined."""
     for name in names:
         value = item.get(name)
         if isinstance(value, str) and value.strip():
@@ -183,7 +183,7 @@ def _text(item: Mapping[str, Any], *names: str) -> str:
 
 
 def _address(item: Mapping[str, Any]) -> str:
-    """Return where a result leads: a job has no link of its own but places to apply at."""
+    """Return a result's URL; a job has none of its own, but links to apply."""
     if direct := _text(item, "link", "url"):
         return direct
     for name in ("apply_options", "related_links"):
@@ -195,7 +195,7 @@ def _address(item: Mapping[str, Any]) -> str:
 
 
 def _dated(item: Mapping[str, Any]) -> Any:
-    """Return the day a result was published, if the service says and we understand it."""
+    """Return the day a result was published, if the service reports it in a known format."""
     extensions = item.get("detected_extensions")
     posted = extensions.get("posted_at") if isinstance(extensions, dict) else None
     for value in (item.get("iso_date"), item.get("date"), item.get("published_date"), posted):
@@ -207,10 +207,10 @@ def _dated(item: Mapping[str, Any]) -> Any:
 def _next_page(
     body: Mapping[str, Any], engine: str, params: Mapping[str, str], count: int
 ) -> dict[str, str] | None:
-    """Return the parameters of the following page, or None after the last one.
+    """Return the parameters of the next page, or None after the last one.
 
-    SerpAPI's own `next` link decides where there is one; only its paging parameters are taken,
-    never its address.  Without one, a full page of an engine that counts offsets has a next.
+    They come from SerpAPI's `next` link, of which only the paging parameters are used, never the
+    URL.  Without that link, a full page of an engine with offsets has a next page.
     """
     pagination = body.get("serpapi_pagination")
     link = pagination.get("next") if isinstance(pagination, dict) else None
@@ -237,7 +237,7 @@ def _is_about_account(said: str) -> bool:
 
 
 def _is_out_of_searches(said: str) -> bool:
-    """Tell the used-up plan (buy or wait a month) from the hourly rate (wait a while)."""
+    """Return whether the plan is used up, instead of the hourly limit, which passes soon."""
     lowered = said.lower()
     used_up = ("run out", "out of searches", "exceeded your plan", "monthly", "upgrade your plan")
     return any(word in lowered for word in used_up) and "hour" not in lowered

@@ -1,4 +1,4 @@
-"""Tavily: web search made for agents, one POST a query."""
+"""Tavily: web search for agents, one POST per query."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from beacon_site.search_services.results import parse_date
 
 VENDOR = BY_NAME["tavily"]
 LONGEST_QUERY = 399  # characters; Tavily answers 400 to longer ones
-MOST = 20  # results a query; there are no further pages
-KEY_LIMIT, PLAN_LIMIT = 432, 433  # statuses of Tavily's own: the key's or the account's credits
+MOST = 20  # results per query; there are no further pages
+KEY_LIMIT, PLAN_LIMIT = 432, 433  # Tavily's own statuses: the key's or the account's credits
 
 
 class TavilySearch:
-    """SearchProvider over Tavily.  It asks once: the caller decides about further tries."""
+    """A SearchProvider for Tavily.  It doesn't retry; that is up to the caller."""
 
     service = VENDOR.name
 
@@ -32,9 +32,8 @@ class TavilySearch:
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, and never more than twenty.
 
-        A query that is too long is cut after a word.  An empty list means that Tavily found
-        nothing.  Raises ProviderUnavailable (down, slow, rate) or ProviderRejected (key, request,
-        credits).
+        A long query is cut after a word.  An empty list means that Tavily found nothing.  Raises
+        ProviderUnavailable (down, slow, rate limited) or ProviderRejected (key, request, credits).
         """
         if self._keyless:
             raise answers.no_key(VENDOR)
@@ -62,11 +61,11 @@ class TavilySearch:
 
 
 def _asked(query: str, options: SearchOptions) -> dict[str, object]:
-    """Return the body of a search.  Tavily knows no languages; they are left out."""
+    """Return the body of a search.  Tavily doesn't support languages, so they are left out."""
     asked: dict[str, object] = {
         "query": answers.shortened(query, characters=LONGEST_QUERY),
         "search_depth": "basic",  # one credit; "advanced" costs two
-        # Who asks Google for news asks Tavily for news, which then dates its results.
+        # The engine Google News means Tavily's news topic, whose results have dates.
         "topic": "news" if options.engine == "google_news" else "general",
         "max_results": max(1, min(options.limit, MOST)),
     }

@@ -1,8 +1,8 @@
 """Wikipedia, or any MediaWiki: full-text search over the Action API.
 
-What it gives has no publishing date: a page's timestamp is that of its last edit.  It is kept in
-`raw`, never shown as `published_at`, and serves a time frame in the one way it can: an article that
-nobody has edited since then holds nothing newer and is left out.
+Articles have no publication date, only the time of their last edit.  That is kept in `raw`, never
+used as `published_at`, and only filters a time frame: an article that hasn't been edited since then
+has nothing newer and is left out.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from beacon_site.search_services.keywords import keywords
 from beacon_site.search_services.results import one_line, parse_date
 
 PACE = AtMost("Wikipedia", "wikipedia.org", count=3)
-VENDOR_URL = BY_NAME["wikipedia"].vendor_url  # of one language; the others are beside it
+VENDOR_URL = BY_NAME["wikipedia"].vendor_url  # of one language; others have their own subdomain
 MOST_A_PAGE = 50
 MOST_PAGES = 3
-MAXLAG = 5.0  # seconds that a database may be behind; Wikimedia asks robots to wait beyond it
+MAXLAG = 5.0  # seconds a database can lag; Wikimedia asks bots to wait above that
 _PASSING = ("maxlag", "ratelimited", "readonly", "internal_api_error", "too-busy", "backend-error")
 _API, _PLAIN_API = "/w/api.php", "/api.php"
 
 
 class WikipediaSearch:
-    """SearchProvider over a MediaWiki.  It asks once: the caller decides about further tries."""
+    """A SearchProvider for a MediaWiki.  It doesn't retry; that is up to the caller."""
 
     service = "wikipedia"
 
     def __init__(self, profile: SearchProfile) -> None:
-        """The profile's address is one wiki, whatever the topic's languages; without it they choose one."""
+        """The profile's URL is one wiki for all languages; without it, the languages select the wiki."""
         self._base_url = profile.base_url.strip()
         self._http = ServiceHttp("Wikipedia", contact=profile.contact)
         self._once = AskedOnce()
 
     def worded(self, query: str, options: SearchOptions) -> str:
-        """Return what is really asked for `query`: every word of it must stand in an article."""
+        """Return the words that are searched for `query`; an article must contain all of them."""
         words = keywords(query, about=options.about, languages=options.languages)
         return " ".join(f'"{word}"' if " " in word else word for word in words)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` articles, those that fit best first.
+        """Return at most `options.limit` articles, best first.
 
-        The leading language of the options chooses the Wikipedia.  Raises ProviderUnavailable
-        (down, slow, limited, its databases behind) or ProviderRejected (address, request).
+        The first language of the options selects the Wikipedia.  Raises ProviderUnavailable
+        (down, slow, rate limited, lagging databases) or ProviderRejected (URL, request).
         """
         api = self._api(options)
         params = {
@@ -82,7 +82,7 @@ class WikipediaSearch:
         base = self._base_url or VENDOR_URL
         if base.rstrip("/") == VENDOR_URL:
             base = f"https://{_wiki_of(options.languages)}.wikipedia.org"
-        # A wiki that is not set up as Wikipedia is has its api.php in another folder.
+        # A wiki with another setup than Wikipedia has its api.php in another folder.
         plain = base.rstrip("/").endswith(_PLAIN_API) and not base.rstrip("/").endswith(_API)
         return endpoint(self._http.name, base, _PLAIN_API if plain else _API, also=("/wiki",))
 
@@ -117,15 +117,15 @@ class WikipediaSearch:
         }
         if code == "maxlag":
             return ProviderUnavailable(
-                _("%(name)s has no time for robots now (%(why)s). Try again later.") % told,
+                _("%(name)s is too busy for automated requests (%(why)s). Try again later.") % told,
                 retry_after=max(retry_after(reply.headers) or 0.0, MAXLAG),
             )
         if any(word in code for word in _PASSING):
             return ProviderUnavailable(
-                _("%(name)s is not available (%(why)s). Try again later.") % told,
+                _("%(name)s isn’t available (%(why)s). Try again later.") % told,
                 retry_after=retry_after(reply.headers),
             )
-        return ProviderRejected(_("%(name)s did not accept the search (%(why)s).") % told)
+        return ProviderRejected(_("%(name)s didn’t accept the search (%(why)s).") % told)
 
     def _hit(self, item: Mapping[str, Any], api: str, options: SearchOptions) -> SearchHit | None:
         edited = parse_date(item.get("timestamp"))
@@ -143,13 +143,13 @@ class WikipediaSearch:
 
 
 def _wiki_of(languages: tuple[str, ...]) -> str:
-    """Return the subdomain of the Wikipedia in the leading language: "zh" for "zh-CN"."""
+    """Return the subdomain of the Wikipedia in the first language: "zh" for "zh-CN"."""
     code = languages[0].lower().replace("_", "-").partition("-")[0] if languages else ""
     return code if re.fullmatch("[a-z]{2,3}", code) else "en"
 
 
 def _link(item: Mapping[str, Any], api: str) -> str:
-    """Return a page's address, as Wikipedia itself writes it: the same page is one source."""
+    """Return a page's URL as Wikipedia writes it, so that each page is one source."""
     title, number = item.get("title"), item.get("pageid")
     if not api.endswith(_API) and isinstance(number, int):
         return f"{api.removesuffix(_PLAIN_API)}/index.php?curid={number}"

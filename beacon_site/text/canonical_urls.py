@@ -1,4 +1,4 @@
-"""When two URLs are one page (R17)."""
+"""Canonical URLs, which are the same for the same page (R17)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import idna
 
-# Parameters that say where a reader came from, never which page is meant.
+# Parameters that track where a reader came from, and don't affect the page.
 _TRACKING = re.compile(
     r"^(utm_.*|gclid|dclid|fbclid|msclkid|yclid|igshid|mc_cid|mc_eid|_ga|_gl|ref_src|cmpid)$",
     re.IGNORECASE,
@@ -18,11 +18,11 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 def canonical_url(url: str) -> str:
-    """Return the form in which a URL is compared: the same page has one.
+    """Return the form of a URL for comparisons, which is the same for the same page.
 
-    Scheme and host lower-case, default port, fragment, tracking parameters and trailing slash
-    gone, the remaining parameters in order, percent-escapes normalised.  What is no http(s) URL
-    comes back stripped but otherwise as it is (`library:` addresses).
+    Scheme and host are in lower case; default port, fragment, tracking parameters and trailing
+    slash are removed; the other parameters are sorted and percent-escapes normalized.  Other texts
+    than http(s) URLs (such as `library:`) are only stripped.
     """
     url = url.strip()
     try:
@@ -48,16 +48,16 @@ def canonical_url(url: str) -> str:
 
 
 def _ascii_host(host: str) -> str:
-    """Return an international host name as it goes over the wire (`xn--…`), if it can be written so.
+    """Return an international host name in its ASCII form (`xn--…`), if it has one.
 
-    By the rules of today, as the client that opens it does and as people's domains are kept: those
-    of 2003, which Python itself knows, take `straße.example` for `strasse.example`.
+    It uses today's rules, like the HTTP client and the stored domains.  Python's own rules of 2003
+    would turn `straße.example` into `strasse.example`.
     """
     if host.isascii():
         return host
     try:
         return idna.encode(host, uts46=True).decode("ascii").rstrip(".")
-    except UnicodeError:  # an emoji, say: the old rules know it
+    except UnicodeError:  # such as an emoji, which only the old rules support
         pass
     try:
         return host.encode("idna").decode("ascii").rstrip(".")
@@ -66,7 +66,7 @@ def _ascii_host(host: str) -> str:
 
 
 def _normal_escapes(path: str) -> str:
-    """Escape what must be, and write the escapes that are there in one way (RFC 3986, 6.2.2)."""
+    """Escape characters as needed, and normalize existing escapes (RFC 3986, 6.2.2)."""
     quoted = quote(path, safe="/%:@!$&'()*+,;=~-._")
 
     def normal(match: re.Match[str]) -> str:
@@ -77,20 +77,20 @@ def _normal_escapes(path: str) -> str:
 
 
 def domain_of(url: str) -> str:
-    """Return the host of a URL without `www.`, or what stands before the colon (`library`).
+    """Return the host of a URL without `www.`, or the part before the colon (`library`).
 
-    Empty for what cannot be taken apart.
+    Empty if it can't be parsed.
     """
     try:
         parts = urlsplit(url)
-    except ValueError:  # no address at all, such as "http://[half"
+    except ValueError:  # not a URL, such as "http://[half"
         return ""
     host = (parts.hostname or "").rstrip(".").removeprefix("www.")
     return host or parts.scheme
 
 
 def is_in_domain(url: str, domain: str) -> bool:
-    """Whether `url` lies at `domain` or below it (`blog.example.org` is in `example.org`)."""
+    """Whether `url` is in `domain` or a subdomain (`blog.example.org` is in `example.org`)."""
     host = _ascii_host(domain_of(url))
     domain = domain.lower().removeprefix("www.")
     return host == domain or host.endswith("." + domain)

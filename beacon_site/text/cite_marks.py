@@ -1,4 +1,4 @@
-"""How a text names its sources: marks such as [note:0190…] and [file:facts/user.md]."""
+"""Citation marks in a text, such as [note:0190…] and [file:facts/user.md]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EACH = re.compile(rf"(?:(?P<kind>{_KIND})[:\s]\s*)?(?P<key>[\w./-]+)", re.IGNOR
 
 
 def marks_in(inside: str) -> list[str]:
-    """Return the marks that stand between one pair of brackets, each in its plain spelling."""
+    """Return the marks inside one pair of brackets, each in its normalized spelling."""
     marks = []
     for found in _EACH.finditer(inside):
         kind, key = (found["kind"] or FILE).lower(), found["key"]
@@ -24,7 +24,7 @@ def marks_in(inside: str) -> list[str]:
 
 
 def numbered(text: str, cites: Iterable[Mapping[str, str]]) -> str:
-    """Return the answer with [1], [2] … for its marks; numbers of the model's own are no marks."""
+    """Return the answer with its marks replaced by [1], [2] …, without the model's own numbers."""
     text = re.sub(r"\[(\d{1,3})\](?!\()", r"(\1)", text)
     for number, cite in enumerate(cites, 1):
         text = text.replace(f"[{cite['mark']}]", f"[{number}]")

@@ -1,4 +1,4 @@
-"""A day or a moment as an address, or a program, names it."""
+"""Parsing days and times from URLs and API requests, and names of time zones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 
 def day_of(text: str) -> date | None:
-    """Return the day that `text` (`2026-11-22`) names; None for what is none, such as the 31st of June."""
+    """Return the day of `text` (`2026-11-22`), or None if it isn't one, such as June 31."""
     try:
         return parse_date(text)
     except ValueError:
@@ -18,7 +18,7 @@ def day_of(text: str) -> date | None:
 
 
 def moment_of(text: str) -> datetime | None:
-    """Return the moment that `text` names, in UTC if it has a time zone; None for what is none."""
+    """Return the time in `text`, in UTC if it has a time zone; None if it isn't valid."""
     try:
         found = parse_datetime(text)
         return found and in_utc(found)
@@ -27,34 +27,34 @@ def moment_of(text: str) -> datetime | None:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """Return the moment in UTC, one without a time zone as it is.
+    """Return the time in UTC; a time without a time zone stays unchanged.
 
-    Postgres takes no time zone beyond sixteen hours, and no moment before the first year or behind
-    the last has a name: ValueError says that there is no such moment.
+    Raises ValueError for a time zone offset above sixteen hours, which Postgres doesn't support,
+    and for a time outside the supported years.
     """
     if moment.tzinfo is None:
         return moment
     try:
         return moment.astimezone(UTC)
     except OverflowError as exc:
-        raise ValueError("there is no such moment") from exc
+        raise ValueError("this time doesn't exist") from exc
 
 
-# --- Which time zones there are, by one rule for every form and command ---
+# --- time zones ---
 
 _NEVER = ("posix", "right", "localtime", "Factory", "posixrules")
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the time zones that this system knows and people choose from, in order."""
+    """Return the time zones of this system that people can select, in order."""
     return tuple(sorted(n for n in zoneinfo.available_timezones() if not n.startswith(_NEVER)))
 
 
 def named(text: str) -> str | None:
-    """Return the zone's name as the system spells it, or None; forgiving as people write them.
+    """Return the zone's name as the system spells it, or None.
 
-    Case and spaces do not matter: `europe/berlin`, `America/New York`.
+    Case and spaces don't matter: `europe/berlin`, `America/New York`.
     """
     return _by_spelling().get(text.strip().replace(" ", "_").casefold())
 

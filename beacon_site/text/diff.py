@@ -1,10 +1,9 @@
-"""Two texts as one diff: lines held against each other, and inside them the words that changed.
+"""Diffs of two texts, by lines and by the changed words inside them.
 
-Data flow: two texts -> lines -> pairs of equal lines -> what lies between them paired by likeness
--> rows, each with its pieces.  No text is ever cut: `before(rows)` and `after(rows)` give back both
-texts to the letter.  What would take long is told more coarsely instead: all work is counted
-against MOST_WORK, and what is left when that is spent stands as removed and added whole.
-(`difflib.HtmlDiff` took 33 s on a rewritten text of 15 KB; `reliability.md` 1.8.)
+Data flow: two texts -> lines -> pairs of equal lines -> similar lines between them paired
+-> rows, each with its pieces.  No text is lost: `before(rows)` and `after(rows)` return both texts
+exactly.  The work is limited to MOST_WORK; whatever is left then is shown as removed and added.
+(`difflib.HtmlDiff` took 33 s for a rewritten text of 15 KB; `reliability.md` 1.8.)
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 MOST_WORK = 500_000  # comparisons of one diff, of lines, words and pairs together
-SMALL = 10_000  # cells up to which difflib looks for the longest common runs
-ALIKE = 0.4  # share of common words from which a line counts as changed, not as replaced
-MOST_WORDS = 4_000  # of a line; a longer one is told as removed and added
+SMALL = 10_000  # cells up to which difflib searches for the longest common runs
+ALIKE = 0.4  # share of common words above which a line is changed, not replaced
+MOST_WORDS = 4_000  # of a line; a longer one is shown as removed and added
 CONTEXT = 1  # unchanged lines shown on either side of a change
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-# A number with its parts (16.4), one East Asian character, a word, white space, any other sign.
+# A number with its parts (16.4), one East Asian character, a word, white space, any other character.
 _WORD = re.compile(
     r"\d+(?:[.,:]\d+)+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
     r"|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\s+|\W"
@@ -34,14 +33,14 @@ _UNSEEN = {"\n": "↵", "\r": "␍", "\t": "⇥"}
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a line: `kind` is same, old (only before) or new (only after)."""
+    """A part of a line: `kind` is same, old (only before) or new (only after)."""
 
     kind: str
     text: str
 
     @property
     def shown(self) -> str:
-        """Return the text for a page: without its line break, unless that is what changed."""
+        """Return the text for a page, without its line break unless that changed."""
         if self.kind == "same":
             return self.text.rstrip("\r\n")
         if self.text.strip("\r\n\t "):
@@ -53,8 +52,8 @@ class Piece:
 class Row:
     """A line, or a pair of lines: `kind` is same, changed, removed, added, or gap.
 
-    `old` and `new` are its numbers before and after, counted from 1, and 0 where it is not.  A gap
-    (see `folded`) stands for `hidden` unchanged lines.
+    `old` and `new` are its line numbers before and after, from 1, or 0 if it isn't there.  A gap
+    (see `folded`) replaces `hidden` unchanged lines.
     """
 
     kind: str
@@ -65,12 +64,12 @@ class Row:
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing to read in it, before or after."""
+        """Whether it is blank before and after."""
         return not any(piece.text.strip() for piece in self.pieces)
 
     @property
     def is_empty_line(self) -> bool:
-        """Whether it is an empty line that was added or removed: its sign says all there is."""
+        """Whether it is an added or removed empty line, so that only its sign is visible."""
         only = self.kind in ("removed", "added") and len(self.pieces) == 1
         return only and not self.pieces[0].text.strip("\r\n")
 
@@ -87,12 +86,12 @@ class Row:
 
 @dataclass(slots=True)
 class _Work:
-    """What may still be spent on one diff."""
+    """The work left for one diff."""
 
     left: int = MOST_WORK
 
     def spend(self, cost: int) -> bool:
-        """Take `cost` off; False, and nothing is taken, where there is not so much left."""
+        """Subtract `cost`; False, without subtracting, if less is left."""
         if cost > self.left:
             return False
         self.left -= cost
@@ -100,7 +99,7 @@ class _Work:
 
 
 def diff(before: str, after: str) -> list[Row]:
-    """Return both texts as rows, in order; see the module for how far it looks."""
+    """Return both texts as rows, in order, within the limits described in the module."""
     old, new = _LINE.findall(before), _LINE.findall(after)
     work = _Work()
     rows: list[Row] = []
@@ -126,7 +125,7 @@ def after(rows: Iterable[Row]) -> str:
 def words(old: str, new: str) -> tuple[Piece, ...]:
     """Return two sentences as one line of pieces, with the words that changed.
 
-    Where they have little in common the old one is told whole, then the new one.
+    If they have little in common, the old one is followed by the new one.
     """
     left, right = _WORD.findall(old), _WORD.findall(new)
     bags = _bag(left), _bag(right)
@@ -136,25 +135,25 @@ def words(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def edits(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """Return where two lists of lines or words differ: old[a:b] stands as new[c:d]."""
+    """Return where two lists of lines or words differ: old[a:b] became new[c:d]."""
     found = _stretches(old, new, _Work())
     return [(a, b, c, d) for is_same, a, b, c, d in found if not is_same]
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the text's lines, each with its break; joined they are the text again."""
+    """Return the text's lines with their breaks; joined, they are the text."""
     return _LINE.findall(text)
 
 
 def words_of(text: str) -> list[str]:
-    """Return the text's words, signs and spaces; joined they are the text again."""
+    """Return the text's words, other characters and spaces; joined, they are the text."""
     return _WORD.findall(text)
 
 
 def folded(rows: Sequence[Row], *, context: int = CONTEXT) -> list[Row]:
-    """Return the rows with long unchanged runs as gaps: `context` lines stay beside each change.
+    """Return the rows with gaps for long unchanged runs, except `context` lines around each change.
 
-    Blank lines do not count as context.  A run that hides less than two lines stays as it is.
+    Blank lines don't count as context.  A gap hides at least two lines.
     """
     kept = _near_a_change(rows, context) | _near_a_change(rows, context, backwards=True)
     shown: list[Row] = []
@@ -171,9 +170,9 @@ def folded(rows: Sequence[Row], *, context: int = CONTEXT) -> list[Row]:
 
 
 def sided(rows: Iterable[Row]) -> list[tuple[Row | None, Row | None]]:
-    """Return the rows as two columns: what was removed stands beside what came in its place.
+    """Return the rows as two columns, with removed lines beside the added ones that replace them.
 
-    An unchanged or changed row, and a gap, stands on either side.
+    An unchanged or changed row, and a gap, is on both sides.
     """
     columns: list[tuple[Row | None, Row | None]] = []
     removed: list[Row] = []
@@ -189,7 +188,7 @@ def sided(rows: Iterable[Row]) -> list[tuple[Row | None, Row | None]]:
 
 
 def _near_a_change(rows: Sequence[Row], context: int, *, backwards: bool = False) -> set[int]:
-    """Return the places of the rows that stand within `context` lines after (before) a change."""
+    """Return the indexes of the rows within `context` lines after (before) a change."""
     places = range(len(rows) - 1, -1, -1) if backwards else range(len(rows))
     kept: set[int] = set()
     left = 0
@@ -202,13 +201,13 @@ def _near_a_change(rows: Sequence[Row], context: int, *, backwards: bool = False
     return kept
 
 
-# --- which lines (or words) are the same --------------------------------------------------------------
+# --- equal lines or words -----------------------------------------------------------------------------
 
 _Stretch = tuple[bool, int, int, int, int]
 
 
 def _stretches(old: Sequence[str], new: Sequence[str], work: _Work) -> Iterator[_Stretch]:
-    """Yield what is the same and what is not, in order: old[a:b] against new[c:d]."""
+    """Yield the equal and the different stretches, in order: old[a:b] and new[c:d]."""
     a = c = 0
     for i, j, size in _runs(sorted(_same(old, new, work))):
         if a < i or c < j:
@@ -220,7 +219,7 @@ def _stretches(old: Sequence[str], new: Sequence[str], work: _Work) -> Iterator[
 
 
 def _runs(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Join pairs that follow one another into runs: where each begins, and its length."""
+    """Join consecutive pairs into runs, each with its start and length."""
     begin: tuple[int, int] | None = None
     size = 0
     for i, j in pairs:
@@ -235,10 +234,10 @@ def _runs(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
 
 
 def _same(old: Sequence[str], new: Sequence[str], work: _Work) -> list[tuple[int, int]]:
-    """Return the places of what is the same in both, both rising.
+    """Return the index pairs of equal items, both ascending.
 
-    Common ends first; then difflib where little is left, else what stands once on either side
-    parts the rest, and each part is looked at in turn.
+    Common beginnings and ends come first.  If little is left, difflib compares it.  Otherwise items
+    that are unique on both sides split the rest, and each part is compared in turn.
     """
     pairs: list[tuple[int, int]] = []
     parts = [(0, len(old), 0, len(new))]
@@ -270,7 +269,7 @@ def _parted(
     part: tuple[int, int, int, int],
     pairs: list[tuple[int, int]],
 ) -> list[tuple[int, int, int, int]]:
-    """Part old[a:b] and new[c:d] at what stands once in either; none where there is no such."""
+    """Split old[a:b] and new[c:d] at items that are unique on both sides, if there are any."""
     a, b, c, d = part
     anchors = _rising(_once_in_both(old[a:b], new[c:d]))
     found = []
@@ -294,9 +293,9 @@ def _once_in_both(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest choice of pairs whose second places rise as the first do."""
-    tails: list[int] = []  # the least second place that ends a choice of each length
-    at: list[int] = []  # which pair that is
+    """Return the longest subsequence of pairs whose second indexes ascend like the first."""
+    tails: list[int] = []  # the smallest second index that ends a subsequence of each length
+    at: list[int] = []  # the pair with that index
     behind: list[int] = []  # the pair before each pair, or -1
     for number, (_i, j) in enumerate(pairs):
         length = bisect_left(tails, j)
@@ -311,19 +310,19 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return chosen[::-1]
 
 
-# --- what is not the same ---------------------------------------------------------------------------
+# --- different lines --------------------------------------------------------------------------------
 
 
 def _between(
     old: Sequence[str], new: Sequence[str], part: tuple[int, int, int, int], work: _Work
 ) -> Iterator[Row]:
-    """Yield the rows of lines that differ: pairs that are alike, else removed, then added."""
+    """Yield the rows of different lines: similar pairs, otherwise removed, then added lines."""
     a, b, c, d = part
     left: list[list[str]] = []
     right: list[list[str]] = []
     if (
         0 < 2 * (b - a) * (d - c) <= work.left
-    ):  # else nothing can be paired, and no words are needed
+    ):  # otherwise nothing can be paired, and no words are needed
         left = [_WORD.findall(line) for line in old[a:b]]
         right = [_WORD.findall(line) for line in new[c:d]]
     i = j = 0
@@ -340,7 +339,7 @@ def _between(
 def _alike(
     left: Sequence[Sequence[str]], right: Sequence[Sequence[str]], work: _Work
 ) -> list[tuple[int, int]]:
-    """Return which lines are versions of one another, both places rising, most alike in all."""
+    """Return the index pairs of similar lines, both ascending, with the highest total similarity."""
     total = sum(map(len, left)) * len(right) + sum(map(len, right)) * len(left)
     longest = max(map(len, [*left, *right]), default=0)
     if not left or not right or longest > MOST_WORDS or not work.spend(total):
@@ -352,7 +351,7 @@ def _alike(
         [
             _likeness(one, other, total + more)
             if 2 * min(total, more) >= ALIKE * (total + more)
-            else 0.0  # of very different lengths: whatever they say, it cannot come to ALIKE
+            else 0.0  # lengths so different that the similarity can't reach ALIKE
             for other, more in others
         ]
         for one, total in [(bag, bag.total()) for bag in bags[0]]
@@ -374,18 +373,18 @@ def _alike(
 
 
 def _bag(words: Sequence[str]) -> Counter[str]:
-    """Return a line's words; of one without letters and digits, its signs."""
+    """Return a line's words, or its other characters if it has no letters or digits."""
     return Counter([word for word in words if word[0].isalnum()]) or Counter(words)
 
 
 def _likeness(one: Counter[str], other: Counter[str], total: int) -> float:
-    """Return the share of words that two lines have in common, 0 to 1; `total` counts all of both."""
+    """Return the share of common words of two lines, 0 to 1; `total` is the number of words of both."""
     shared = one.keys() & other.keys()
     return 2 * sum(min(one[word], other[word]) for word in shared) / total if shared else 0.0
 
 
 def _pieces(old: Sequence[str], new: Sequence[str], work: _Work) -> tuple[Piece, ...]:
-    """Return the words of two lines as one; white space between two changes goes with them."""
+    """Return the words of two lines as pieces; white space between two changes belongs to them."""
     pieces: list[Piece] = []
     was: list[str] = []
     became: list[str] = []

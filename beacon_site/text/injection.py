@@ -1,8 +1,7 @@
-"""Text that speaks to its reader as to a machine: it is data, and never becomes a memory unseen.
+"""Detecting prompt injection, so that such text never becomes a memory without a review.
 
-Patterns find the plain attempts (`design.md` decision 10: "text that smells of instructions"
-is risky).  They are no wall: what comes from outside enters prompts as data between marks in
-any case, and stays `external` until a person accepts it.
+The patterns find simple attempts.  They aren't the only protection: text from outside is always
+put into prompts as marked data, and stays `external` until a person accepts it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 
 from beacon_site.text.cleaning import normal_form
 
-# Long texts are read in full by their sentences; this bounds one call.
+# The limit of one call.  Longer texts are checked sentence by sentence.
 LONGEST = 200_000
 
 _INSTRUCTIONS = (
@@ -27,10 +26,10 @@ _MACHINE = (
     r"|(?:ai|research|virtual|automated|autonomous|llm) (?:assistants?|agents?|systems?|models?))"
 )
 
-# Each pattern with the reason it is held for, in the words a reviewer reads. All in lower case.
+# Patterns with the reason that reviewers see, all in lower case.
 _ENGLISH: tuple[tuple[str, str], ...] = (
     (
-        "tells its reader to ignore instructions",
+        "tells the reader to ignore instructions",
         (
             rf"\b(?:ignore|disregard|forget|override|overrule|bypass|neglect|drop|discard)\s+"
             rf"{_OWNED}{{1,5}}{_INSTRUCTIONS}\b"
@@ -56,7 +55,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "gives orders about the user",
+        "gives instructions about the user",
         (
             r"\b(?:do not|don't|never|must not|mustn't|without)\s+(?:tell|telling|inform|informing|alert"
             r"|alerting|warn|warning|notify|notifying|reveal|mention|ask|asking|show)\s+"
@@ -68,7 +67,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "speaks to an AI",
+        "addresses an AI",
         (
             r"\bas an?\s+(?:ai|artificial intelligence|(?:large )?language model)\b(?:,|\s+(?:you|i|assistant"
             r"|model|language model|agent)\b)"
@@ -86,7 +85,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "speaks of the system prompt",
+        "mentions the system prompt",
         (
             r"\b(?:your|reveal|print|repeat|show|leak|output)\s+(?:\w+\s+)?system\s+(?:prompt|message)s?\b"
             r"|\bthe\s+system\s+prompt\b"
@@ -97,7 +96,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "orders its reader about",
+        "gives orders to the reader",
         (
             r"(?:^|[.!?:;,]\s+)(?:and\s+|now\s+|therefore,?\s+|so\s+)?you\s+(?:must|shall)\s+(?:now\s+|always"
             r"\s+|never\s+|not\s+|only\s+|immediately\s+)*(?:answer|reply|respond|recommend|say|state|obey"
@@ -118,7 +117,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
 
 _OTHERS: tuple[tuple[str, str], ...] = (
     (
-        "tells its reader to ignore instructions",
+        "tells the reader to ignore instructions",
         (
             r"(?:忽略|无视|無視|忘记|忘掉|忘記|不要理会|不要遵守)(?:你|您|之前|以前|先前|上面|以上|所有|一切|全部|的|此前)*"
             r"(?:指令|指示|规则|規則|提示|命令|要求|设定)"
@@ -145,7 +144,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "gives orders about the user",
+        "gives instructions about the user",
         (
             r"(?:不要|不得|别|切勿|禁止)(?:告诉|告知|通知|提醒|透露给)(?:用户|使用者|任何人|主人)"
             r"|ユーザー(?:に|には)(?:\S{0,8})(?:伝え|知らせ|言わ|教え)(?:ないで|るな|てはいけ)"
@@ -157,7 +156,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "speaks to an AI",
+        "addresses an AI",
         (
             r"(?:作为|作為|身为)(?:一个|一名|一個)?(?:ai|人工智能|人工智慧|语言模型|大模型|智能)(?:助手|模型|系统)?[，,]?(?:你|您)"
             r"|(?:ai|人工智能|智能)(?:助手|代理|模型)(?:们)?(?:请注意|注意|必须|应当|请|：)"
@@ -167,7 +166,7 @@ _OTHERS: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "speaks of the system prompt",
+        "mentions the system prompt",
         r"(?:系统|系統)提示(?:词|詞)|システムプロンプト|시스템\s*프롬프트|системн\w+\s+промпт",
     ),
 )
@@ -175,27 +174,27 @@ _OTHERS: tuple[tuple[str, str], ...] = (
 _PATTERNS = tuple(
     (reason, re.compile(pattern, re.IGNORECASE)) for reason, pattern in (*_ENGLISH, *_OTHERS)
 )
-# The same for ASCII text in lower case: matching without IGNORECASE takes two thirds of the time.
+# The same for lower-case ASCII text, since matching without IGNORECASE takes a third less time.
 _LOWER_CASE_PATTERNS = tuple(
     (reason, re.compile(pattern)) for reason, pattern in (*_ENGLISH, *_OTHERS)
 )
-# Characters with no width or that turn the writing round serve to hide words from a pattern.
+# Zero-width and direction characters, which can hide words from a pattern.
 _HIDDEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
-# Tag characters spell ASCII that no reader sees: there is no honest use of a run of them.
+# Tag characters spell invisible ASCII.  A run of them has no legitimate use.
 _SMUGGLED = re.compile("[\U000e0020-\U000e007e]{8,}")
 
 
 def smells_of_instructions(text: str) -> str:
-    """Return why `text` looks like orders to its reader or to an AI, or "" if it does not.
+    """Return why `text` looks like prompt injection, or "" if it doesn't.
 
-    The reason completes "This text …" and is English: it is stored with the proposal and
-    translated where it is shown.  Only the first `LONGEST` characters are read.
+    The reason completes "This text …".  It is stored in English with the proposal, and translated
+    when it is shown.  Only the first `LONGEST` characters are checked.
     """
     text = text[:LONGEST]
     if _SMUGGLED.search(text):
-        return "hides writing that nobody can see"
+        return "contains invisible text"
     seen = normal_form(_HIDDEN.sub("", text)).replace("’", "'")
-    # Spaces are made single ones line by line: runs of them would make some patterns crawl.
+    # Collapse spaces line by line, because runs of them make some patterns very slow.
     seen = "\n".join(" ".join(line.split()) for line in seen.splitlines() if line.strip())
     patterns = _PATTERNS
     if seen.isascii():
@@ -207,9 +206,9 @@ def smells_of_instructions(text: str) -> str:
 
 
 def instruction_spans(text: str) -> list[tuple[int, int]]:
-    """Return where `text` looks like orders to its reader, to mark the words: begin and end, in order.
+    """Return the spans of `text` that look like prompt injection, in order, to highlight them.
 
-    Where only its normal form shows it (hidden or look-alike characters) that is the whole text.
+    If only the normalized text shows it (hidden or look-alike characters), the span is all of it.
     """
     seen = text[:LONGEST].replace("’", "'")
     found = [match.span() for match in _SMUGGLED.finditer(seen)]

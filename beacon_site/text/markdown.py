@@ -1,7 +1,7 @@
-"""Markdown as safe HTML: for reports, documents and notes, whoever wrote them.
+"""Rendering Markdown from any author as safe HTML, for reports, documents and notes.
 
-Two walls, always both: the parser passes no HTML through, and what it makes goes through nh3,
-which keeps listed elements only.  Nothing is loaded from anywhere: a picture becomes a link.
+There are always two protections: the parser passes no HTML through, and nh3 then removes all but
+the allowed elements.  Nothing is loaded from elsewhere, so images become links.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from beacon_site.text.cleaning import clean
 
-LONGEST = 100_000  # characters; what is longer is cut, and the page says so
-# The parser's time grows with the square of these; measured, each takes a second or so.
+LONGEST = 100_000  # characters; the rest is cut, and the page says so
+# The parser's time is quadratic in these.  At each limit it takes about a second.
 MOST_BRACKETS = 2_000
 MOST_EMPHASIS = 20_000  # of * _ ~
-MOST_CELLS = 20_000  # of tables, rows by the widest
-MOST_PIECES = 12_000  # cells and blocks together; each takes about a tenth of a millisecond
+MOST_CELLS = 20_000  # of tables, counted as rows times columns
+MOST_PIECES = 12_000  # cells and blocks together; each takes about 0.1 ms
 SHIFT = 1  # a page has its own h1
 
 TAGS = {
@@ -47,8 +47,8 @@ ATTRIBUTES = {
     "td": {"align"},
     "th": {"align"},
 }
-# Footnotes carry ids so that their marks lead to them; nothing else may, or it could pass for a
-# part of the page.
+# Only footnotes have ids, for the links to them.  Other elements with ids could imitate parts of
+# the page.
 _FOOTNOTE_ID = re.compile(r"fn(?:ref)?[\w:-]{1,40}")
 _CLASSES = re.compile(r"footnotes|footnote-ref|footnote-backref|language-[\w+#.-]{1,30}")
 _ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
@@ -63,26 +63,26 @@ _SKIPPED = re.compile(r"(<(?:a|code|pre)\b.*?</(?:a|code|pre)>|<[^>]*>)", re.DOT
 
 
 def render(text: str) -> SafeString:
-    """Return Markdown as HTML that may stand in any page of ours.
+    """Return Markdown as HTML that is safe on any page.
 
-    Headings begin at h2.  Links lead to http(s) addresses, to pages of ours or to anchors, and
-    say that nobody vouches for them; others are plain text.  What holds more marks than can be
-    laid out in a second or so stands as it was written.
+    Headings begin at h2.  Links can lead to http(s) URLs, our own pages or anchors, and have
+    rel="nofollow"; others become plain text.  A text with too much markup to render in about a
+    second is shown as plain text.
     """
     text = clean(text[:LONGEST])[0]
     if _is_knotted(text):
-        said = _("There are too many marks in this text to lay it out; this is how it was written.")
+        said = _("This text has too much formatting to render, so it’s shown as plain text.")
         return format_html("<p>{}</p>\n<pre>{}</pre>\n", said, text)
     made = _parser().render(text, {})
     return mark_safe(_clean(made))  # noqa: S308  (this is the one place where it is made safe)  # nosec B308, B703
 
 
 def by_direction(html: SafeString) -> SafeString:
-    """Return rendered HTML whose blocks are each set in the direction of their own first letters.
+    """Return rendered HTML in which each block has the direction of its own first letters.
 
-    A text may mix scripts: one direction for all of it would turn the others' words around.
-    What stands inside a list, a quotation or a table follows it: browsers pass over the letters
-    of an element that has a direction of its own when they look for the first.
+    A text can mix scripts, so it can't have a single direction.  Blocks inside a list, a quotation
+    or a table follow it, because browsers skip elements with their own direction when they look for
+    its first letter.
     """
     depth = 0
 
@@ -99,7 +99,7 @@ def by_direction(html: SafeString) -> SafeString:
 
 
 def _is_knotted(text: str) -> bool:
-    """Whether the parser would work on the text for long, on purpose of who wrote it or not."""
+    """Whether the parser would take too long for the text."""
     bars = [count for line in text.splitlines() if (count := line.count("|"))]
     return (
         text.count("[") > MOST_BRACKETS
@@ -110,9 +110,9 @@ def _is_knotted(text: str) -> bool:
 
 
 def _pieces(text: str) -> int:
-    """Return at least how many cells and blocks the parser would make.
+    """Return the minimum number of cells and blocks that the parser would create.
 
-    After a delimiter row each line up to the next blank one is a row, with bars or without.
+    After a delimiter row, each line up to the next blank one is a row, even without bars.
     """
     pieces = columns = 0
     after_blank = True
@@ -134,19 +134,19 @@ def _pieces(text: str) -> int:
 
 
 def link(words: str, address: str) -> str:
-    """Return a Markdown link that shows `words` as they are, whatever a stranger wrote there."""
+    """Return a Markdown link that shows `words` literally, even if they are untrusted."""
     return f"[{as_words(words)}]({_IN_ADDRESS.sub(lambda sign: quote(sign.group()), address)})"
 
 
 def as_words(text: str) -> str:
-    """Return plain words as one line of Markdown that shows them as they are."""
+    """Return plain text as one line of Markdown that shows it literally."""
     return _IN_WORDS.sub(r"\\\1", " ".join(text.split()))
 
 
 def link_citations(html: SafeString, known: Sequence[int], prefix: str = "source-") -> SafeString:
-    """Return rendered HTML in which each mark `[n]` of a known n leads to `#<prefix>n`.
+    """Return rendered HTML in which each mark `[n]` of a known n links to `#<prefix>n`.
 
-    Marks inside links and code stay as they are, as do numbers that are not `known`.
+    Marks inside links and code, and unknown numbers, stay unchanged.
     """
     numbers = set(known)
 
@@ -174,7 +174,7 @@ def _parser() -> MarkdownIt:
 
 
 def _ours(state: Any) -> None:
-    """Shift headings, turn pictures into links, and say by attribute how cells are aligned."""
+    """Shift headings, turn images into links, and set the alignment of cells as an attribute."""
     for token in state.tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + SHIFT)}"
@@ -187,7 +187,7 @@ def _ours(state: Any) -> None:
 
 
 def _without_images(tokens: Sequence[Token]) -> list[Token]:
-    """Return a line's tokens, each picture as a link that bears its description."""
+    """Return a line's tokens, with each image as a link with its description."""
     made: list[Token] = []
     inside_link = 0
     for token in tokens:
@@ -207,13 +207,13 @@ def _without_images(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _may_link(address: str) -> bool:
-    """Whether a link may lead there: http(s), our own pages, anchors."""
+    """Whether a link can lead there: http(s), our own pages, anchors."""
     return _safe_address(address) is not None
 
 
 def _safe_address(address: str) -> str | None:
-    """Return the address if a link may lead there, as it is compared by browsers."""
-    # Browsers drop these inside an address, so `java\tscript:` is `javascript:` to them.
+    """Return the URL as browsers read it, if a link can lead there."""
+    # Browsers drop these characters in a URL, so they read `java\tscript:` as `javascript:`.
     squeezed = re.sub(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\ufeff]", "", address)
     if squeezed.startswith("#"):
         return address
@@ -228,7 +228,7 @@ def _safe_address(address: str) -> str | None:
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
-    """Return an attribute's value, or None where it must not stand."""
+    """Return an attribute's value, or None if it isn't allowed."""
     if name == "href":
         return _safe_address(value)
     if name == "id":

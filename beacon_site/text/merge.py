@@ -1,9 +1,9 @@
-"""Two changes of one text put together: what does not overlap merges by itself.
+"""Merging two changes of one text; changes that don't overlap merge automatically.
 
-Data flow: base, mine, theirs -> lines -> what either side changed -> hunks of changes that touch
+Data flow: base, mine, theirs -> lines -> changes of each side -> hunks of changes that touch
 -> one side's change, the same change, words merged inside the lines, or a conflict.  No word of
-either side is ever lost: a conflict keeps base, mine and theirs, and `Merge.text` takes a choice.
-(`merge3` is GPL and `three-merge` has stood still since 2020, so this is our own.)
+either side is lost: a conflict keeps base, mine and theirs, and `Merge.text` accepts a choice.
+(`merge3` is GPL and `three-merge` hasn't changed since 2020, so this is our own code.)
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _Edit = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of the text: `kind` is same, mine, theirs, agreed, merged, or conflict.
+    """A part of the text: `kind` is same, mine, theirs, agreed, merged, or conflict.
 
-    `merged` holds what came of it, unless it is a conflict.
+    `merged` is the result, unless it is a conflict.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Part:
     merged: str = ""
 
     def text(self, choice: str = "mine") -> str:
-        """Return what stands there; in a conflict what `choice` asks for."""
+        """Return its text; in a conflict, the side named by `choice`."""
         if self.kind != "conflict":
             return self.merged
         if choice != "both":
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Two changes of one text, in order."""
+    """The merge of two changes of one text, as parts in order."""
 
     parts: tuple[Part, ...]
 
@@ -53,9 +53,9 @@ class Merge:
         return [part for part in self.parts if part.kind == "conflict"]
 
     def text(self, choices: Mapping[int, str] | None = None) -> str:
-        """Return the text put together; `choices` names a side for each conflict by its number.
+        """Return the merged text; `choices` names a side for each conflict by its number.
 
-        A conflict that no choice names stands as mine.
+        A conflict without a choice is resolved as mine.
         """
         chosen = choices or {}
         said = []
@@ -67,7 +67,7 @@ class Merge:
 
 
 def merge(base: str, mine: str, theirs: str) -> Merge:
-    """Put two changes of `base` together, line by line, inside a line word by word."""
+    """Merge two changes of `base` by lines, and inside a line by words."""
     parts = []
     for part in _merged(lines_of(base), lines_of(mine), lines_of(theirs)):
         parts.append(_by_words(part) if part.kind == "conflict" else part)
@@ -75,7 +75,7 @@ def merge(base: str, mine: str, theirs: str) -> Merge:
 
 
 def _by_words(part: Part) -> Part:
-    """Return the conflict of lines as merged if the words that changed lie apart, else as it is."""
+    """Return a conflict of lines as merged if different words changed, otherwise unchanged."""
     sides = [words_of(text) for text in (part.base, part.mine, part.theirs)]
     words = _merged(*sides)
     if any(one.kind == "conflict" for one in words):
@@ -85,7 +85,7 @@ def _by_words(part: Part) -> Part:
 
 
 def _merged(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> list[Part]:
-    """Return the parts of two changes of `base`; changes that touch are one hunk."""
+    """Return the parts of two changes of `base`; changes that touch form one hunk."""
     ours, others = edits(base, mine), edits(base, theirs)
     parts: list[Part] = []
     at = 0
@@ -103,7 +103,7 @@ def _unchanged(base: Sequence[str], begin: int, end: int) -> list[Part]:
 
 
 def _hunk(base: str, mine: str, theirs: str) -> Part:
-    """Return a hunk that one side, both alike, or both differently changed."""
+    """Return a hunk that one side changed, or both changed in the same way or differently."""
     if mine == theirs:
         return Part("agreed", base, mine, theirs, mine)
     if theirs == base:
@@ -114,7 +114,7 @@ def _hunk(base: str, mine: str, theirs: str) -> Part:
 
 
 def _hunks(base: Sequence[str], changes: list[_Edit]) -> list[tuple[int, int]]:
-    """Return where the base is changed, changes that touch one another as one."""
+    """Return the changed ranges of the base, with touching changes joined."""
     hunks: list[tuple[int, int]] = []
     for a, b, _c, _d in sorted(changes):
         if hunks and _touches(base, hunks[-1][1], a):
@@ -125,16 +125,16 @@ def _hunks(base: Sequence[str], changes: list[_Edit]) -> list[tuple[int, int]]:
 
 
 def _touches(base: Sequence[str], end: int, begin: int) -> bool:
-    """Whether two changes belong together: only spaces of one line are between them, or nothing.
+    """Whether two changes belong together, because at most spaces of one line are between them.
 
-    “5 euro” changed here to “6 euro” and there to “5 dollars” is one statement.
+    “5 euro” is one statement, so changing it to “6 euro” and to “5 dollars” is a conflict.
     """
     between = "".join(base[end:begin])
     return begin <= end or not ("\n" in between or between.strip())
 
 
 def _side(base: Sequence[str], side: Sequence[str], changes: list[_Edit], lo: int, hi: int) -> str:
-    """Return what one side has for base[lo:hi]."""
+    """Return one side's text for base[lo:hi]."""
     inside = [edit for edit in changes if lo <= edit[0] and edit[1] <= hi]
     if not inside:
         return "".join(base[lo:hi])

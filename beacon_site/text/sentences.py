@@ -1,4 +1,4 @@
-"""Which lines of a page are running text: paragraphs without code, headings, menus and tables."""
+"""The running text of a page and its sentences, without code, headings, menus and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pysbd.languages import LANGUAGE_CODES
 
 from beacon_site.text.cleaning import plain, width, without_citations
 
-# More of a page than this is not read, however deep a topic's runs read (research.budgets.budget).
+# No more of a page is read, whatever a topic's limits are (research.budgets.budget).
 LONGEST_TEXT = 120_000
 
 _BLOCKS = re.compile(r"\n(?:[^\S\n]*\n)+")
@@ -40,10 +40,10 @@ _ENDS = re.compile(r"[.!?…。！？][\"'”’»」』）)\]*_]*(?:\s*\[\d+\])
 
 
 def paragraphs(text: str) -> list[str]:
-    """Return the running text of a page, one line a paragraph, in its order.
+    """Return the running text of a page, with one line per paragraph.
 
-    Each paragraph stands in `one_line(text)` as it is (what a quote needs), without the marker
-    of its list.  Only the first `LONGEST_TEXT` characters are read.
+    Each paragraph is an exact part of `one_line(text)`, so that it can be quoted, without its list
+    marker.  Only the first `LONGEST_TEXT` characters are read.
     """
     text = text[:LONGEST_TEXT].replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
     text = _FRONT_MATTER.sub("", text)
@@ -60,14 +60,14 @@ def paragraphs(text: str) -> list[str]:
 
 
 def _is_indented_code(lines: list[str]) -> bool:
-    """Whether a whole block is indented by four, as code is in Markdown and RST."""
+    """Whether a whole block is indented by four spaces, like code in Markdown and RST."""
     return all(line.startswith("    ") for line in lines if line.strip()) and not _ITEM.match(
         lines[0]
     )
 
 
 def _groups(lines: list[str]) -> list[str]:
-    """Join the lines of one block that belong to one paragraph, and drop what is no prose."""
+    """Join the lines of one block that belong to one paragraph, and drop lines that aren't prose."""
     longest = max(map(len, lines))
     groups: list[list[str]] = [[]]
     for number, line in enumerate(lines):
@@ -91,14 +91,14 @@ def _drops(line: str, after: str) -> bool:
 
 
 def _breaks(before: str, line: str, longest: int) -> bool:
-    """Whether `line` begins a paragraph: the line before is a short one without an end."""
+    """Whether `line` begins a paragraph, because the line before is short and doesn't end a sentence."""
     starts = line.lstrip()[:1]
     begins = starts.isupper() or is_wide(starts)
     return begins and len(before) < 0.6 * longest and not _ENDS.search(before.rstrip())
 
 
 def _is_links(line: str) -> bool:
-    """Whether most of a line is made of links: a menu or a list of further reading."""
+    """Whether most of a line is links, as in a menu or a list of further reading."""
     line = line[:1_500]
     links = _LINK.findall(line)
     return bool(links) and sum(map(len, links)) > 0.6 * len(line)
@@ -110,7 +110,7 @@ def is_wide(char: str) -> bool:
 
 
 def close_up(text: str) -> str:
-    """Take out the spaces that a line break left between two East Asian wide characters."""
+    """Remove the spaces that a line break left between two East Asian wide characters."""
     if " " not in text or text.isascii():
         return text
     words = text.split(" ")
@@ -122,15 +122,15 @@ def close_up(text: str) -> str:
 
 
 def ends_like_a_sentence(text: str) -> bool:
-    """Whether the text ends in a full stop or its like, brackets and citations aside."""
+    """Whether the text ends with a full stop or similar, ignoring brackets and citations."""
     return _ENDS.search(text) is not None
 
 
-# --- The sentences of a page, each with the words that stand on the page ---
+# --- sentences ---
 
-# Some patterns of the splitter crawl on long texts, so it is given a paragraph at a time.
+# Some patterns of the splitter are slow on long texts, so it gets one paragraph at a time.
 LONGEST_PARAGRAPH = 2_000
-# Where full stops stand closer than this on the average there are no sentences.
+# If full stops are closer than this on average, there are no sentences.
 SHORTEST_AVERAGE = 12
 _SCRIPTS = (
     ("ja", re.compile(r"[\u3040-\u30ff]")),
@@ -162,7 +162,7 @@ _WORD = re.compile(r"[^\W_]+(?:[.'’\-/][^\W_]+)*")
 _STOP = re.compile(r"[.!?…][\"'”’)\]]*\s+")
 _WIDE_END = re.compile(r"(?<=[。！？])\s*(?![。！？”’」』）)\s])")
 _OPENING, _CLOSING = re.compile("[“‘「『（(《]"), re.compile("[”’」』）)》]")
-# A word before a full stop after which a sentence surely ends, if a capital letter follows.
+# A word after which a full stop certainly ends a sentence, if a capital letter follows.
 _SURE_END = re.compile(r"(?:^|[\s(\"“])(?:[a-z]{3,}(?:-[a-z]+)*|\d{2,}|[a-z]+\d+)[.!?]\s+$")
 _SHORTENED = frozenset(
     [
@@ -230,10 +230,10 @@ _SHORTENED = frozenset(
         "vs",
     ]
 )
-# What may follow a full stop without a space between.
+# Characters that can follow a full stop without a space.
 _MAY_FOLLOW = "[(\"'“‘「『（"
 _MARKS = re.compile(r"(?:\[\d{1,3}\]\s*)+(?=\S|$)")
-# Only real elements: in documentation `<repository>` is a word to be filled in.
+# Only real elements, since `<repository>` is a placeholder in documentation.
 _ELEMENT = (
     "a|abbr|b|big|blockquote|br|center|cite|code|dd|del|details|dfn|div|dl|dt|em|figure|font|h[1-6]|hr|i"
     "|img|ins|kbd|li|mark|ol|p|picture|pre|q|s|samp|section|small|span|strong|sub|summary|sup|table|tbody"
@@ -254,7 +254,7 @@ _REFERENCE = re.compile(
 class Sentence:
     """One sentence of a page.
 
-    `text` is plain (no markup, no citation marks), `quote` the same as it stands in
+    `text` is plain, without markup and citation marks; `quote` is the same sentence exactly as in
     `one_line(page)`; `position` counts the sentences and `paragraph` the paragraphs before it.
     """
 
@@ -269,9 +269,9 @@ def sentences(
 ) -> list[Sentence]:
     """Return the whole sentences of a page's running text, in order; fragments are left out.
 
-    `language` is a two-letter code, else it is guessed.  Of paragraphs that `among` says no to
-    there are none.  Only the first 60,000 characters are read, and paragraphs are split one by
-    one, so a hostile page costs bounded time.
+    `language` is a two-letter code, or it is guessed.  Paragraphs that `among` rejects are skipped.
+    Only the first 60,000 characters are read, and paragraphs are split one by one, so that a hostile
+    page takes limited time.
     """
     prose = paragraphs(text)
     language = language[:2].lower() or language_of(" ".join(prose[:40]))
@@ -286,14 +286,14 @@ def sentences(
 
 
 def split_sentences(text: str, language: str = "") -> list[str]:
-    """Return a page's running text in pieces as they stand there, fragments among them."""
+    """Return a page's running text as unchanged sentences, including fragments."""
     prose = paragraphs(text)
     language = language[:2].lower() or language_of(" ".join(prose[:40]))
     return [piece for paragraph in prose for piece in split(paragraph, language)]
 
 
 def split(paragraph: str, language: str = "en") -> list[str]:
-    """Split one line of running text into sentences, each as it stands there.
+    """Split one line of running text into unchanged sentences.
 
     Citation marks after a full stop stay with the sentence before them.
     """
@@ -323,7 +323,7 @@ def _split_chunk(chunk: str, language: str) -> list[str]:
 
 
 def _split_wide(chunk: str) -> list[str]:
-    """Split Chinese or Japanese, keeping what is quoted or in brackets in one piece."""
+    """Split Chinese or Japanese, but not inside quotes or brackets."""
     whole: list[str] = []
     opened = 0
     for part in _WIDE_END.split(chunk):
@@ -332,13 +332,13 @@ def _split_wide(chunk: str) -> list[str]:
         else:
             whole.append(part)
         opened += len(_OPENING.findall(part)) - len(_CLOSING.findall(part))
-        # A bracket that nobody closes must not swallow the page.
+        # An unclosed bracket must not swallow the page.
         opened = opened if whole[-1] and width(whole[-1]) < 400 else 0
     return [part.strip() for part in whole if part.strip()]
 
 
 def _surely_ends(chunk: str, stop: re.Match[str], language: str) -> bool:
-    """Whether a full stop needs no rules about abbreviations, quotes and ordinals."""
+    """Whether a full stop certainly ends a sentence, so that pysbd's rules aren't needed."""
     before = _SURE_END.search(chunk[max(0, stop.start() - 40) : stop.end()])
     if before is None or not chunk[stop.end() : stop.end() + 1].isupper():
         return False
@@ -347,16 +347,16 @@ def _surely_ends(chunk: str, stop: re.Match[str], language: str) -> bool:
 
 
 def _by_rules(chunk: str, language: str) -> list[str]:
-    """Split by pysbd; what it changed instead of splitting is given back unsplit."""
+    """Split with pysbd; if it changed the text, return it unsplit."""
     code = language if language in LANGUAGE_CODES else "en"
-    # One for each call: a segmenter keeps the text it works on.
+    # One for each call, because a segmenter stores the text it works on.
     segmenter = pysbd.Segmenter(language=code, clean=False)
     parts = [part.strip() for part in segmenter.segment(chunk)]
     return _mended([part for part in parts if part and part in chunk], chunk)
 
 
 def _mended(parts: list[str], chunk: str) -> list[str]:
-    """Join again what was cut inside a name: `submodule.*.update`, `.gitmodules`."""
+    """Rejoin names that were split, such as `submodule.*.update` or `.gitmodules`."""
     mended: list[str] = []
     for part in parts:
         whole = f"{mended[-1]}{part}" if mended else ""
@@ -380,7 +380,7 @@ def _chunks(paragraph: str) -> list[str]:
 
 
 def readable(quote: str) -> str:
-    """Return a quoted span as a person would write it: no markup, no citation marks."""
+    """Return a quoted span without markup and citation marks."""
     if not _MARKED.search(quote):
         return close_up(quote)
     text = _REFERENCE.sub(lambda match: match[1] or match[2], quote)
@@ -389,9 +389,9 @@ def readable(quote: str) -> str:
 
 @lru_cache(maxsize=512)
 def language_of(text: str) -> str:
-    """Guess a two-letter code by script, and for Latin letters by the commonest words.
+    """Guess a two-letter code by script, and for Latin letters by the most common words.
 
-    "en" if nothing speaks for another; a script counts from a tenth of the letters on.
+    The default is "en".  A script counts if it has at least a tenth of the letters.
     """
     sample = text[:3_000]
     letters = sum(char.isalpha() for char in sample)
@@ -409,9 +409,9 @@ FIRST_WIDE = "\u1100"
 
 
 def word_count(text: str) -> int:
-    """Count words; East Asian wide characters, which know no spaces, count two to a word.
+    """Count words; two East Asian wide characters, which have no spaces between words, count as one.
 
-    That is a quarter of their width, and makes 8 to 45 words the same span of sense.
+    So 8 to 45 words contain about as much meaning in every language.
     """
     if text.isascii() or max(text) < FIRST_WIDE:
         return len(_WORD.findall(text))

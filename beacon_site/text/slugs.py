@@ -1,4 +1,4 @@
-"""The slug by which a topic is reached (R4, R5; `design.md` decision 15)."""
+"""The slug in a topic's URL (R4, R5; decision 15)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from beacon_site.text.cleaning import normal_form
 
 SLUG_LENGTH = 80
 _CUT = SLUG_LENGTH - 9  # room for "-" and eight hex digits
-# What stands at a topic's place in an address but is a page of its own (/topics/new/).
+# Pages with a URL that looks like a topic's (/topics/new/).
 RESERVED = frozenset({"new", "sample", "bulk", "trash"})
 
 
 def normal_title(title: str) -> str:
-    """Return the title as it is compared: NFC, trimmed, single spaces, case folded."""
+    """Return the title for comparisons: NFC, trimmed, single spaces, case folded."""
     return " ".join(normal_form(title, "NFC").split()).casefold()
 
 
 def slug_of(title: str) -> str:
-    """Return the slug: the same title always gives the same, different titles different ones.
+    """Return the slug, which is always the same for a title and different for different titles.
 
-    The seed's rule (keep `[a-z0-9 ]`, spaces to hyphens) maps C, C++ and C# to one slug and
-    人工智能 to nothing; where it dropped or cut anything, eight hex digits of the normalised
-    title's SHA-256 tell them apart, also from the reserved words.
+    The basic rule (keep `[a-z0-9 ]`, spaces become hyphens) gives C, C++ and C# the same slug and
+    人工智能 none.  So if it drops or cuts anything, eight hex digits of the normalized title's
+    SHA-256 are added, which also distinguishes it from reserved words.
     """
     normal = normal_title(title)
     kept = re.sub(r"[^a-z0-9 ]", "", normal)

@@ -1,7 +1,7 @@
-"""How text becomes search terms: the same for what is stored and for what is asked.
+"""Splitting text into search terms, in the same way for stored texts and queries.
 
-Postgres' own parsers do not split Chinese, Japanese or Thai, and tear `C++` and `don't` apart; so
-the terms are made here and Postgres only counts them.
+Postgres's own parsers don't split Chinese, Japanese or Thai, and break up `C++` and `don't`.  So
+the terms are created here, and Postgres only counts them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import Stemmer
 from beacon_site.text.cleaning import normal_form
 
 LONGEST_TERM = 64  # characters; longer runs are keys and encodings, not words
-LONGEST_WORD = 32 * LONGEST_TERM  # characters that are looked at: letters and accents
-MOST_TIMES = 255  # a tsvector keeps at most so many positions of one term
-LAST_POSITION = 16_383  # and none beyond this one
+LONGEST_WORD = 32 * LONGEST_TERM  # characters that are read: letters and accents
+MOST_TIMES = 255  # the most positions of one term in a tsvector
+LAST_POSITION = 16_383  # the highest position in a tsvector
 LABEL = "@"  # no term of a text begins with it
 LEVEL = "~"  # nor with this
-LEVELS = (2, 3, 5, 8)  # times from which a term that stands so often in a text is found by that too
+LEVELS = (2, 3, 5, 8)  # the numbers of occurrences for which texts get a level term (`level_of`)
 MOST_LABELS = 300  # terms of one record's labels
-VECTOR_BYTES = 1_000_000  # a tsvector holds 1,048,575 bytes of terms and positions
+VECTOR_BYTES = 1_000_000  # a tsvector can have 1,048,575 bytes of terms and positions
 
 # Scripts written without spaces between words (Han, kana, Hangul, Thai, Lao, Burmese, Khmer).
 UNSPACED = (
@@ -45,8 +45,8 @@ def _marks() -> str:
 
 
 _LETTER = rf"[^\W_{UNSPACED}]"
-# One mark at a time: were each round free to take several, a pile of marks could be shared out among
-# the rounds in so many ways that looking through them takes longer than the world is old.
+# One mark per iteration.  If an iteration could match several, a pile of marks would cause
+# exponential backtracking.
 _RUN = rf"{_LETTER}+(?:[{_marks()}]{_LETTER}*)*"
 _TERM = re.compile(
     rf"(?P<unspaced>[{UNSPACED}]+)"
@@ -54,8 +54,8 @@ _TERM = re.compile(
     rf"|(?P<named>{_RUN}(?:\+\+|\#))(?!\w)"
     rf"|(?P<word>{_RUN}(?:['’]{_RUN})*)"
 )
-# A line of plain ASCII has but words, unless a sign joins letters or a point joins digits: a save
-# of a large text looks at thousands of such.
+# A line of plain ASCII has only words, unless a character joins letters or a point joins digits.
+# A shortcut, since saving a large text reads thousands of such lines.
 _PLAIN = re.compile(r"[0-9A-Za-z]+")
 _JOINED = re.compile(r"[0-9A-Za-z](?:\+\+|[#'])|[0-9]\.[0-9]")
 _UNSPACED_CHAR = re.compile(f"[{UNSPACED}]")
@@ -63,7 +63,7 @@ _ENGLISH = re.compile(r"[a-z']+")
 # Han, kana and Hangul characters that neither case folding nor a normal form changes.
 _FOLDED_ALREADY = re.compile("[\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")
 
-# Words that say nothing of what is sought; left out of a query that has others.
+# Filler words, which are left out of a query that has others.
 STOP_WORDS = frozenset(
     [
         "a",
@@ -144,7 +144,7 @@ STOP_WORDS = frozenset(
 )
 
 ENGLISH = "en"
-# Whose words are brought to their stems: language codes and Snowball's names of them.
+# The languages with a stemmer: their codes and Snowball's names.
 STEMMED = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
     "en": "english", "es": "spanish", "et": "estonian", "eu": "basque", "fi": "finnish",
@@ -155,12 +155,12 @@ STEMMED = {
 }  # fmt: skip
 
 _stemmers: dict[str, Any] = {}
-_stemming = threading.Lock()  # a stemmer keeps the word it works on in itself
+_stemming = threading.Lock()  # a stemmer stores the word it works on
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One search term and where in the text it stands; `start` and `end` count characters."""
+    """One search term and its place in the text; `start` and `end` count characters."""
 
     text: str
     start: int
@@ -168,46 +168,46 @@ class Term:
 
 
 def stemmed_as(language: str) -> str:
-    """Return the code of the language as which texts of a person's language are stemmed."""
+    """Return the language whose stemmer is used for a person's language."""
     code = language.casefold().replace("_", "-").split("-")[0]
     code = {"nb": "no", "nn": "no"}.get(code, code)
     return code if code in STEMMED else ENGLISH
 
 
 def search_terms(text: str, language: str = ENGLISH) -> list[str]:
-    """Return what is indexed of a text, in its order and with repetitions.
+    """Return the terms to index for a text, in its order and with repetitions.
 
-    Words are stemmed as `language` does, letters lose case and accents; runs of a script without
-    spaces give each character and each pair of neighbours.
+    Words are stemmed for `language`, and letters lose case and accents.  Runs of a script without
+    spaces give each character and each pair of neighbors.
     """
     return [term for _place, term in _indexed(text, language)]
 
 
 def query_terms(text: str, language: str = ENGLISH) -> list[str]:
-    """Return the terms to look for: of runs without spaces the pairs, of words no fillers.
+    """Return the terms to search for: words without fillers, and pairs in scripts without spaces.
 
-    A query that holds nothing but filler words keeps them.  Any text is a query; one without a
-    letter or digit has no terms.
+    A query of only filler words keeps them.  Any text is a query; one without a letter or digit has
+    no terms.
     """
     if _is_plain(text):
         terms = [_normal(word, "word", language) for word in _PLAIN.findall(text)]
     else:
         terms = [term.text for term in query_spans(text, language)]
-    if language != ENGLISH:  # what is frequent there weighs little by itself
+    if language != ENGLISH:  # frequent words of other languages have little weight anyway
         return terms
     return [term for term in terms if term not in _fillers()] or terms
 
 
 def tsquery_of(terms: Iterable[str]) -> str:
-    """Return the tsquery literal of what holds any of the terms."""
+    """Return the tsquery literal that matches any of the terms."""
     return " | ".join(map(_quoted, terms))
 
 
 def phrase_query(text: str, language: str = ENGLISH) -> str:
-    """Return the tsquery literal of what holds these words side by side; "" for no words.
+    """Return the tsquery literal that matches these words as a phrase; "" for no words.
 
-    Stems as everywhere: "solid cells" finds "solid cell" too.  Of scripts without spaces the
-    characters follow each other.
+    Words are stemmed, so "solid cells" finds "solid cell" too.  In scripts without spaces, the
+    characters must follow each other.
     """
     at: dict[int, str] = {}
     for place, term in _indexed(text, language):
@@ -216,7 +216,7 @@ def phrase_query(text: str, language: str = ENGLISH) -> str:
 
 
 def query_spans(text: str, language: str = ENGLISH) -> Iterator[Term]:
-    """Yield the terms of a query, or those of a text that a query could name, with their places."""
+    """Yield the terms of a query, or the terms of a text that a query can find, with their places."""
     for found in _TERM.finditer(text):
         if found.lastgroup == "unspaced":
             yield from _pairs(found)
@@ -225,21 +225,21 @@ def query_spans(text: str, language: str = ENGLISH) -> Iterator[Term]:
 
 
 def is_unspaced(char: str) -> bool:
-    """Whether the character is of a script written without spaces between words."""
+    """Whether the character belongs to a script without spaces between words."""
     return _UNSPACED_CHAR.fullmatch(char) is not None
 
 
 def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str, int]:
-    """Return the text as a tsvector literal, and how many positions it holds.
+    """Return the text as a tsvector literal, and its number of positions.
 
-    Terms of the labels (who said it, tags) stand in it after `LABEL` and without a position: a
-    search can ask for them, and no figure of the text depends on them.  So do the terms that stand
-    in it two, three, five times (`level_of`): where a word is frequent, the ranking asks for the
-    few records that say it often instead of reading all.
+    Terms of the labels (who said it, tags) begin with `LABEL` and have no position, so a search can
+    use them without affecting the text's counts.  Level terms (`level_of`) are added for terms that
+    occur two, three, five or eight times.  For a frequent word, the ranking then reads only the few
+    records that contain it often.
 
-    Positions are those of the words, for phrases.  What a tsvector cannot hold is bounded here:
-    a term counts at most 255 times, and past a megabyte new terms are left out.  A position past
-    the last possible one is stored as a free one, so that the count stays right.
+    Positions are those of the words, for phrases.  The limits of a tsvector apply: a term counts at
+    most 255 times, and past a megabyte new terms are left out.  A position past the last possible
+    one is stored as a free one, so that the count stays right.
     """
     places: dict[str, list[int]] = {}
     room = VECTOR_BYTES
@@ -252,7 +252,7 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
             places[term] = [place]
         elif len(known) < MOST_TIMES:
             room -= 2 + (len(term.encode()) + 8) * (len(known) + 1 in LEVELS)
-            if room < 0:  # a level is never left out: the ranking trusts that there is none
+            if room < 0:  # a level must not be left out, because the ranking relies on them
                 break
             known.append(place)
     words = [
@@ -272,25 +272,25 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
 
 
 def level_of(term: str, times: int) -> str:
-    """Return the term by which the texts are found in which this one stands so often at least."""
+    """Return the level term of texts that contain `term` at least so many times."""
     return f"{LEVEL}{times}{term}"
 
 
 @lru_cache(maxsize=1_000)
 def label_terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
-    """Return the terms by which a record's labels are found, each once; many have the same ones."""
+    """Return the label terms of a record, without duplicates.  Cached, since many have the same."""
     terms = dict.fromkeys(query_terms(text, language)) if text else {}
     return tuple(LABEL + term for term in terms)
 
 
 def counts_of(text: str, language: str = ENGLISH) -> Counter[str]:
-    """Return how often each term is counted in a text that fits a tsvector: what BM25 calls tf."""
+    """Return how often each term counts in a text that fits a tsvector (BM25's tf)."""
     counts = Counter(search_terms(text, language))
     return Counter({term: min(times, MOST_TIMES) for term, times in counts.items()})
 
 
 def _held(places: list[int]) -> list[int]:
-    """Return the positions, those past the last possible one moved to free ones below it."""
+    """Return the positions, with those past the last possible one moved to free ones below it."""
     if places[-1] <= LAST_POSITION:
         return places
     held = [place for place in places if place <= LAST_POSITION]
@@ -300,9 +300,9 @@ def _held(places: list[int]) -> list[int]:
 
 
 def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
-    """Yield each term that is indexed with its position, counted from 1."""
+    """Yield each indexed term with its position, counted from 1."""
     place = 0
-    for line in text.split("\n"):  # no term goes beyond its end
+    for line in text.split("\n"):  # no term crosses a line's end
         if _is_plain(line):
             for place, word in enumerate(_PLAIN.findall(line), place + 1):  # noqa: B020
                 yield place, _normal(word, "word", language)
@@ -322,12 +322,12 @@ def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the terms of a text are its runs of ASCII letters and digits."""
+    """Whether the text's terms are just its runs of ASCII letters and digits."""
     return text.isascii() and not _JOINED.search(text)
 
 
 def _pairs(found: re.Match[str]) -> Iterator[Term]:
-    """Yield a run's pairs of neighbours, or its only character."""
+    """Yield a run's pairs of neighbors, or its only character."""
     run, start = found.group(), found.start()
     folded = _folding_of(run)
     if len(run) == 1:
@@ -337,7 +337,7 @@ def _pairs(found: re.Match[str]) -> Iterator[Term]:
 
 
 def _folding_of(run: str) -> Callable[[str], str]:
-    """Return how the pieces of a run without spaces are folded: most are so already."""
+    """Return the function that folds the pieces of a run without spaces; most need no folding."""
     return str if _FOLDED_ALREADY.fullmatch(run) else _folded
 
 
@@ -348,13 +348,13 @@ def _normal(word: str, kind: str | None, language: str) -> str:
     term = _folded(word)
     if kind == "word" and language == ENGLISH and _ENGLISH.fullmatch(term):
         term = _stem(term, language)
-    elif kind == "word" and language != ENGLISH:  # accents help a stemmer to know the ending
+    elif kind == "word" and language != ENGLISH:  # accents help a stemmer to recognize endings
         term = _folded(_stem(normal_form(word.casefold(), "NFC"), language))
     return term[:LONGEST_TERM]
 
 
 def _folded(word: str) -> str:
-    """Return a word without case; accents go where plain letters remain (`café`, not `й`)."""
+    """Return a word without case, and without accents if plain letters remain (`café`, not `й`)."""
     term = normal_form(word).casefold().replace("’", "'").replace("\x00", "")
     if term.isascii():
         return term

@@ -68,16 +68,16 @@ def _hop(connection: socket.socket) -> None:
 # What a page does -> what the server answers, and a word of why it is not read.
 BOMB = "is 512 MiB in half a MiB of gzip"
 PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
-    BOMB: (b"", "unpacks to more"),
-    "is packed by brotli": (http(b"\x8b" * 4000, content_encoding="br"), "was not asked for"),
+    BOMB: (b"", "decompressed page is larger"),
+    "is packed by brotli": (http(b"\x8b" * 4000, content_encoding="br"), "didn’t ask for"),
     "comes in chunks without end": (_chunks, "larger than 5 MiB"),
-    "comes at 1 byte a second": (_drip, "less than 1024 bytes a second"),
-    "comes fast enough and without end": (_stream, "did not finish"),
-    "says nothing": (_silent, "did not finish"),
+    "comes at 1 byte a second": (_drip, "less than 1024 bytes per second"),
+    "comes fast enough and without end": (_stream, "didn’t finish"),
+    "says nothing": (_silent, "didn’t finish"),
     "leads on 20 times": (_hop, "redirects more than"),
     "leads to a private address": (
         http(status="302 Found", location="http://169.254.169.254/latest/"),
-        "redirects to an address that is not opened",
+        "redirects to a URL that Beacon doesn’t open",
     ),
     "is shorter than it says": (http(b"<p>short</p>", content_length="4000"), ""),
 }

@@ -43,12 +43,12 @@ SCENES: dict[str, tuple[Callable[[dict[str, Any]], Scene], str, str]] = {
     "429 with Retry-After: 7": (_always(rate("7")), "partial", "429"),
     "429 with Retry-After: 1": (_always(rate("1")), "partial", "429"),
     "500": (_always(status(500)), "partial", "500"),
-    "reset in mid-answer": (_always(cut()), "partial", "broke off"),
-    "a web page with 200": (_always(html()), "partial", "not as a model does"),
-    "truncated JSON": (half, "partial", "JSON is not whole"),
+    "reset in mid-answer": (_always(cut()), "partial", "was lost"),
+    "a web page with 200": (_always(html()), "partial", "not like a model"),
+    "truncated JSON": (half, "partial", "JSON is incomplete"),
     "JSON in prose": (in_prose, "succeeded", ""),
     "wrong types": (_always(says(json.dumps(WRONG))), "partial", "valid string"),
-    "an empty answer": (_always(says("")), "partial", "no JSON"),
+    "an empty answer": (_always(says("")), "partial", "contains no JSON"),
     "5 MB": (_always(huge()), "partial", "MiB"),
     "endless tool calls": (
         _always(calls_tool("search", {"query": MARK})),
@@ -86,7 +86,7 @@ def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
     _scene, ends, word = SCENES[name]
     calls = [outside.calls(title, kind) for kind in ("plan", "write")]
     report, causes = _report(beacon, title), " ".join(run.warnings)
-    cause = next((w for w in reversed(run.warnings) if "model" in w), "as asked")
+    cause = next((w for w in reversed(run.warnings) if "model" in w), "can’t use")
     cause = cause.replace(outside.chat.base_url.split("/")[2], "the host")
     say(
         f"a model that answers with {name}",
@@ -107,8 +107,8 @@ def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
 @pytest.mark.parametrize(
     ("kind", "scene", "word"),
     [
-        ("silent", slow(150), "did not answer within"),
-        ("dripping", endless(pace=0.5, seconds=150), "did not finish within"),
+        ("silent", slow(150), "didn’t answer within"),
+        ("dripping", endless(pace=0.5, seconds=150), "didn’t finish within"),
     ],
 )
 def test_a_model_that_does_not_end_its_answer_is_waited_for_once(

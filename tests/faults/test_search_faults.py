@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 # says.  None: it answers what it answered the first time.
 SCENES: dict[str, tuple[Callable[[Outside], Scene | None], str, str]] = {
     "is down (503)": (lambda _o: status(503), "failed", "503"),
-    "breaks off": (lambda _o: cut(), "failed", "broke off"),
-    "answers with a web page": (lambda _o: html(), "failed", "not JSON"),
-    "answers with another shape": (lambda _o: says("no results here"), "failed", "shape"),
+    "breaks off": (lambda _o: cut(), "failed", "was lost"),
+    "answers with a web page": (lambda _o: html(), "failed", "didn’t return JSON"),
+    "answers with another shape": (lambda _o: says("no results here"), "failed", "format"),
     "takes 3 s": (lambda o: slow(3, o.serp.stand_well), "succeeded", "Nothing new"),
     "finds nothing": (lambda o: o.serp.nothing, "succeeded", "Nothing new"),
     "finds only what was seen": (lambda _o: None, "succeeded", "Nothing new"),

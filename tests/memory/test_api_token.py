@@ -45,5 +45,5 @@ def test_a_database_without_tables_is_told_in_a_sentence(
 ) -> None:
     monkeypatch.setattr(connection.introspection, "table_names", list)
 
-    with pytest.raises(CommandError, match=r"There is nothing in .* yet: run `make up` first"):
+    with pytest.raises(CommandError, match=r"There is no data in .* yet. Run `make up` first"):
         call_command(command, *([] if command == "first_account_link" else ["anything"]))

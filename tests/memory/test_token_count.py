@@ -54,7 +54,7 @@ def in_cache(folder: Path, what: bytes) -> None:
 def test_without_tiktoken_tokens_are_estimated_by_bytes_and_that_is_said(text: str, size: Size):
     assert counted(text) == size
     assert counted(text).is_estimated
-    assert "estimated at 4 bytes a token" in how_in_words()
+    assert "estimated at 4 bytes per token" in how_in_words()
 
 
 def test_tiktoken_without_its_file_is_not_asked_for_it_would_download(tiktoken: Path):

@@ -61,11 +61,11 @@ def test_a_mail_address_becomes_a_channel(browser: Client):
         ("email", "desk@example.org\nBcc: x@example.org", "line break"),
         ("email", "desk", "not one e-mail address"),
         ("email", "a@example.org, b@example.org", "a space"),
-        ("webhook", "http://10.0.0.7/hook", "is a number and not a name"),
-        ("webhook", "http://localhost/hook", "machine of the local network"),
-        ("webhook", "ftp://example.org/", "Only http and https"),
+        ("webhook", "http://10.0.0.7/hook", "is a number, not a name"),
+        ("webhook", "http://localhost/hook", "on the local network"),
+        ("webhook", "ftp://example.org/", "only http and https"),
         ("webhook", "https://example.org/\r\nx", "control character"),
-        ("webhook", "https://example.org:22/", "asks for port 22"),
+        ("webhook", "https://example.org:22/", "uses port 22"),
     ],
 )
 def test_an_address_that_cannot_be_is_explained_and_kept_in_the_form(
@@ -148,7 +148,7 @@ def test_a_wrong_password_is_said_by_the_test(browser: Client, alice: User, sett
         server.offers_sign_in, server.refuse = True, {"AUTH": "535 5.7.8 wrong"}
         body = text(browser.post(f"{HERE}{made.pk}/test/", headers=HTMX))
 
-    assert "refused the name and password of EMAIL_URL" in body and "not-the-one" not in body
+    assert "refused the username and password" in body and "not-the-one" not in body
 
 
 def test_too_many_tests_are_refused(browser: Client, alice: User, monkeypatch: Any):
@@ -193,7 +193,7 @@ def test_what_was_sent_is_read_and_sent_again(
         use(server, settings)
         sending.deliver(row.pk)
         shown = text(browser.get(f"/settings/deliveries/{row.pk}/"))
-        assert "took the mail" in shown and "Version 18.1 is out." in shown
+        assert "accepted the email" in shown and "Version 18.1 is out." in shown
         assert str(row.pk) in text(browser.get(f"{HERE}{made.pk}/"))
         browser.post(f"/settings/deliveries/{row.pk}/again/")
         sending.deliver(row.pk)

@@ -64,7 +64,7 @@ def test_six_layers_and_the_files_are_shown_each_with_its_size_and_why(
     assert "Search results on fares are stale." in html
     assert "included · near to the message in words" in html
     assert "facts/user.md" in html
-    assert "estimated at 4 bytes a token" in html
+    assert "estimated at 4 bytes per token" in html
     assert reverse("memory:note-edit", args=[fares.pk]) in html
 
 

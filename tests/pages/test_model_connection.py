@@ -36,13 +36,13 @@ def save(browser: Client, name: str = "model", *, htmx: bool = False, **fields: 
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("localhost:11434", "begins with http:// or https://"),
-        ("ftp://h/v1", "begins with http:// or https://"),
-        ("http://", "names no host"),
-        ("http://h:port/v1", "cannot be read"),
-        ("http://[::1/v1", "cannot be read"),
-        ("http://me:secret@h/v1", "Leave name and password out"),
-        ("http://h/v1?key=1", "what follows ? or #"),
+        ("localhost:11434", "starts with http:// or https://"),
+        ("ftp://h/v1", "starts with http:// or https://"),
+        ("http://", "has no host name"),
+        ("http://h:port/v1", "isn’t valid"),
+        ("http://[::1/v1", "isn’t valid"),
+        ("http://me:secret@h/v1", "Remove the username and password"),
+        ("http://h/v1?key=1", "everything after ? or #"),
     ],
 )
 def test_a_bad_address_is_explained(browser: Client, url: str, told: str) -> None:
@@ -340,7 +340,7 @@ def test_the_environments_key_is_not_sent_to_an_address_that_is_typed(
 
 @pytest.mark.parametrize(
     ("url", "told"),
-    [("localhost:1", "begins with http"), ("http://127.0.0.1:1/v1", "callout bad")],
+    [("localhost:1", "starts with http"), ("http://127.0.0.1:1/v1", "callout bad")],
 )
 def test_a_list_that_cannot_be_had_is_explained(browser: Client, url: str, told: str) -> None:
     assert told in models(browser, base_url=url)

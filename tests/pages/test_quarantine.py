@@ -31,7 +31,7 @@ def test_it_lists_all_with_the_reason_in_few_queries(
     with django_assert_max_num_queries(12):
         told = browser.get(LIST)
     assert len(told.context["rows"]) == 8
-    assert "tells its reader to ignore instructions" in told.content.decode()
+    assert "tells the reader to ignore instructions" in told.content.decode()
 
 
 def test_an_empty_one_says_what_comes_here(browser: Client):

@@ -201,7 +201,7 @@ def test_a_page_is_given_to_the_next_run_and_taken_back(browser: Client, topic: 
 def test_a_private_address_is_refused_and_stays_in_the_field(browser: Client, topic: Topic):
     page = text_of(browser.post(DESK + "next/", {"address": "http://192.168.0.1/admin"}))
 
-    assert "is a number and not a name" in page
+    assert "is a number, not a name" in page
     assert 'value="http://192.168.0.1/admin"' in page
     assert settings_of(topic).read_next == []
 

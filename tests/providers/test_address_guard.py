@@ -154,7 +154,7 @@ def backend(answers: list[str], **options: object) -> GuardedBackend:
 
 @pytest.mark.parametrize("address", SPECIAL)
 def test_a_name_that_leads_to_a_special_address_is_not_connected(address: str):
-    with pytest.raises(ForbiddenAddress, match=r"not a public address"):
+    with pytest.raises(ForbiddenAddress, match=r"isn’t a public address"):
         backend([address]).connect_tcp("news.example.org", 80)
 
 
@@ -214,7 +214,7 @@ def test_look_ups_that_change_or_mix_reach_no_private_server(
             allow_hosts=frozenset(), resolver=lambda _host, _port: next(answers)
         )
         for _time in range(60):
-            with pytest.raises(ForbiddenAddress, match="not a public address"):
+            with pytest.raises(ForbiddenAddress, match="isn’t a public address"):
                 fetcher.get_bytes(f"http://rebind.example.org:{private.port}/")
         reached = private.received
         say(
@@ -250,7 +250,7 @@ def test_a_resolver_that_hangs_is_given_up_on():
 
     stuck = GuardedBackend(Meter(Limits()), resolver=hanging, connect_seconds=0.2)
     started = time.monotonic()
-    with pytest.raises(ProviderUnavailable, match="not looked up in time"):
+    with pytest.raises(ProviderUnavailable, match="took longer than"):
         stuck.connect_tcp("slow.example.org", 80)
     assert time.monotonic() - started < 1
 

@@ -14,19 +14,19 @@ from beacon_site.search_services.answers import endpoint
 from memory.pages.connections.forms import BaseUrlField
 
 WRONG = [
-    ("localhost:1", "begins with http"),
-    ("ftp://box", "begins with http"),
-    ("http:box", "begins with http"),
-    ("http://", "names no host"),
-    ("http://[::1", "cannot be read"),
-    ("http://box:port", "cannot be read"),
+    ("localhost:1", "starts with http"),
+    ("ftp://box", "starts with http"),
+    ("http:box", "starts with http"),
+    ("http://", "has no host name"),
+    ("http://[::1", "isn’t valid"),
+    ("http://box:port", "isn’t valid"),
     ("http://b ox", "a space"),
-    ("http://box/\u202e", "cannot be seen"),
-    ("http://me:secretword@box", "name and password"),
-    ("http://a..b", "no name that a host can have"),
-    ("http://ä..b/v1", "no name that a host can have"),
-    ("http://-ä-.de/v1", "no name that a host can have"),
-    (f"http://{'x' * 64}.example", "no name that a host can have"),
+    ("http://box/\u202e", "invisible character"),
+    ("http://me:secretword@box", "username and password"),
+    ("http://a..b", "isn’t a valid host name"),
+    ("http://ä..b/v1", "isn’t a valid host name"),
+    ("http://-ä-.de/v1", "isn’t a valid host name"),
+    (f"http://{'x' * 64}.example", "isn’t a valid host name"),
 ]
 
 
@@ -68,5 +68,5 @@ def test_a_host_that_no_client_takes_is_a_rejected_model_and_no_crash(monkeypatc
     if not is_judged:
         monkeypatch.setattr(endpoints, "problem_of", lambda _url: "")
 
-    with pytest.raises(ProviderRejected, match=r"usable address|no address of a model"):
+    with pytest.raises(ProviderRejected, match=r"isn’t valid|isn’t the URL of a model"):
         OpenAIModel(LlmProfile("http://ä..b/v1", "m")).ask([Message("user", "Hello?")])

@@ -51,7 +51,7 @@ def test_a_base_url_may_carry_what_belongs_to_the_service(base, address):
     "base", ["", "a.example", f"https://u:{KEY}@a.example", f"https://a.example?k={KEY}", "//a.b"]
 )
 def test_a_base_url_of_another_form_is_refused_and_not_repeated(base):
-    with pytest.raises(ServiceRefused, match="The base URL of Vendor is not usable") as failure:
+    with pytest.raises(ServiceRefused, match="The base URL of Vendor isn’t valid") as failure:
         answers.endpoint("Vendor", base, "/search")
     assert KEY not in str(failure.value) and "a.example" not in str(failure.value)
 
@@ -79,14 +79,14 @@ def test_a_services_own_words_are_found_where_services_put_them(body, text):
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
-        (301, ServiceRefused, "redirects elsewhere"),
-        (400, ProviderRejected, "did not accept the search"),
+        (301, ServiceRefused, "redirects to another URL"),
+        (400, ProviderRejected, "didn’t accept the search"),
         (401, ServiceRefused, "refused the key"),
-        (404, ServiceRefused, "not at this address"),
-        (408, ProviderUnavailable, "not available"),
+        (404, ServiceRefused, "isn’t at this URL"),
+        (408, ProviderUnavailable, "isn’t available"),
         (418, ProviderRejected, "HTTP 418: no reason given"),
-        (429, ProviderUnavailable, "limits the rate"),
-        (503, ProviderUnavailable, "not available"),
+        (429, ProviderUnavailable, "rate limit"),
+        (503, ProviderUnavailable, "isn’t available"),
     ],
 )
 def test_each_status_has_its_kind_and_words(status, kind, words):
@@ -99,7 +99,7 @@ def test_each_status_has_its_kind_and_words(status, kind, words):
 def test_without_a_key_a_refusal_is_not_about_one():
     text = str(answers.failure(HTTP, reply(401), keyed=False))
 
-    assert "refused the search" in text and "sends it no key" in text
+    assert "refused the search" in text and "needs no key" in text
 
 
 def test_a_time_to_wait_is_handed_on():
@@ -111,12 +111,12 @@ def test_a_time_to_wait_is_handed_on():
 def test_json_of_another_service_is_told_with_what_it_says():
     failure = answers.odd_shape(HTTP, answers.said(HTTP, {"message": "Wrong door."}))
 
-    assert str(failure) == "Vendor answered in a shape that is not its own (Wrong door)."
+    assert str(failure) == "Vendor answered in an unknown format (Wrong door)."
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"[" * 5000, b"\xff"])
 def test_what_is_no_object_is_not_taken_for_one(content):
-    with pytest.raises(ProviderUnavailable, match="not JSON"):
+    with pytest.raises(ProviderUnavailable, match="didn’t return JSON"):
         answers.json_object(HTTP, Reply(200, {}, content))
 
 

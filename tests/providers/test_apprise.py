@@ -22,13 +22,13 @@ def test_a_text_reaches_the_service(httpserver: HTTPServer):
 
     sent = json.loads(httpserver.log[0][0].get_data())
     assert (sent["title"], sent["message"]) == ("Databases", "One change.")
-    assert said == "json://… took the message."
+    assert said == "json://… accepted the message."
 
 
 def test_a_failure_is_said_without_any_part_of_the_address(httpserver: HTTPServer):
     httpserver.expect_request("/path-token").respond_with_data("path-token top-secret", status=500)
 
-    with pytest.raises(ProviderUnavailable, match="did not take the message") as caught:
+    with pytest.raises(ProviderUnavailable, match="didn’t accept the message") as caught:
         apprise_sender.send(address(httpserver), title="a", body="b")
 
     assert "500" in str(caught.value)

@@ -141,7 +141,7 @@ def test_a_page_made_to_hang_the_parser_is_given_up(search, papers, start, monke
     monkeypatch.setattr(arxiv, "get_extractor", lambda: impatient)
     papers.enqueue(lambda _request: Response(start + b"<b" * 1_000_000))
 
-    with pytest.raises(ProviderUnavailable, match="not Atom"):
+    with pytest.raises(ProviderUnavailable, match="didn’t return an Atom"):
         search.search("postgres", SearchOptions())
 
 

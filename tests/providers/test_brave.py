@@ -131,14 +131,14 @@ def limited(detail: str, headers: dict[str, str]):
 @pytest.mark.parametrize(
     ("headers", "kind", "words"),
     [
-        (BraveServer.limits("0, 1985", "1, 864000"), ProviderUnavailable, "limits the rate"),
-        (BraveServer.limits("1, 0", "1, 864000"), ProviderRejected, "new ones in 10 days"),
-        (BraveServer.limits("0, 0", "1, 864000"), ProviderRejected, "new ones in 10 days"),
-        (BraveServer.limits("1, 0", "1, 80000"), ProviderRejected, r"new ones in 1 day\)"),
+        (BraveServer.limits("0, 1985", "1, 864000"), ProviderUnavailable, "rate limit"),
+        (BraveServer.limits("1, 0", "1, 864000"), ProviderRejected, "renewed in 10 days"),
+        (BraveServer.limits("0, 0", "1, 864000"), ProviderRejected, "renewed in 10 days"),
+        (BraveServer.limits("1, 0", "1, 80000"), ProviderRejected, r"renewed in 1 day\)"),
         # A plan paid by use has no limit of the month, told as 0.
-        (BraveServer.limits("0, 0", "1, 864000", "50, 0"), ProviderUnavailable, "the rate"),
-        ({}, ProviderUnavailable, "limits the rate"),
-        ({"X-RateLimit-Remaining": "soon"}, ProviderUnavailable, "limits the rate"),
+        (BraveServer.limits("0, 0", "1, 864000", "50, 0"), ProviderUnavailable, "rate limit"),
+        ({}, ProviderUnavailable, "rate limit"),
+        ({"X-RateLimit-Remaining": "soon"}, ProviderUnavailable, "rate limit"),
     ],
 )
 def test_the_second_is_waited_for_and_the_month_is_not(search, brave, headers, kind, words):
@@ -164,15 +164,15 @@ NO_TOKEN = {"error": {"code": "VALIDATION", "meta": {"loc": ["header", "x-subscr
     [
         (brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "no", {}), ServiceRefused, "HTTP 422: no"),
         (lambda _: json_answer(NO_TOKEN, 422), ProviderRejected, "refused the key"),
-        (brave_error(422, "VALIDATION", "bad q", {}), ProviderRejected, "did not accept .*bad q"),
+        (brave_error(422, "VALIDATION", "bad q", {}), ProviderRejected, "didn’t accept .*bad q"),
         (status(401), ProviderRejected, "refused the key"),
         (status(403), ProviderRejected, "refused the key"),
-        (status(404), ProviderRejected, "not at this address"),
+        (status(404), ProviderRejected, "isn’t at this URL"),
         (status(500), ProviderUnavailable, "500"),
-        (html(), ProviderUnavailable, "not JSON"),
-        (cut(), ProviderUnavailable, "broke off"),
-        (lambda _: json_answer({"ok": 1}), ProviderUnavailable, "shape"),
-        (lambda _: json_answer({"web": {"results": 5}}), ProviderUnavailable, "shape"),
+        (html(), ProviderUnavailable, "didn’t return JSON"),
+        (cut(), ProviderUnavailable, "was lost"),
+        (lambda _: json_answer({"ok": 1}), ProviderUnavailable, "unknown format"),
+        (lambda _: json_answer({"web": {"results": 5}}), ProviderUnavailable, "unknown format"),
     ],
 )
 def test_each_failure_has_its_kind_and_is_asked_once(search, brave, scene, kind, words):

@@ -156,15 +156,15 @@ def test_a_pdf_is_read_with_its_title_and_date(reader: Extractor):
 @pytest.mark.parametrize(
     ("content", "kind", "words"),
     [
-        (pdf(), "application/pdf", "pictures of pages and no text"),
-        (pdf("secret", password="x"), "application/pdf", "locked by a password"),
+        (pdf(), "application/pdf", "only scanned images"),
+        (pdf("secret", password="x"), "application/pdf", "protected by a password"),
         (b"%PDF-1.7 and nothing else", "application/pdf", "damaged"),
         (b"<html>", "application/pdf", "damaged"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(50), "text/html", "is not text"),
-        (b"PK\x03\x04" + bytes(50), "text/plain", "is not text"),
-        (bytes(range(256)) * 8, "application/octet-stream", "is not text"),
-        (b"", "text/html", "no text on the page"),
-        (b"\x00\x00\x00", "text/html", "no text on the page"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "text/html", "didn’t send text"),
+        (b"PK\x03\x04" + bytes(50), "text/plain", "didn’t send text"),
+        (bytes(range(256)) * 8, "application/octet-stream", "didn’t send text"),
+        (b"", "text/html", "page has no text"),
+        (b"\x00\x00\x00", "text/html", "page has no text"),
     ],
 )
 def test_what_cannot_be_read_says_why(content: bytes, kind: str, words: str, reader: Extractor):
@@ -275,7 +275,7 @@ def test_a_reader_that_crashes_costs_its_page_alone(scripted: list[Extractor]):
     )
     scripted.append(reader)
 
-    with pytest.raises(ProviderRejected, match="made its reader crash"):
+    with pytest.raises(ProviderRejected, match="crashed the document reader"):
         reader.extract(b"<p>x")
 
 

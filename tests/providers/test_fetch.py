@@ -84,7 +84,7 @@ def test_the_operators_allow_list_comes_from_the_settings(
     httpserver.expect_request("/a").respond_with_data(ARTICLE, content_type=HTML)
     fetcher = GuardedFetcher(extractor=extractor)
     settings.BEACON_FETCH_ALLOW_HOSTS = frozenset()
-    with pytest.raises(ProviderRejected, match="number and not a name"):
+    with pytest.raises(ProviderRejected, match="number, not a name"):
         fetcher.fetch(httpserver.url_for("/a").replace("localhost", "127.0.0.1"))
 
     settings.BEACON_FETCH_ALLOW_HOSTS = frozenset({f"{httpserver.host}:{httpserver.port}"})
@@ -110,20 +110,20 @@ def test_an_encoding_that_was_not_asked_for_is_refused(
         b"\x00" * 20, headers={"Content-Encoding": encoding}, content_type=HTML
     )
 
-    with pytest.raises(ProviderRejected, match="was not asked for"):
+    with pytest.raises(ProviderRejected, match="didn’t ask for"):
         fetcher.fetch(httpserver.url_for("/a"))
 
 
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
-        (401, ProviderRejected, "asks for a sign-in"),
-        (403, ProviderRejected, "does not let Beacon in"),
-        (404, ProviderRejected, "there is no such page"),
-        (410, ProviderRejected, "was taken down"),
+        (401, ProviderRejected, "requires a sign-in"),
+        (403, ProviderRejected, "blocks Beacon"),
+        (404, ProviderRejected, "doesn’t exist"),
+        (410, ProviderRejected, "was removed"),
         (418, ProviderRejected, "418"),
         (304, ProviderUnavailable, "304"),
-        (429, ProviderUnavailable, "asked too often"),
+        (429, ProviderUnavailable, "too many requests"),
         (500, ProviderUnavailable, "500"),
         (503, ProviderUnavailable, "503"),
     ],
@@ -154,7 +154,7 @@ def test_what_is_no_text_is_refused_by_its_type(
 ):
     httpserver.expect_request("/a").respond_with_data(b"\x89PNG....", content_type=kind)
 
-    with pytest.raises(ProviderRejected, match=f"not a text but “{kind}”"):
+    with pytest.raises(ProviderRejected, match=f"file of type “{kind}”"):
         fetcher.fetch(httpserver.url_for("/a"))
 
 
@@ -166,7 +166,7 @@ def test_an_empty_page_says_that_it_is_empty(
 ):
     httpserver.expect_request("/a").respond_with_data(body, content_type=HTML)
 
-    with pytest.raises(ProviderRejected, match=r"is empty|no text on the page"):
+    with pytest.raises(ProviderRejected, match=r"is empty|page has no text"):
         fetcher.fetch(httpserver.url_for("/a"))
 
 
@@ -225,7 +225,7 @@ def test_a_redirect_to_a_forbidden_address_is_not_followed(
 def test_a_redirect_without_a_place_is_told(httpserver: HTTPServer, fetcher: GuardedFetcher):
     httpserver.expect_request("/a").respond_with_data("", status=302)
 
-    with pytest.raises(ProviderRejected, match="without saying where"):
+    with pytest.raises(ProviderRejected, match="without a target"):
         fetcher.fetch(httpserver.url_for("/a"))
 
 
@@ -252,7 +252,7 @@ def test_a_feed_that_did_not_change_is_an_answer(httpserver: HTTPServer, fetcher
 def test_bytes_past_the_callers_limit_are_refused(httpserver: HTTPServer, fetcher: GuardedFetcher):
     httpserver.expect_request("/feed").respond_with_data(b"x" * 2000)
 
-    with pytest.raises(ProviderRejected, match="more than"):
+    with pytest.raises(ProviderRejected, match="larger than"):
         fetcher.get_bytes(httpserver.url_for("/feed"), max_bytes=1999)
 
 
@@ -284,7 +284,7 @@ def test_a_secret_header_is_not_carried_to_another_site(
 def test_a_header_that_smuggles_another_is_not_sent(
     value: str, httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
-    with pytest.raises(ProviderRejected, match="cannot be made"):
+    with pytest.raises(ProviderRejected, match="can’t be sent"):
         fetcher.get_bytes(httpserver.url_for("/"), headers={"X-Mine": value})
 
     assert not httpserver.log
@@ -305,7 +305,7 @@ def test_many_threads_share_one_fetcher(httpserver: HTTPServer, fetcher: Guarded
 def test_a_server_that_is_not_there_is_told_in_words(extractor: Extractor):
     fetcher = GuardedFetcher(allow_hosts=frozenset({"127.0.0.1:9"}), extractor=extractor)
 
-    with pytest.raises(ProviderUnavailable, match=r"cannot be reached at port 9: .*refused"):
+    with pytest.raises(ProviderUnavailable, match=r"can’t be reached at port 9: .*refused"):
         fetcher.fetch("http://127.0.0.1:9/")
 
 

@@ -54,7 +54,7 @@ def test_a_byte_at_a_time_is_dropped_as_too_slow(step: bytes, extractor: Extract
 
     with RawServer(drip) as server:
         started = time.monotonic()
-        with pytest.raises(ProviderUnavailable, match="less than 1024 bytes a second"):
+        with pytest.raises(ProviderUnavailable, match="less than 1024 bytes per second"):
             fetch(server, extractor, QUICK)
         assert time.monotonic() - started < 1.2
 
@@ -65,7 +65,7 @@ def test_a_server_that_says_nothing_is_given_up_on(extractor: Extractor):
 
     with RawServer(silent) as server:
         started = time.monotonic()
-        with pytest.raises(ProviderUnavailable, match=r"did not finish within 1\.5 seconds"):
+        with pytest.raises(ProviderUnavailable, match=r"didn’t finish within 1\.5 seconds"):
             fetch(server, extractor, QUICK)
         assert time.monotonic() - started < 3
 
@@ -76,7 +76,7 @@ def test_a_fast_enough_stream_without_end_is_stopped_at_the_deadline(extractor: 
         while server.pause(0.01):
             connection.sendall(b"x" * 512)
 
-    with RawServer(endless) as server, pytest.raises(ProviderUnavailable, match="did not finish"):
+    with RawServer(endless) as server, pytest.raises(ProviderUnavailable, match="didn’t finish"):
         fetch(server, extractor, QUICK)
 
 
@@ -109,7 +109,7 @@ def test_headers_without_end_are_refused(extractor: Extractor):
         while True:
             connection.sendall(b"X-Filler: " + b"y" * 1000 + b"\r\n")
 
-    with RawServer(endless) as server, pytest.raises(ProviderUnavailable, match="no proper HTTP"):
+    with RawServer(endless) as server, pytest.raises(ProviderUnavailable, match="valid HTTP"):
         fetch(server, extractor)
 
 
@@ -161,7 +161,7 @@ def test_a_gzip_bomb_is_refused_and_costs_no_memory(extractor: Extractor):
     before = psutil.Process().memory_info().rss
     with (
         RawServer(http(bomb, content_encoding="gzip")) as server,
-        pytest.raises(ProviderRejected, match="unpacks to more than 8 MiB"),
+        pytest.raises(ProviderRejected, match="decompressed page is larger than 8 MiB"),
     ):
         fetch(server, extractor)
 
@@ -171,7 +171,7 @@ def test_a_gzip_bomb_is_refused_and_costs_no_memory(extractor: Extractor):
 def test_a_page_that_unpacks_to_more_than_is_read_is_refused(extractor: Extractor):
     with (
         RawServer(http(_bomb(9 * MIB), content_encoding="gzip")) as server,
-        pytest.raises(ProviderRejected, match="unpacks to more than 8 MiB"),
+        pytest.raises(ProviderRejected, match="decompressed page is larger than 8 MiB"),
     ):
         fetch(server, extractor)
 
@@ -180,7 +180,7 @@ def test_a_bomb_of_many_small_gzip_members_is_refused(extractor: Extractor):
     members = gzip.compress(b"") * 100_000
     with RawServer(http(members, content_encoding="gzip")) as server:
         started = time.monotonic()
-        with pytest.raises(ProviderRejected, match="abnormal"):
+        with pytest.raises(ProviderRejected, match="unusual way"):
             fetch(server, extractor)
         assert time.monotonic() - started < 3
 
@@ -188,7 +188,7 @@ def test_a_bomb_of_many_small_gzip_members_is_refused(extractor: Extractor):
 def test_damaged_gzip_is_refused(extractor: Extractor):
     with (
         RawServer(http(b"\x1f\x8b\x08 not gzip", content_encoding="gzip")) as server,
-        pytest.raises(ProviderRejected, match="cannot be unpacked"),
+        pytest.raises(ProviderRejected, match="can’t be decompressed"),
     ):
         fetch(server, extractor)
 
@@ -208,13 +208,13 @@ def test_a_trusted_certificate_is_checked_against_the_name_in_the_address(
             tls=tls,
         )
         page = fetcher.fetch(f"https://news.example.org:{server.port}/")
-        with pytest.raises(ProviderRejected, match=r"certificate .* is not valid.*mismatch"):
+        with pytest.raises(ProviderRejected, match=r"certificate .* isn’t valid.*mismatch"):
             fetcher.fetch(f"https://other.example.org:{server.port}/")
 
     assert page.text == "Signed and read."
 
 
-@pytest.mark.parametrize(("days", "why"), [(10, "self-signed"), (-1, "is not valid")])
+@pytest.mark.parametrize(("days", "why"), [(10, "self-signed"), (-1, "isn’t valid")])
 def test_a_certificate_that_is_not_to_be_trusted_is_refused(
     days: int, why: str, tmp_path: Path, extractor: Extractor
 ):
@@ -230,7 +230,7 @@ def test_a_certificate_that_is_not_to_be_trusted_is_refused(
 def test_plain_text_where_tls_was_expected_is_refused(extractor: Extractor):
     with RawServer(http(b"<p>x</p>")) as server:
         fetcher = GuardedFetcher(allow_hosts=frozenset({server.host}), extractor=extractor)
-        with pytest.raises(ProviderRejected, match="proper TLS"):
+        with pytest.raises(ProviderRejected, match="secure connection"):
             fetcher.fetch(f"https://{server.host}/")
 
 
@@ -244,7 +244,7 @@ def test_a_redirect_from_https_to_http_is_not_followed(tmp_path: Path, extractor
                 extractor=extractor,
                 tls=ssl.create_default_context(cafile=trusted),
             )
-            with pytest.raises(ProviderRejected, match="from https to plain http"):
+            with pytest.raises(ProviderRejected, match="from https to http"):
                 fetcher.fetch(server.url)
         assert plain.received == 0
 
@@ -270,7 +270,7 @@ def test_a_redirect_chain_shares_one_deadline(extractor: Extractor):
 
     with RawServer(slowly) as server:
         started = time.monotonic()
-        with pytest.raises(ProviderUnavailable, match="did not finish"):
+        with pytest.raises(ProviderUnavailable, match="didn’t finish"):
             fetch(server, extractor, QUICK)
         assert time.monotonic() - started < 3
 

@@ -121,5 +121,5 @@ def test_a_filter_that_it_refuses_is_told_in_its_words(search, news):
 def test_json_that_is_not_algolias_is_told(search, news, body):
     news.enqueue(lambda _request: json_answer(body))
 
-    with pytest.raises(ProviderUnavailable, match="shape"):
+    with pytest.raises(ProviderUnavailable, match="unknown format"):
         search.search("postgres", SearchOptions())

@@ -98,7 +98,7 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(echo, key):
 
 
 def test_a_host_that_the_resolver_does_not_take_is_no_usable_address():
-    with pytest.raises(ServiceRefused, match="no usable address"):
+    with pytest.raises(ServiceRefused, match="isn’t valid"):
         ServiceHttp("Vendor").get("http://a..b", {})
 
 
@@ -136,5 +136,5 @@ def test_a_certificate_is_checked(tmp_path, monkeypatch):
 def test_a_post_is_bounded_in_bytes(echo):
     echo.enqueue(servers.huge())
 
-    with pytest.raises(ProviderRejected, match="more than"):
+    with pytest.raises(ProviderRejected, match="larger than"):
         ServiceHttp("Vendor").post(echo.origin, {})

@@ -132,14 +132,14 @@ def test_lone_surrogates_neither_stop_a_question_nor_come_back(model, chat):
         ([servers.quota()], ProviderRejected, "no credit"),
         ([servers.rate("7")], ProviderUnavailable, "Rate limit"),
         ([status(500)] * 2, ProviderUnavailable, "HTTP 500"),
-        ([servers.cut()] * 2, ProviderUnavailable, "broke off"),
+        ([servers.cut()] * 2, ProviderUnavailable, "was lost"),
         ([servers.slow(3)], ProviderUnavailable, "within 2 seconds"),
         ([servers.trickle(3)], ProviderUnavailable, "within 2 seconds"),
         ([servers.html()], ProviderRejected, "Check the base URL"),
-        ([servers.huge()], ProviderNonsense, "more than 2 MiB"),
+        ([servers.huge()], ProviderNonsense, "larger than 2 MiB"),
         ([servers.refuses()], ProviderNonsense, "cannot help with that"),
         ([says("")], ProviderNonsense, "empty"),
-        ([says("", finish_reason="length")], ProviderNonsense, "spent all 1024 tokens"),
+        ([says("", finish_reason="length")], ProviderNonsense, "used all 1024 tokens"),
     ],
 )
 def test_each_failure_has_its_kind_and_a_readable_cause(model, chat, scenes, kind, words):
@@ -247,7 +247,7 @@ def test_an_answer_that_does_not_fit_is_repaired_once(model, chat, first):
 def test_after_two_answers_that_do_not_fit_it_is_nonsense(model, chat):
     chat.enqueue(servers.half(DATA), servers.half(DATA))
 
-    with pytest.raises(ProviderNonsense, match="not whole"):
+    with pytest.raises(ProviderNonsense, match="incomplete"):
         model.ask(HELLO, schema=Plan)
     assert len(chat.asked) == 2
 

@@ -68,10 +68,10 @@ def test_an_endpoint_that_can_only_chat_says_so_of_each_of_the_rest(chat):
     result = probe(LlmProfile(chat.base_url, "tiny"))
 
     assert (result.ok, result.json_mode, result.tools) == (True, "", False)
-    assert "fallbacks will be used" in result.notes[0]
+    assert "Beacon will use fallbacks" in result.notes[0]
     assert result.notes[1:] == (
-        "It was offered a tool and did not call it.",
-        "No embedding model was found there.",
+        "It didn’t call the tool that was offered.",
+        "It has no embedding model.",
     )
     assert all(note in result.message for note in result.notes)
 
@@ -88,7 +88,7 @@ def test_an_endpoint_that_claims_a_schema_and_ignores_it_is_found_out(chat, firs
     result = probe(LlmProfile(chat.base_url, "tiny"))
 
     assert result.json_mode == "prompt"
-    assert "does not keep to it" in result.message
+    assert "doesn’t follow it" in result.message
 
 
 def test_an_endpoint_that_does_not_stream_is_known_for_it(chat):
@@ -102,14 +102,14 @@ def test_an_endpoint_that_does_not_stream_is_known_for_it(chat):
 @pytest.mark.parametrize(
     ("error", "tools", "words"),
     [
-        (status(400, {"message": "tiny does not support tools"}), False, "takes no tools"),
+        (status(400, {"message": "tiny does not support tools"}), False, "doesn’t support tools"),
         (
             status(400, {"message": '"auto" tool choice requires --enable-auto-tool-choice'}),
             False,
             "--tool-call-parser",
         ),
-        (status(503, "later"), None, "Tools could not be tried"),
-        (calls_tool("weather_of", "{bad"), False, "no JSON"),
+        (status(503, "later"), None, "Tools couldn’t be tested"),
+        (calls_tool("weather_of", "{bad"), False, "valid JSON"),
     ],
 )
 def test_tools_that_do_not_work_have_their_sentence(chat, error, tools, words):
@@ -125,7 +125,7 @@ def test_a_chosen_embedding_model_that_is_not_there_has_its_sentence(chat):
     result = probe(LlmProfile(chat.base_url, "tiny", embedding_model="gone"))
 
     assert (result.embedding_model, result.embedding_dimensions) == ("", None)
-    assert "cannot embed with “gone” (HTTP 404: nothing is here)" in result.message
+    assert "can’t embed with “gone” (HTTP 404: nothing is here)" in result.message
 
 
 @pytest.mark.parametrize("kind", ["compatible", "llamacpp", "ollama"])
@@ -138,7 +138,7 @@ def test_all_of_a_test_ends_within_its_time(chat, kind, monkeypatch):
     result = probe(LlmProfile(chat.base_url, "tiny", kind=kind))
 
     assert result.ok and result.ms < 2500
-    assert "Tools could not be tried: the 1.5 seconds" in result.message
+    assert "Tools couldn’t be tested: the test reached its limit of 1.5 seconds" in result.message
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_an_endpoint_that_hangs_at_every_call_but_the_first_ends_too(chat, monke
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nonsense", "no address of a model"),
-        ("http://[::1", "no address of a model"),
-        ("http://127.0.0.1:notaport/v1", "no address of a model"),
-        ("http://user:secretword@127.0.0.1:9", "name and password"),
-        ("http://secretword@127.0.0.1:9/v1", "name and password"),
+        ("nonsense", "isn’t the URL of a model"),
+        ("http://[::1", "isn’t the URL of a model"),
+        ("http://127.0.0.1:notaport/v1", "isn’t the URL of a model"),
+        ("http://user:secretword@127.0.0.1:9", "username and password"),
+        ("http://secretword@127.0.0.1:9/v1", "username and password"),
     ],
 )
 def test_a_wrong_address_is_explained_without_its_password(kind, address, words):
@@ -214,4 +214,4 @@ def test_a_page_of_html_is_told_from_a_model(chat):
     result = probe(LlmProfile(chat.base_url, "tiny"))
 
     assert not result.ok
-    assert "not as a model does: “Sign in Please sign in”" in result.message
+    assert "not like a model: “Sign in Please sign in”" in result.message

@@ -142,7 +142,7 @@ def test_a_known_article_comes_back_under_utm_parameters_and_other_case():
 )
 def test_other_addresses_are_turned_away_with_a_reason(url):
     assert not is_sample_url(url)
-    with pytest.raises(ProviderRejected, match="not one of the sample's articles"):
+    with pytest.raises(ProviderRejected, match="isn’t one of the sample articles"):
         SampleFetcher().fetch(url)
 
 

@@ -52,7 +52,7 @@ def test_a_test_that_hangs_ends_with_a_clear_word(serp, monkeypatch, scene):
     outcome = try_search(serp.profile())
 
     assert not outcome.ok and outcome.ms < 1500
-    assert outcome.message.startswith("SerpAPI did not answer within 0.5 seconds.")
+    assert outcome.message.startswith("SerpAPI didn’t answer within 0.5 seconds.")
 
 
 def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, monkeypatch):
@@ -64,7 +64,9 @@ def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, mo
     outcome = try_search(serp.profile())
 
     assert not outcome.ok and outcome.ms < 2000 and not serp.asked
-    assert outcome.message.startswith("SerpAPI may be asked once in 3 seconds, and the next 8")
+    assert outcome.message.startswith(
+        "SerpAPI allows one request every 3 seconds, and other searches have"
+    )
 
 
 def in_turn(pace: OneEvery, get: Callable[..., Reply]) -> Callable[..., Reply]:
@@ -78,15 +80,15 @@ def in_turn(pace: OneEvery, get: Callable[..., Reply]) -> Callable[..., Reply]:
 @pytest.mark.parametrize(
     ("address", "word"),
     [
-        ("127.0.0.1:8888", "begins with http"),
-        ("serpapi.example", "begins with http"),
-        ("ftp://serpapi.example", "begins with http"),
-        ("http://", "names no host"),
-        ("http://[::1", "cannot be read"),
-        ("http://a.example:port", "cannot be read"),
-        (f"http://user:{KEY}@127.0.0.1:1", "name and password"),
-        (f"http://127.0.0.1:1/?api_key={KEY}", "what follows ?"),
-        ("http://127.0.0.1:1", "could not be reached"),
+        ("127.0.0.1:8888", "starts with http"),
+        ("serpapi.example", "starts with http"),
+        ("ftp://serpapi.example", "starts with http"),
+        ("http://", "has no host name"),
+        ("http://[::1", "isn’t valid"),
+        ("http://a.example:port", "isn’t valid"),
+        (f"http://user:{KEY}@127.0.0.1:1", "username and password"),
+        (f"http://127.0.0.1:1/?api_key={KEY}", "everything after ?"),
+        ("http://127.0.0.1:1", "can’t be reached"),
     ],
 )
 def test_a_wrong_address_is_explained_and_not_repeated(address, word):
@@ -104,13 +106,13 @@ def test_an_address_may_carry_the_path_or_a_closing_slash(serp, tail):
 def test_an_address_with_another_path_is_told_apart(serp):
     message = try_search(serp.profile(base_url=serp.origin + "/v2")).message
 
-    assert message == "SerpAPI is not at this address (HTTP 404: Not found). Is the base URL right?"
+    assert message == "SerpAPI isn’t at this URL (HTTP 404: Not found). Check the base URL."
 
 
 def test_services_that_ask_nobody_say_so():
     assert try_search(SearchProfile("library")).ok
     assert try_search(SearchProfile("sample")).ok
-    assert "by their addresses" in try_search(SearchProfile("feeds")).message
+    assert "by its URL" in try_search(SearchProfile("feeds")).message
 
 
 def test_an_unknown_service_is_named():

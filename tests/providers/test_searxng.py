@@ -101,7 +101,7 @@ def test_a_word_of_a_query_is_never_a_command(search, searx):
 def test_json_that_is_not_enabled_is_explained_with_the_place_to_enable_it(search, searx):
     searx.json = False
 
-    with pytest.raises(ProviderRejected, match=r"“json” to the list formats .* settings\.yml"):
+    with pytest.raises(ProviderRejected, match=r"“json” to search.formats .* settings\.yml"):
         search.search("x", SearchOptions())
 
 
@@ -110,7 +110,7 @@ def test_engines_that_did_not_answer_are_named_once_where_nothing_was_found(sear
     searx.unresponsive = [["google", "timeout"], ["brave", "too many requests"], ["odd"]]
 
     assert search.search("x", SearchOptions()) == search.search("y", SearchOptions()) == []
-    begins = "SearXNG found nothing, and some of its engines did not answer"
+    begins = "SearXNG found nothing, and some of its engines didn’t answer"
     assert search.warnings == [f"{begins}: google (timeout); brave (too many requests); odd."]
 
 
@@ -130,17 +130,17 @@ def test_nothing_found_is_an_empty_list(search, searx):
 @pytest.mark.parametrize(
     ("scene", "kind", "words"),
     [
-        (status(400, "Invalid value"), ProviderRejected, "did not accept"),
+        (status(400, "Invalid value"), ProviderRejected, "didn’t accept"),
         (html(401), ProviderRejected, "refused the search .*no key"),
         (html(403), ProviderRejected, "settings.yml"),
-        (html(404), ProviderRejected, "not at this address"),
-        (html(429), ProviderUnavailable, "limits the rate"),
+        (html(404), ProviderRejected, "isn’t at this URL"),
+        (html(429), ProviderUnavailable, "rate limit"),
         (html(502), ProviderUnavailable, "502"),
         (status(302), ProviderRejected, "redirects"),
-        (html(), ProviderUnavailable, "not JSON"),
-        (cut(), ProviderUnavailable, "broke off"),
-        (lambda _: json_answer({"ok": 1}), ProviderUnavailable, "shape"),
-        (lambda _: json_answer({"results": {}}), ProviderUnavailable, "shape"),
+        (html(), ProviderUnavailable, "didn’t return JSON"),
+        (cut(), ProviderUnavailable, "was lost"),
+        (lambda _: json_answer({"ok": 1}), ProviderUnavailable, "unknown format"),
+        (lambda _: json_answer({"results": {}}), ProviderUnavailable, "unknown format"),
     ],
 )
 def test_each_failure_has_its_kind_and_is_asked_once(search, searx, scene, kind, words):
@@ -166,7 +166,7 @@ def test_a_folder_in_the_base_url_is_kept_for_servers_behind_a_proxy(searx):
     outcome = try_search(searx.profile(base_url=searx.origin + "/searxng/"))
 
     assert searx.asked[0].path == "/searxng/search"
-    assert "not at this address" in outcome.message
+    assert "isn’t at this URL" in outcome.message
 
 
 def test_the_test_button_shows_what_the_engines_said(searx):

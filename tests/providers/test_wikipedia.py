@@ -145,7 +145,7 @@ def test_a_lagging_database_says_when_to_come_back(search, wiki):
 def test_json_that_is_no_mediawikis_is_told(search, wiki, body):
     wiki.enqueue(lambda _request: json_answer(body))
 
-    with pytest.raises(ProviderUnavailable, match="shape"):
+    with pytest.raises(ProviderUnavailable, match="unknown format"):
         search.search("postgres", SearchOptions())
 
 
@@ -154,7 +154,7 @@ def test_at_most_three_are_asked_at_once(search, wiki, monkeypatch):
     monkeypatch.setattr(wikipedia, "PACE", held)
     places = [held._entered() for _number in range(3)]
 
-    with pytest.raises(ProviderUnavailable, match="No more than 3 searches of Wikipedia"):
+    with pytest.raises(ProviderUnavailable, match="Wikipedia allows 3 searches at once"):
         search.search("postgres", SearchOptions())
     held._free(places[0])
     assert len(search.search("postgres", SearchOptions(limit=2))) == 2

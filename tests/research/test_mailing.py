@@ -47,7 +47,7 @@ def test_a_wrong_password_is_named_and_the_password_is_not_repeated(
     server.offers_sign_in = True
     server.refuse["AUTH"] = "535 5.7.8 hunter2hunter2 is wrong"
 
-    with pytest.raises(ProviderUnavailable, match="refused the name and password") as caught:
+    with pytest.raises(ProviderUnavailable, match="refused the username and password") as caught:
         send()
 
     assert "535" in str(caught.value) and "hunter2" not in str(caught.value)
@@ -71,7 +71,7 @@ def test_a_server_that_is_not_there_is_named(settings: Any):
     with MailServer() as gone:
         use(gone, settings)
 
-    with pytest.raises(ProviderUnavailable, match=f"127.0.0.1:{gone.port} could not be reached"):
+    with pytest.raises(ProviderUnavailable, match=f"127.0.0.1:{gone.port} can’t be reached"):
         send()
 
 
@@ -85,7 +85,7 @@ def test_one_that_hangs_up_before_the_mail_has_nothing_of_it(server: MailServer)
 def test_one_that_hangs_up_after_the_mail_may_have_it(server: MailServer):
     server.hang_up_at = "BODY"
 
-    with pytest.raises(MailUnsure, match="may have arrived or not"):
+    with pytest.raises(MailUnsure, match="may have arrived"):
         send()
 
 
@@ -99,5 +99,5 @@ def test_a_line_break_in_an_address_is_no_second_header(server: MailServer):
 def test_without_a_mail_server_it_is_said_what_to_do(settings: Any):
     settings.BEACON_MAIL = "none"
 
-    with pytest.raises(ProviderUnavailable, match="sets EMAIL_URL, such as smtp"):
+    with pytest.raises(ProviderUnavailable, match="set EMAIL_URL, such as smtp"):
         send()

@@ -106,7 +106,7 @@ def test_japanese_in_shift_jis_that_nobody_names_is_read(
     ("body", "kind", "status", "reason"),
     [
         (b"\x89PNG\r\n\x1a\n" + b"\0" * 99, "image/png", 200, "image/png"),
-        (b"gone", "text/html", 404, "no such page"),
+        (b"gone", "text/html", 404, "doesn’t exist"),
         (b"", "text/html", 200, ""),
         (html(), "text/html", 200, ""),
         (pdf(), "application/pdf", 200, ""),

@@ -225,7 +225,7 @@ def test_a_private_address_is_refused_once_and_for_all(topic: Topic, httpserver:
     sending.deliver(row.pk)
 
     row.refresh_from_db()
-    assert row.state == "failed" and "machine of the local network" in row.error
+    assert row.state == "failed" and "on the local network" in row.error
     assert httpserver.log == []
 
 

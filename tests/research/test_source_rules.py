@@ -182,10 +182,10 @@ def test_what_was_never_seen_cannot_be_forgotten(topic: Topic):
     ("address", "told"),
     [
         ("example.org", "begins with http"),
-        ("http://127.0.0.1/", "number and not a name"),
+        ("http://127.0.0.1/", "number, not a name"),
         ("http://router/", "has no dot"),
         ("https://example.org:8443/", "ports 80 and 443"),
-        ("https://me:pw@example.org/", "user name"),
+        ("https://me:pw@example.org/", "username"),
         ("ftp://example.org/", "begins with http"),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_program_that_waits_too_long_for_a_lock_is_told_when_to_come_again(
     person = Program(alice, "admin")
     answer = person.patch(f"/notes/{held.pk}", {"content": "It snows."}, If_Match='"1"')
 
-    assert "didn't finish in time" in problem(answer, 503)["detail"]
+    assert "didn’t finish in time" in problem(answer, 503)["detail"]
     assert answer["Retry-After"] == "5"
 
 

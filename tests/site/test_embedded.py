@@ -173,7 +173,7 @@ def test_a_postgres_on_our_folder_that_did_not_write_the_file_is_left_to_people(
         running = places.read_state(folder)["postgres"]["process"]
         left = write_pid_file(folder, processes.pid_of(running), since=1_700_000_000)
 
-        with pytest.raises(embedded.EmbeddedError, match="did not stop it"):
+        with pytest.raises(embedded.EmbeddedError, match="didn't stop it"):
             postgres._end_leftover(left.parent)
 
         assert processes.is_alive(running)
@@ -214,8 +214,8 @@ def test_the_state_file_and_the_logs_are_closed_to_others(folder: Path):
 
 def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path):
     taker = (
-        "import sys, pathlib; from beacon_site.embedded import places\n"
-        "places.take(pathlib.Path(sys.argv[1])); print('up', flush=True); sys.stdin.read()"
+        "import sys, pathlib; from beacon_site.embedded import places as locks\n"
+        "locks.take(pathlib.Path(sys.argv[1])); print('up', flush=True); sys.stdin.read()"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", taker, str(tmp_path / "lock")],
@@ -282,7 +282,7 @@ def test_a_command_on_data_that_is_not_there_says_so_and_makes_no_folder(
     monkeypatch.setenv("BEACON_DATA_DIR", str(folder))
     monkeypatch.setenv("DATABASE_URL", "")
 
-    with pytest.raises(embedded.EmbeddedError, match="run `make up` first") as told:
+    with pytest.raises(embedded.EmbeddedError, match="Run `make up` first") as told:
         servers_for([command]).__enter__()
     assert str(folder) in str(told.value)
     assert not folder.exists()

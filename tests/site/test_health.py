@@ -79,11 +79,11 @@ def test_a_container_asks_the_same_question(db: None, capsys: pytest.CaptureFixt
 
     assert health.main("worker") == 0
     assert health.main("beat") == 1
-    assert "never heard of" in capsys.readouterr().out
+    assert "never checked in" in capsys.readouterr().out
 
 
 def test_where_no_server_answers_it_is_said(settings: Any, capsys: pytest.CaptureFixture[str]):
     settings.BEACON_PORT = 1
 
     assert health.main("web") == 1
-    assert capsys.readouterr().out == "web: nobody answers at port 1\n"
+    assert capsys.readouterr().out == "web: no answer at port 1\n"

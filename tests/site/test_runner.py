@@ -195,7 +195,7 @@ def settled(beacon: Beacon, prepared: Path) -> Beacon:
 def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beacon: Beacon):
     mcp = beacon.environment["BEACON_MCP_PORT"] = str(processes.free_port())
     beacon.start()
-    assert beacon.says("Making the database")
+    assert beacon.says("Creating the database")
     started = beacon.started()
     port = beacon.environment["BEACON_PORT"]
     assert urllib.request.urlopen(f"http://127.0.0.1:{port}/livez").status == 200
@@ -205,7 +205,7 @@ def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beaco
     beacon.process.send_signal(signal.SIGTERM)
 
     assert twin.returncode == 1
-    assert f"already runs on {beacon.folder}, at http://127.0.0.1:{port}" in twin.stderr
+    assert f"already running on {beacon.folder}, at http://127.0.0.1:{port}" in twin.stderr
     assert beacon.process.wait(timeout=60) == 0
     assert none_alive(started)
     assert beacon.is_free()
@@ -236,16 +236,16 @@ def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(sett
 
     settled.start()
 
-    assert settled.says("Ended the processes that an earlier, killed Beacon had left.")
+    assert settled.says("Stopped processes that were left over from a Beacon that was killed.")
     assert none_alive(started)
 
 
 def test_a_server_that_dies_comes_back_while_beacon_runs(settled: Beacon):
     settled.start()
-    assert not settled.says("Making the database")
+    assert not settled.says("Creating the database")
     os.kill(processes.pid_of(read_state(settled.folder)["postgres"]["process"]), signal.SIGKILL)
 
-    assert eventually(lambda: settled.says("postgres had died and was started again"), 40)
+    assert eventually(lambda: settled.says("postgres had died and was restarted"), 40)
     assert set(embedded.running_urls(settled.folder)) == {"DATABASE_URL", "REDIS_URL"}
 
 
@@ -261,7 +261,7 @@ def test_down_stops_a_beacon_that_runs_elsewhere(settled: Beacon):
 def test_down_says_that_nothing_ran(beacon: Beacon):
     beacon.folder.mkdir(parents=True, exist_ok=True)
 
-    assert beacon.once("down").stdout == "Beacon was not running.\n"
+    assert beacon.once("down").stdout == "Beacon wasn't running.\n"
 
 
 def test_a_taken_port_is_said_and_nothing_is_left(beacon: Beacon):
@@ -314,7 +314,7 @@ def test_a_process_that_is_killed_is_started_again_and_the_others_go_on(tmp_path
         os.kill(runs.pids("worker")[0], signal.SIGKILL)
 
         assert eventually(lambda: runs.times("child=") == 2)
-        assert runs.times("worker ended (rc=-9) and is started again in 0.1 s.") == 1
+        assert runs.times("worker ended (rc=-9). It restarts in 0.1 s.") == 1
         assert len(runs.pids("web")) == 1
         first_child = int(re.findall(r"child=(\d+)", runs.log.read_text())[0])
         assert processes.identity(first_child) is None
@@ -344,7 +344,7 @@ def test_a_process_that_dies_again_and_again_ends_everything_with_a_plain_word(t
 
 def test_a_stop_while_a_process_waits_for_its_new_start_starts_nothing(tmp_path: Path):
     with dummies_in(tmp_path, web=LIVES, beat="sleep 0.3") as runs:
-        assert eventually(lambda: runs.times("beat ended (rc=0) and is started again") == 1)
+        assert eventually(lambda: runs.times("beat ended (rc=0). It restarts") == 1)
         runs.process.send_signal(signal.SIGTERM)
 
         assert runs.process.wait(timeout=20) == 0

@@ -13,15 +13,15 @@ from beacon_site.embedded import places, processes
 from beacon_site.launcher import up
 
 HOLD_LOCK = (
-    "import sys, pathlib; from beacon_site.embedded import places\n"
-    "places.take(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    "import sys, pathlib; from beacon_site.embedded import places as locks\n"
+    "locks.take(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
 )
 
 
 @pytest.mark.parametrize("url", ["http://0.0.0.0:8010", "http://[::]:8010"])
 def test_who_listens_to_all_and_names_no_address_is_told_to(settings: Any, url: str):
     settings.BEACON_URL, settings.BEACON_PORT = url, 8010
-    assert "in BEACON_URL, such as http://nas.local:8010." in " ".join(up._for_others())
+    assert "such as http://nas.local:8010." in " ".join(up._for_others())
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://nas.local:8000"])
@@ -48,7 +48,7 @@ def test_down_stops_no_process_that_has_the_number_of_an_earlier_beacon(
         earlier = {"pid": stranger.pid, "process": f"{pid}:{started}:earlier"}
         places.write_state(tmp_path, up=earlier)
 
-        with pytest.raises(up.CannotStart, match="just starting"):
+        with pytest.raises(up.CannotStart, match="still starting"):
             up.down()
 
         assert stranger.poll() is None

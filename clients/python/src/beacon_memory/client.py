@@ -1,4 +1,4 @@
-"""The client: one object with a method for each thing that programs do most."""
+"""The client: one object with a method for each common task."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ USUAL = "http://127.0.0.1:8000"
 
 
 class Beacon:
-    """A Beacon, by its address and a token made under Settings, API tokens.
+    """A connection to Beacon, with its URL and a token from Settings → API tokens.
 
-    Both may stand in the environment: BEACON_URL and BEACON_API_TOKEN.  Every method raises
-    `NotReached` where nobody answers and `Refused` where Beacon says no; without a token it is
-    not made (`BeaconError`).
+    Both can come from the environment: BEACON_URL and BEACON_API_TOKEN.  Every method raises
+    `NotReached` if there is no answer and `Refused` if Beacon refuses the call.  Without a token,
+    the constructor raises `BeaconError`.
     """
 
     def __init__(
@@ -34,17 +34,17 @@ class Beacon:
         timeout: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Connect to nothing yet; each answer is there in `timeout` seconds; `transport` for tests."""
+        """Create the client without connecting.  `timeout` is seconds per answer, `transport` for tests."""
         url = url or os.environ.get("BEACON_URL") or USUAL
         token = (token or os.environ.get("BEACON_API_TOKEN", "")).strip()
         if not token:
             raise BeaconError(
-                "There is no token. Make one in Beacon under Settings → API tokens and put it into "
+                "There is no token. Create one in Beacon under Settings → API tokens, then set it in "
                 "the environment: export BEACON_API_TOKEN=bcn_…"
             )
         if not (token.isascii() and token.isprintable()):
             raise BeaconError(
-                "The token holds characters that no token has: copy it again, or make another in "
+                "The token contains invalid characters. Copy it again, or create another one in "
                 "Beacon under Settings → API tokens."
             )
         self._timeout = timeout
@@ -56,10 +56,10 @@ class Beacon:
                 transport=transport,
             )
         except httpx.InvalidURL as exc:
-            raise BeaconError(f"{url} is no address: {exc}. See BEACON_URL.") from exc
+            raise BeaconError(f"{url} isn't a valid URL: {exc}. Check BEACON_URL.") from exc
 
     def __enter__(self) -> Beacon:
-        """Use it in a with statement."""
+        """Return the client, for a `with` statement."""
         return self
 
     def __exit__(
@@ -78,7 +78,7 @@ class Beacon:
     # --- recall and remember ------------------------------------------------------------------
 
     def recall(self, query: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
-        """Return what answers the question, the best first.
+        """Return the records that answer the question, best first.
 
         `filters` are those of GET /recall: mode, type, category, kind, topic, after, before,
         min_score.
@@ -89,7 +89,7 @@ class Beacon:
     def remember(
         self, content: str, *, kind: str = "log", tags: Sequence[str] = (), **fields: Any
     ) -> Written:
-        """Write a note; it may be held for a person (`Written.is_held`)."""
+        """Write a note.  Beacon can hold it for approval (`Written.is_held`)."""
         body = {"content": content, "kind": kind, "tags": list(tags), **fields}
         return self._written("notes", body)
 
@@ -101,7 +101,7 @@ class Beacon:
         lessons: Sequence[str] = (),
         source: str = "",
     ) -> Written:
-        """Store findings, insights and lessons, all of them or none."""
+        """Store findings, insights and lessons: all of them or none."""
         body: dict[str, Any] = {
             "findings": list(findings),
             "insights": list(insights),
@@ -110,17 +110,17 @@ class Beacon:
         return self._written("observations", body | ({"source": source} if source else {}))
 
     def context(self, message: str = "", *, topic: str = "") -> str:
-        """Return what an agent is given before a task."""
+        """Return the context that an agent gets before a task."""
         body = {"message": message, **({"topic": topic} if topic else {})}
         return str(self._ask("POST", "context", json=body).json()["text"])
 
     # --- research -----------------------------------------------------------------------------
 
     def run(self, topic: str, *, depth: str = "", wait: float = 0.0) -> Run:
-        """Start a run of a topic, which is made if there is none, and return it.
+        """Start a run of a topic and return it.  The topic is created if it doesn't exist.
 
-        Where one goes on already it is that one.  `wait` is for how many seconds at most to wait
-        for its end.
+        If a run is already in progress, that one is returned.  `wait` is the longest time to wait
+        for its end, in seconds.
         """
         made = self._ask("POST", "topics", json={"title": topic}).json()
         body = {"depth": depth} if depth else {}
@@ -143,7 +143,7 @@ class Beacon:
         return Run.of(self._ask("GET", f"runs/{run_id}").json())
 
     def report(self, run_id: int) -> Report:
-        """Return the report of a run.  Refused (404) while it is not written."""
+        """Return the report of a run.  Raises Refused (404) until it is written."""
         path = f"runs/{run_id}/report"
         text = self._ask("GET", path, headers={"Accept": "text/markdown"}).text
         return Report(text, self._ask("GET", path).json())
@@ -159,20 +159,20 @@ class Beacon:
         return File.of(self._ask("GET", f"files/{quote(path)}").json())
 
     def write_file(self, path: str, content: str, *, version: int) -> Written:
-        """Replace a file's text, if nobody has written since `version` (0: there is none yet)."""
+        """Replace a file's text, if it hasn't changed since `version` (0: it doesn't exist yet)."""
         seen = {"If-Match": f'"{version}"'} if version else {"If-None-Match": "*"}
         answer = self._ask("PUT", f"files/{quote(path)}", json={"content": content}, headers=seen)
         return _as_written(answer.json())
 
     def append_entry(self, path: str, entry: str, *, summary: str = "") -> Written:
-        """Add an entry at a file's end; a month's file is made by its first one."""
+        """Add an entry at the end of a file.  The first entry of a month creates its file."""
         body = {"entry": entry, **({"summary": summary} if summary else {})}
         return self._written(f"files/{quote(path)}/entries", body)
 
-    # --- asking -------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------
 
     def _written(self, path: str, body: dict[str, Any]) -> Written:
-        # The same key goes along with each attempt of one call, so that it is written once.
+        # All attempts of one call have the same key, so that it is written once.
         key = {"Idempotency-Key": str(uuid.uuid4())}
         return _as_written(self._ask("POST", path, json=body, headers=key).json())
 
@@ -189,11 +189,11 @@ class Beacon:
             answer = self._answered(method, path, **more)
         except httpx.TransportError as exc:
             raise NotReached(
-                f"Nobody answers at {self._http.base_url} ({exc}). Is Beacon running, and is "
-                "BEACON_URL its address?"
+                f"No answer from {self._http.base_url} ({exc}). Check that Beacon is running and "
+                "that BEACON_URL is correct."
             ) from exc
         except httpx.InvalidURL as exc:
-            raise NotReached(f"{self._http.base_url} is no address: {exc}") from exc
+            raise NotReached(f"{self._http.base_url} isn't a valid URL: {exc}") from exc
         if not answer.is_success:
             raise _refusal(answer)
         if not answer.headers.get("Content-Type", "").startswith("text/markdown"):  # a report
@@ -201,34 +201,36 @@ class Beacon:
                 answer.json()
             except ValueError as exc:
                 raise NotReached(
-                    f"What answers at {answer.request.url} is no Beacon: it sends no JSON."
+                    f"{answer.request.url} isn't a Beacon server: it doesn't send JSON."
                 ) from exc
         return answer
 
     def _answered(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """Return the whole answer; one that comes in drips is given up like one that never comes."""
+        """Return the complete answer; the timeout applies to all of it, even if it arrives slowly."""
         ends, body = time.monotonic() + self._timeout, bytearray()
         with self._http.stream(method, path, **more) as answer:
             for part in answer.iter_bytes():
                 body += part
                 if time.monotonic() > ends:
-                    raise httpx.ReadTimeout(f"not all of it came in {self._timeout:g} seconds")
+                    raise httpx.ReadTimeout(
+                        f"the answer wasn't complete after {self._timeout:g} seconds"
+                    )
         headers = answer.headers.copy()
-        headers.pop("Content-Encoding", None)  # it was unpacked as it came
+        headers.pop("Content-Encoding", None)  # the content is already decompressed
         return httpx.Response(
             answer.status_code, headers=headers, content=bytes(body), request=answer.request
         )
 
 
 def _refusal(answer: httpx.Response) -> NotReached | Refused:
-    """Return what an answer that is no success means."""
+    """Return the error for an unsuccessful answer."""
     try:
         problem = answer.json()
     except ValueError:
         problem = None
     if not isinstance(problem, dict):
         return NotReached(
-            f"What answers at {answer.request.url} is no Beacon, or fails (status "
+            f"{answer.request.url} isn't a Beacon server, or it failed (status "
             f"{answer.status_code})."
         )
     wait = answer.headers.get("Retry-After", "")

@@ -1,7 +1,7 @@
 """`beacon-memory`: recall, remember, run and files from a terminal.
 
-The address and the token come from BEACON_URL and BEACON_API_TOKEN, or --url; the token is no
-option, since other users of the machine could read it in the list of processes.
+The URL and the token come from BEACON_URL (or --url) and BEACON_API_TOKEN.  There is no option for
+the token, since other users of the machine could read it in the list of processes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from beacon_memory.errors import BeaconError, Refused
 from beacon_memory.records import Written
 
 OK, WENT_WRONG, HELD, UNFINISHED = 0, 1, 3, 4
-SHOWN = 200  # characters of a hit, so that a report does not fill the terminal
+SHOWN = 200  # characters of a hit, so that a report doesn't fill the terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command and return the exit code.
+    """Run one command and return the exit code.
 
-    0 done; 1 refused or not reached; 2 wrong usage; 3 held for a person; 4 the run is not done.
+    0: done, 1: refused or no answer, 2: wrong usage, 3: held for approval, 4: the run isn't finished.
     """
     asked = _parser().parse_args(arguments)
     act: Callable[[Beacon, argparse.Namespace], int] = asked.act
@@ -39,37 +39,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="beacon-memory", description="Beacon from a terminal.")
-    parser.add_argument("--url", default="", help=f"Beacon's address (BEACON_URL, or {USUAL})")
+    parser = argparse.ArgumentParser(
+        prog="beacon-memory", description="Use Beacon from a terminal."
+    )
+    parser.add_argument("--url", default="", help=f"Beacon's URL (default: BEACON_URL, or {USUAL})")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     acts = parser.add_subparsers(required=True, metavar="{recall,remember,run,files}")
 
-    recall = acts.add_parser("recall", help="what is remembered about a question")
+    recall = acts.add_parser("recall", help="search memory")
     recall.add_argument("query")
-    recall.add_argument("--limit", type=int, default=10, help="how many at most (10)")
-    recall.add_argument("--whole", action="store_true", help="print all of each, not its beginning")
+    recall.add_argument("--limit", type=int, default=10, help="most results to show (default: 10)")
+    recall.add_argument("--whole", action="store_true", help="print each result in full")
     recall.set_defaults(act=_recall)
 
-    remember = acts.add_parser("remember", help="write a note; “-” reads it from standard input")
+    remember = acts.add_parser("remember", help="write a note (“-” reads standard input)")
     remember.add_argument("content")
     remember.add_argument("--kind", default="log", choices=["log", "summary", "rule"])
     remember.add_argument(
-        "--tag", action="append", default=[], dest="tags", help="may be given several times"
+        "--tag", action="append", default=[], dest="tags", help="a tag; can be repeated"
     )
     remember.set_defaults(act=_remember)
 
     run = acts.add_parser("run", help="research a topic and print the report")
-    run.add_argument("topic", help="its title; a topic that there is not yet is made")
+    run.add_argument("topic", help="the topic's title; a new topic is created")
     run.add_argument(
         "--depth", default="", choices=["", "quick", "deep"], metavar="quick|deep",
-        help="how far to look; else as the topic is set",
+        help="how thorough to be (default: the topic's setting)",
     )  # fmt: skip
-    run.add_argument("--wait", type=float, default=600.0, help="seconds at most; 0: do not wait")
+    run.add_argument(
+        "--wait", type=float, default=600.0, help="longest wait in seconds (0: don't wait)"
+    )
     run.set_defaults(act=_run)
 
     files = acts.add_parser("files", help="list the memory files, or print one")
     files.add_argument("path", nargs="?", default="")
-    files.add_argument("--write", metavar="FILE", help="replace its text by that of FILE, or “-”")
+    files.add_argument(
+        "--write", metavar="FILE", help="replace the text with FILE (“-”: standard input)"
+    )
     files.set_defaults(act=_files)
     return parser
 
@@ -82,7 +88,7 @@ def _recall(beacon: Beacon, asked: argparse.Namespace) -> int:
         said = " ".join(hit.content.split())
         print(f"{hit.score:.2f}  {hit.type:<11}  {said if asked.whole else _short(said)}")
     if not hits:
-        print("Nothing that is remembered answers that.", file=sys.stderr)
+        print("No results.", file=sys.stderr)
     return OK
 
 
@@ -100,7 +106,7 @@ def _remember(beacon: Beacon, asked: argparse.Namespace) -> int:
 
 def _say_held(written: Written) -> None:
     why = f" ({written.why})" if written.why else ""
-    print(f"Held: it is stored once a person accepts it under Review{why}.", file=sys.stderr)
+    print(f"Held: it's stored when you accept it in Review{why}.", file=sys.stderr)
 
 
 def _run(beacon: Beacon, asked: argparse.Namespace) -> int:
@@ -143,14 +149,14 @@ def _write_file(beacon: Beacon, asked: argparse.Namespace) -> int:
     except Refused as exc:
         if exc.status != 404:
             raise
-        version = 0  # a month's file that is made now
+        version = 0  # a new month's file
     written = beacon.write_file(asked.path, content, version=version)
     if asked.json:
         _print_json(written.raw)
     elif written.is_held:
         _say_held(written)
     else:
-        print(f"{asked.path} is written, {len(content.encode())} bytes.", file=sys.stderr)
+        print(f"{asked.path} saved ({len(content.encode())} bytes).", file=sys.stderr)
     return HELD if written.is_held else OK
 
 
@@ -164,7 +170,7 @@ def _text_of(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
-        raise BeaconError(f"{name} cannot be read: {exc}") from exc
+        raise BeaconError(f"{name} can't be read: {exc}") from exc
 
 
 def _print_json(value: Any) -> int:

@@ -1,4 +1,4 @@
-"""What can go wrong: Beacon is not reached, or refuses and says why."""
+"""The errors of the client: Beacon can't be reached, or refuses a call."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 
 class BeaconError(Exception):
-    """Whatever went wrong between this program and Beacon."""
+    """The base class of all errors of this client."""
 
 
 class NotReached(BeaconError):
-    """Nobody answered, or what answered is no Beacon; it may be tried again."""
+    """There was no answer, or it didn't come from Beacon.  A retry can help."""
 
 
 class Refused(BeaconError):
-    """Beacon answered that it does not do this; the text is Beacon's own.
+    """Beacon refused the call; the message is Beacon's.
 
-    `errors` has the reasons by field, `retry_after` the seconds after which it may be tried again
-    (0: waiting does not help), `location` where what is in the way is found.
+    `errors` has the reasons by field, `retry_after` the seconds to wait before a retry (0: waiting
+    doesn't help), and `location` the URL of the conflicting item.
     """
 
     def __init__(

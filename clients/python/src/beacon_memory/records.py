@@ -1,4 +1,4 @@
-"""What Beacon gives back, as plain data; `raw` is the answer as it came."""
+"""The results of Beacon's API as plain data; `raw` is the original answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Hit:
-    """One record that recall found, with its score from 0 to 1."""
+    """One record found by recall, with a score from 0 to 1."""
 
     id: str
     type: str
@@ -39,7 +39,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a write: it is stored under `id`, or waits for a person as `proposal`."""
+    """The result of a write: stored under `id`, or waiting for approval as `proposal`."""
 
     id: str = ""
     proposal: str = ""
@@ -47,18 +47,18 @@ class Written:
 
     @property
     def why(self) -> str:
-        """Return why it is held, in Beacon's words."""
+        """Return why the write is held, as Beacon explains it."""
         return str(self.raw.get("why") or "")
 
     @property
     def is_held(self) -> bool:
-        """Whether a person is to look at it first; nothing is stored until then."""
+        """Whether the write waits for approval.  Until then, nothing is stored."""
         return bool(self.proposal)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One research execution of a topic; `number` is given once it is saved."""
+    """One research run of a topic; it gets a `number` when it is saved."""
 
     id: int
     status: str
@@ -82,13 +82,13 @@ class Run:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it goes on."""
+        """Whether the run is still waiting or in progress."""
         return self.status in self.UNFINISHED
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a run wrote: whole as Markdown, and in its parts."""
+    """A run's report: complete as Markdown, and in parts."""
 
     markdown: str
     raw: Json = field(default_factory=dict, repr=False, compare=False)
