@@ -66,7 +66,7 @@ def search_results(item: ContentItem) -> Short:
     return Short(
         _("search results"),
         "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
-        _("%(shown)s of %(of)s hits are shown, by their titles; %(size)s characters in all.")
+        _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
         % (told | {"size": f"{item.size:,}"}),
     )
 
@@ -104,7 +104,7 @@ def json_shape(item: ContentItem) -> Short:
     return Short(
         _("JSON"),
         shorten(shape, LONGEST_SHAPE),
-        _("Its shape is shown, and 0 of %(size)s characters of its values.") % told,
+        _("Only the structure is shown, with 0 of %(size)s characters of its values.") % told,
     )
 
 
@@ -137,7 +137,7 @@ def _shape(value: Any, depth: int) -> str:
         return f"{number} × {_shape(value[0], depth + 1)}" if value else number
     if isinstance(value, str):
         return _("text of %(n)s") % {"n": f"{len(value):,}"}
-    return {bool: _("yes or no"), type(None): _("nothing")}.get(type(value), _("number"))
+    return {bool: _("true or false"), type(None): _("null")}.get(type(value), _("number"))
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def table_shape(item: ContentItem) -> Short:
     return Short(
         _("table"),
         "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
-        _("%(shown)d of %(of)s rows shown; %(size)s characters in all.") % told,
+        _("%(shown)d of %(of)s rows shown. Total: %(size)s characters.") % told,
     )
 
 
@@ -314,7 +314,7 @@ def citation_line(item: ContentItem) -> str:
     if not may_be_shown(item):
         return withheld(item)
     told = {"id": item.pk, "name": _name(item), "size": f"{item.size:,}"}
-    line = _("%(name)s: 0 of %(size)s characters shown; retrieve_from_memory %(id)s") % told
+    line = _("%(name)s: 0 of %(size)s characters shown (retrieve_from_memory %(id)s)") % told
     whole = shown(item, item.content)
     return line if len(line) < len(whole) else whole
 
@@ -322,15 +322,14 @@ def citation_line(item: ContentItem) -> str:
 def hint(item: ContentItem) -> str:
     """Return an instruction for getting more of the item."""
     words = _(
-        'Stored in memory: retrieve_from_memory(id="%(id)s") gives all of it; with transform '
-        "filtered (q), excerpt (q, n), summary, first_n or last_n (n) a part."
+        'Stored in memory. retrieve_from_memory(id="%(id)s") returns all of it. For a part, add a transform: filtered (q), excerpt (q, n), summary, first_n or last_n (n).'
     )
     return words % {"id": item.pk}
 
 
 def withheld(item: ContentItem) -> str:
     """Return the placeholder for an item that no model may see."""
-    return _("Memory item %(id)s is shown to people only.") % {"id": item.pk}
+    return _("Only people can see memory item %(id)s.") % {"id": item.pk}
 
 
 def may_be_shown(item: ContentItem) -> bool:
@@ -393,9 +392,9 @@ def _written(item: ContentItem, written: Written) -> Short | None:
         return None
     told = {"read": f"{min(item.size, READ_BY_MODEL):,}", "of": f"{item.size:,}"}
     return Short(
-        _("%(name)s, in a model's words") % {"name": _name(item)},
+        _("%(name)s, summarized by a model") % {"name": _name(item)},
         "\n".join([summary, *(f"- {fact}" for fact in facts)]),
-        _("Written from the first %(read)s of %(of)s characters.") % told,
+        _("Based on the first %(read)s of %(of)s characters.") % told,
     )
 
 

@@ -42,7 +42,7 @@ def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> 
     """
     scope, at = checked_scope(scope), at or timezone.now()
     held = ContentItem.objects.of(owner).live().filter(scope=scope)
-    moved = change_all(held, {"trashed_at": at}, by=by, why=_("the store was cleared"))
+    moved = change_all(held, {"trashed_at": at}, by=by, why=_("content store cleared"))
     if moved:
         Activity.log(owner, by, "content-cleared", label=scope, items=moved, at=at.isoformat())
     return moved
@@ -51,7 +51,7 @@ def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> 
 def put_back(owner: User, scope: str, at: datetime, *, by: Actor) -> int:
     """Bring back what `clear` moved to the trash at that moment, and return how much that was."""
     gone = ContentItem.objects.of(owner).filter(scope=checked_scope(scope), trashed_at=at)
-    return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from the trash"))
+    return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from Trash"))
 
 
 def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why: str) -> int:
@@ -95,8 +95,7 @@ def check_size(content: str) -> None:
     size = len(content.encode("utf-8", "surrogatepass"))
     if size > MOST_BYTES:
         problem = _(
-            "One content item has at most %(most)s bytes (8 MiB); this has %(have)s. Divide it, "
-            "or store only what is needed of it. Nothing was stored."
+            "A content item can have at most %(most)s bytes (8 MiB), but this one has %(have)s. Nothing was stored. Split it, or store only the part you need."
         ) % {"most": f"{MOST_BYTES:,}", "have": f"{size:,}"}
         raise InvalidValue(problem, errors={"content": [problem]})
 
@@ -105,7 +104,7 @@ def whole_number(name: str, value: object, most: int) -> int:
     """Return `value` if it is a whole number from 1 to `most`.  Raises InvalidValue."""
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
         return value
-    problem = _("“%(name)s” is a whole number from 1 to %(most)s; this is “%(value)s”.") % {
+    problem = _("“%(name)s” must be a whole number from 1 to %(most)s, not “%(value)s”.") % {
         "name": name,
         "most": f"{most:,}",
         "value": str(value)[:40],
@@ -156,7 +155,7 @@ def query(
     if before is not None:
         found = found.filter(created__lte=before)
     if after is not None and before is not None and after > before:
-        problem = _("“after” is later than “before”, so nothing can lie between them.")
+        problem = _("“after” is later than “before”. Swap the two dates.")
         raise InvalidValue(problem, errors={"after": [problem]})
     if for_agent:
         found = found.for_agents()
@@ -201,7 +200,7 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
             unknown.append(str(given))
     if len(wanted) > MOST_RELATED:
         _refuse(
-            _("An item names at most %(most)d related ones; this names %(have)d.")
+            _("An item can have at most %(most)d related items, but this one names %(have)d.")
             % {"most": MOST_RELATED, "have": len(wanted)}
         )
     rows = ContentItem.objects.of(owner).live().defer("content")
@@ -209,7 +208,7 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
     unknown += [str(key) for key in wanted if key not in found]
     if unknown:
         _refuse(
-            _("There is no content item %(ids)s to be related to. Name the ids of stored items.")
+            _("There is no content item %(ids)s to relate to. Use the IDs of stored items.")
             % {"ids": ", ".join(shorten(clean(one)[0], 40) for one in unknown[:5])}
         )
     return [found[key] for key in wanted]
@@ -266,7 +265,7 @@ def check_no_circle(links: Links, names: Mapping[Any, str] | None = None) -> Non
     if path:
         told = " → ".join(str((names or {}).get(key, key)) for key in path)
         _refuse(
-            _("Related items must not lead back to where they began: %(path)s. Leave one out.")
+            _("Related items can’t form a loop: %(path)s. Leave one out.")
             % {"path": shorten(told, 600)}
         )
 
@@ -337,8 +336,8 @@ def retire(owner: User, *, at: datetime | None = None) -> int:
     if moved:
         told = {"n": f"{moved:,}", "days": f"{days:,}"}
         label = ngettext(
-            "%(n)s content item older than %(days)s days went to the trash",
-            "%(n)s content items older than %(days)s days went to the trash",
+            "%(n)s content item older than %(days)s days moved to Trash",
+            "%(n)s content items older than %(days)s days moved to Trash",
             moved,
         )
         Activity.log(owner, MAINTENANCE, "content-retired", label=label % told, items=moved)
@@ -363,7 +362,7 @@ def as_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (RecursionError, ValueError) as exc:
-        problem = _("“content” is nested too deeply. Give it as a text, or flatten it.")
+        problem = _("“content” is nested too deeply. Send it as text, or flatten it.")
         raise InvalidValue(problem, errors={"content": [problem]}) from exc
 
 
@@ -422,6 +421,7 @@ def _line(checks: NoteChecks, field: str, value: str) -> str:
     if len(line) > most:
         told = {"name": field, "most": f"{most:,}", "have": f"{len(line):,}"}
         checks.refuse(
-            field, _("“%(name)s” has at most %(most)s characters; this has %(have)s.") % told
+            field,
+            _("“%(name)s” can have at most %(most)s characters, but this one has %(have)s.") % told,
         )
     return line

@@ -197,7 +197,7 @@ def _as_it_was(
             _put_back(here[keys[one.item_id]], _fields(one) | {"scope": snapshot.scope}, by)
     since = own.live().filter(scope=snapshot.scope).exclude(pk__in=keys.values())
     for item in _items(since.defer("content").select_for_update(of=("self",))):
-        item.trash(by=by, why=_("stored since the snapshot that was restored"))
+        item.trash(by=by, why=_("stored after the restored snapshot"))
     return [(here | made)[keys[one.item_id]] for one in copies]
 
 
@@ -345,7 +345,7 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
 
 def _read(text: str) -> dict[str, Any]:
     if len(text) > MOST_JSON:
-        _refuse(_("The snapshot is larger than 256 MiB and was not read. Create a smaller one."))
+        _refuse(_("The snapshot is larger than 256 MiB, so it wasn’t read. Create a smaller one."))
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as exc:

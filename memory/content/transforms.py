@@ -303,7 +303,7 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> Asked:
     if n is not None and not chosen.takes_n:
         _refuse("n", _("“%(name)s” shows everything and takes no n. Leave it out.") % named)
     if not isinstance(q, str):
-        _refuse("q", _("“q” must be a text: the words to search for."))
+        _refuse("q", _("“q” must be text: the words to search for."))
     q = clean(q)[0].strip()
     if q and not chosen.takes_q:
         words = _("“%(name)s” takes no q. Leave it out, or use “filtered” or “excerpt”.")
@@ -413,9 +413,7 @@ TRANSFORMS: dict[str, Transform] = {
         Transform(
             "filtered",
             gettext_lazy(
-                "The lines that contain all words of q, or words that begin with them, ignoring "
-                "case. “Words in quotes” match as a phrase. Of a very long line only the text "
-                "around the match is shown. At most n characters or lines in total. Needs q."
+                "The lines that contain all words of q, or words that start with them, ignoring case. “Words in quotes” match as a phrase. Very long lines are cut to the text around the match. At most n characters or lines in total. Needs q."
             ),
             _filtered,
             takes_q=True,

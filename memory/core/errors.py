@@ -21,8 +21,7 @@ class StaleWrite(MemoryRefused):
     def __init__(self, label: str, *, current: int | None = None) -> None:
         super().__init__(
             _(
-                "“%(label)s” was changed by somebody else since you opened it. "
-                "Nothing was saved: look at the newer version and save again."
+                "“%(label)s” was changed by someone else after you opened it. Nothing was saved. Review the newer version and save again."
             )
             % {"label": label}
         )
@@ -45,7 +44,5 @@ class NoSuchKey(LookupError):
     """There is nothing under this key; expected of keys that a caller only tries (R100)."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(
-            _("There is nothing under “%(key)s” in the scratchpad.") % {"key": key[:200]}
-        )
+        super().__init__(_("The scratchpad has no key “%(key)s”.") % {"key": key[:200]})
         self.key = key

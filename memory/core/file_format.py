@@ -218,26 +218,26 @@ def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> li
     label = title or _("an entry without a title")
     problems = []
     if not title:
-        problems.append(_("An entry has no title behind its “##”."))
+        problems.append(_("An entry has no title after “##”."))
     summary = said.get("summary", "")
     if not summary:
         problems.append(_("“%(label)s” has no Summary line.") % {"label": label})
     elif (count := word_count(summary)) > MOST_WORDS:
         problems.append(
-            _("The Summary of “%(label)s” has %(have)d words; keep it under ten.")
+            _("The Summary of “%(label)s” has %(have)d words. Keep it under 10.")
             % {"label": label, "have": count}
         )
     if not said.get("date"):
         problems.append(_("“%(label)s” has no Date.") % {"label": label})
     elif day is None:
         problems.append(
-            _("The Date of “%(label)s” is no day such as 2026-02-26.") % {"label": label}
+            _("The Date of “%(label)s” must be a day such as 2026-02-26.") % {"label": label}
         )
     if not (said.get("task") or said.get("details")):
-        problems.append(_("“%(label)s” does not say its Task.") % {"label": label})
+        problems.append(_("“%(label)s” has no Task.") % {"label": label})
     if not any(said.get(name) for name in ("findings", "decision", "context", "lesson")):
         problems.append(
-            _("“%(label)s” has neither Findings, Decision, Context nor Lesson.") % {"label": label}
+            _("“%(label)s” needs Findings, Decision, Context or Lesson.") % {"label": label}
         )
     return problems
 
@@ -263,9 +263,7 @@ def checked_path(path: object) -> str:
     if isinstance(path, str) and (path in FACTS or _MONTH.fullmatch(path)):
         return path
     problem = _(
-        "There is no memory file “%(path)s”. Facts are kept in facts/user.md and "
-        "facts/memory.md, episodes in one file a month such as episodes/2026-02.md; no other "
-        "name is allowed."
+        "There is no memory file “%(path)s”. Use facts/user.md, facts/memory.md or one episode file per month, such as episodes/2026-02.md."
     ) % {"path": shorten(clean(str(path)[:400])[0], 80)}
     raise InvalidValue(problem, errors={"path": [problem]})
 

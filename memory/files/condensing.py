@@ -77,26 +77,22 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> Condensed:
 def _words(name: str, n: int) -> str:
     told = {
         "repeated": ngettext(
-            "%(n)d bullet taken out that stands in its section already",
-            "%(n)d bullets taken out that stand in their sections already",
+            "removed %(n)d repeated bullet",
+            "removed %(n)d repeated bullets",
             n,
         ),
         "dates": ngettext(
-            "%(n)d older “Updated:” line taken out", "%(n)d older “Updated:” lines taken out", n
+            "removed %(n)d older “Updated:” line", "removed %(n)d older “Updated:” lines", n
         ),
-        "sections": ngettext(
-            "%(n)d section without words taken out", "%(n)d sections without words taken out", n
-        ),
+        "sections": ngettext("removed %(n)d empty section", "removed %(n)d empty sections", n),
         "spaces": ngettext(
-            "%(n)d space at the end of a line taken out",
-            "%(n)d spaces at the ends of lines taken out",
+            "removed %(n)d space at the end of a line",
+            "removed %(n)d spaces at the ends of lines",
             n,
         ),
-        "blank": ngettext(
-            "%(n)d blank line too many taken out", "%(n)d blank lines too many taken out", n
-        ),
+        "blank": ngettext("removed %(n)d extra blank line", "removed %(n)d extra blank lines", n),
     }
-    return told.get(name, _("made shorter")) % {"n": n}
+    return told.get(name, _("shortened")) % {"n": n}
 
 
 def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) -> set[int]:
@@ -224,7 +220,7 @@ class Shorter:
     @property
     def note(self) -> str:
         """Return what the history says of it."""
-        return _("condensed by the model") if self.is_by_model else _("condensed by rule")
+        return _("condensed by the model") if self.is_by_model else _("condensed by rules")
 
 
 class NoShorter(MemoryRefused):
@@ -265,12 +261,12 @@ def by_rule(file: MemoryFile, *, problem: str = "") -> Shorter:
 def why_no_model(file: MemoryFile) -> str:
     """Return why the model is not asked about this file; empty where it may be."""
     if file.sensitivity == Sensitivity.SENSITIVE:
-        return _("The file is marked sensitive, so no model is shown it.")
+        return _("The file is marked sensitive, so it isn’t sent to a model.")
     if len(file.content) > MOST_ASKED:
         told = {"most": f"{MOST_ASKED:,}", "have": f"{len(file.content):,}"}
-        return _(
-            "The file has %(have)s characters; a model is given at most %(most)s to condense."
-        ) % (told)
+        return _("The file has %(have)s characters, but a model can condense at most %(most)s.") % (
+            told
+        )
     return ""
 
 
@@ -282,7 +278,7 @@ def ask(owner: User, file: MemoryFile) -> Asked:
     if problem := why_no_model(file):
         raise NotAsked(problem)
     if connections.llm_profile() is None:
-        raise NotAsked(_("No model is set up; this is what rules can do."))
+        raise NotAsked(_("No model is set up. This version was condensed by rules."))
     try:
         check_month(owner)
     except BudgetReached as exc:
@@ -291,7 +287,9 @@ def ask(owner: User, file: MemoryFile) -> Asked:
     asked = Asked(file.version, last or 0, timezone.now())
     if not send("memory.tasks.condense_file", str(file.pk), file.version, queue="reflect"):
         raise NotAsked(
-            _("No worker can be told just now (Redis does not answer). Try it again in a minute.")
+            _(
+                "The background worker can’t be reached because Redis isn’t responding. Try again in a minute."
+            )
         )
     return asked
 
@@ -332,14 +330,18 @@ def _whole(ask: Callable[[], Answer]) -> Answer:
 def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
     """Return what came of the question, by rule where that is nothing fit; None while it waits."""
     if file.version != asked.version:
-        why = _("The file was changed since the model was asked; ask it again. This is by rule.")
+        why = _(
+            "The file changed after the model was asked, so ask it again. This version was condensed by rules."
+        )
         return by_rule(file, problem=why)
     call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
     if call is None:
         if timezone.now() - asked.at < PATIENCE:
             return None
         minutes = {"n": PATIENCE // timedelta(minutes=1)}
-        why = _("No answer came within %(n)d minutes; ask again. This is by rule.")
+        why = _(
+            "The model didn’t answer within %(n)d minutes. Try again. This version was condensed by rules."
+        )
         return by_rule(file, problem=why % minutes)
     try:
         if call.error:
@@ -347,7 +349,7 @@ def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
         text = _fit(file, call.answer)
     except MemoryRefused as exc:
         return by_rule(file, problem=_unfit(str(exc)))
-    said = (_("the model wrote it: read it before you accept it"),)
+    said = (_("written by a model, so check it before you accept it"),)
     return _shown(file, text, said, is_by_model=True)
 
 
@@ -362,7 +364,9 @@ def _source(file: MemoryFile) -> str:
 
 def _unfit(why: str) -> str:
     told = {"why": shorten(why, 300)}
-    return _("The model proposed nothing that could be stored: %(why)s This is by rule.") % told
+    return (
+        _("The model’s version can’t be used: %(why)s This version was condensed by rules.") % told
+    )
 
 
 def _messages(file: MemoryFile) -> list[Message]:
@@ -388,7 +392,7 @@ def _fit(file: MemoryFile, answer: str) -> str:
     size = limits.size_of(text)
     if size >= file.size:
         told = {"have": f"{size:,}", "now": f"{file.size:,}"}
-        raise NoShorter(_("its text has %(have)s bytes, and the file %(now)s.") % told)
+        raise NoShorter(_("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told)
     limits.check_lines(text)
     for path in file.section_locks:
         if locked_text(text, path) != locked_text(file.content, path):

@@ -29,8 +29,7 @@ class DraftTaken(MemoryRefused):
     def __init__(self) -> None:
         super().__init__(
             _(
-                "A draft from another window is kept already, and is not written over. What you "
-                "type here is kept in this window alone: take that draft up, drop it, or save."
+                "Another window already has a draft of this file, so your text is kept only in this window. Open that draft, discard it, or save now."
             )
         )
 

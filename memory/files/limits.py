@@ -17,7 +17,7 @@ class NoSuchFile(MemoryRefused):
 
     def __init__(self, path: str, there: Iterable[str]) -> None:
         told = {"path": path, "there": ", ".join(there)}
-        super().__init__(_("There is no %(path)s yet. There are: %(there)s.") % told)
+        super().__init__(_("%(path)s doesn’t exist yet. Existing files: %(there)s.") % told)
         self.path = path
 
 
@@ -32,9 +32,7 @@ class FileConflict(MemoryRefused):
     ) -> None:
         super().__init__(
             _(
-                "%(path)s was changed by somebody else since you read it, and is at version "
-                "%(version)d now. Nothing was saved: read that version, put your change into it, "
-                "and save again."
+                "%(path)s was changed by someone else after you read it and is now at version %(version)d. Nothing was saved. Read that version, add your change, and save again."
             )
             % {"path": path, "version": version}
         )
@@ -83,9 +81,7 @@ def check_size(path: str, size: int, others: int) -> None:
     if have > MOST_FACTS:
         raise OverBudget(
             _(
-                "This would make the fact files %(have)s bytes together, %(over)s more than the "
-                "%(most)s they may have: %(path)s would have %(size)s, the other has %(others)s. "
-                "Nothing was saved. Condense what stands there first, then add to it."
+                "The fact files would have %(have)s bytes together, %(over)s more than the limit of %(most)s (%(path)s %(size)s, the other file %(others)s). Nothing was saved. Condense them first, then add to them."
             )
             % {
                 "have": f"{have:,}",
@@ -102,8 +98,7 @@ def check_size(path: str, size: int, others: int) -> None:
 
 def _over_month(path: str, size: int) -> OverBudget:
     message = _(
-        "This would make %(path)s %(have)s bytes, %(over)s more than the %(most)s a month's file "
-        "may have. Nothing was saved. Condense older entries first, then add to it."
+        "%(path)s would have %(have)s bytes, %(over)s more than the limit of %(most)s. Nothing was saved. Condense older entries first, then add to it."
     ) % {
         "path": path,
         "have": f"{size:,}",
@@ -121,8 +116,7 @@ def check_lines(text: str) -> None:
         if len(line) * 4 > MOST_LINE and (size := size_of(line)) > MOST_LINE:
             raise LimitReached(
                 _(
-                    "Line %(number)s has %(have)s bytes; a line may have at most %(most)s. Nothing "
-                    "was saved. Break it into several lines."
+                    "Line %(number)s has %(have)s bytes, but a line can have at most %(most)s. Nothing was saved. Split it into several lines."
                 )
                 % {"number": f"{number:,}", "have": f"{size:,}", "most": f"{MOST_LINE:,}"}
             )

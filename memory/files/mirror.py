@@ -138,7 +138,7 @@ def fail(copy: Copy, exc: OSError) -> None:
     """Note that the disk refused; it is told once for all files that it is so for."""
     copy.read_row()
     told = {"why": exc.strerror or str(exc)}
-    problem = _("The copy on disk cannot be read or written: %(why)s. It is tried again.") % told
+    problem = _("The copy on disk can’t be read or written: %(why)s. Beacon keeps trying.") % told
     if copy.row.problem == problem:
         return
     others = MirroredFile.objects.of(copy.owner).filter(problem=problem)
@@ -180,16 +180,16 @@ def text_of(found: Found) -> str:
     """Return the text that was found.  Raises MemoryRefused."""
     if found.is_large:
         most = {"most": f"{MOST_EPISODES:,}"}
-        raise MemoryRefused(_("it is far larger than the %(most)s bytes a file may have.") % most)
+        raise MemoryRefused(_("it’s far larger than the limit of %(most)s bytes.") % most)
     if found.content is None:
-        raise MemoryRefused(_("it is no plain file, and links are not followed."))
+        raise MemoryRefused(_("it isn’t a regular file, and links aren’t followed."))
     if b"\0" in found.content:
-        raise MemoryRefused(_("it holds NUL characters, which no text has."))
+        raise MemoryRefused(_("it contains NUL characters."))
     try:
         return found.content.decode()
     except UnicodeDecodeError as exc:
         raise MemoryRefused(
-            _("it is not UTF-8: byte %(at)d is wrong. Save it as UTF-8.") % {"at": exc.start + 1}
+            _("it isn’t valid UTF-8 (byte %(at)d). Save it as UTF-8.") % {"at": exc.start + 1}
         ) from exc
 
 
@@ -197,10 +197,9 @@ def _refuse(copy: Copy, found: Found, exc: MemoryRefused) -> None:
     aside = copy.disk.set_aside(copy.path, found.content)
     why = str(exc)
     if isinstance(exc, FileConflict):
-        why = _("the same lines were changed in Beacon since the version that it was based on.")
+        why = _("the same lines were also changed in Beacon.")
     problem = _(
-        "An edit on disk was not taken in: %(why)s It is kept as %(copy)s beside the file. Put "
-        "what you need of it into the file, then delete that copy."
+        "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s beside the file. Copy what you need into the file, then delete that copy."
     ) % {"why": why, "copy": aside}
     if copy.row.refused != found.digest:
         _tell(copy, "disk-edit-refused", problem)
@@ -221,8 +220,7 @@ def _keep_as_draft(copy: Copy, exc: FileConflict) -> None:
 
 def _tell_gone(copy: Copy) -> None:
     why = _(
-        "%(path)s was deleted on disk and is written there again: a month's file is moved to the "
-        "trash in Beacon, and the fact files always stay."
+        "%(path)s was deleted on disk, so Beacon wrote it again. To delete a month’s file, move it to Trash in Beacon. Fact files can’t be deleted."
     )
     _tell(copy, "disk-file-restored", why % {"path": copy.path})
     copy.mark(digest="", stamp="")
@@ -357,8 +355,10 @@ def _warn_about_git(folder: MirrorFolder, said: str) -> None:
     folder.git_problem = said
     rows = MirrorFolder.objects.filter(pk=folder.pk).exclude(git_problem=said)
     if rows.update(git_problem=said) and said:
-        logger.warning("no git commit of memory files", why=said)
-        why = _("Changes of memory files could not be committed: %(why)s. It is tried again.")
+        logger.warning("memory files not committed to Git", why=said)
+        why = _(
+            "Changes to memory files couldn’t be committed to Git: %(why)s. Beacon keeps trying."
+        )
         Activity.log(folder.root, DISK, "mirror-git-failed", warning=True, why=why % {"why": said})
 
 
@@ -382,7 +382,7 @@ def take_in(owner: User) -> None:
         for path in suspects:
             _look_at(Copy(owner, path, disk))
     except (DatabaseError, OSError) as exc:
-        logger.warning("not taken in", owner=owner.pk, why=str(exc))
+        logger.warning("edit on disk not imported", owner=owner.pk, why=str(exc))
 
 
 def write_out(owner_id: int, path: str) -> None:
@@ -394,7 +394,7 @@ def write_out(owner_id: int, path: str) -> None:
         if owner is not None and folder is not None:
             _settle(folder, Copy(owner, path, mirror_folder.disk_of(folder, owner)))
     except (DatabaseError, OSError) as exc:
-        logger.warning("not written to disk", owner=owner_id, path=path, why=str(exc))
+        logger.warning("file not written to disk", owner=owner_id, path=path, why=str(exc))
 
 
 def catch_up() -> int:
@@ -459,7 +459,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
         try:
             changed = _changed(known.get(owner.pk, {}), mirror_folder.own_disk(folder, owner))
         except OSError as exc:
-            logger.warning("not looked at", owner=owner.pk, why=str(exc))
+            logger.warning("files on disk not checked", owner=owner.pk, why=str(exc))
             continue
         due |= {(owner.pk, path) for path in changed}
     return due

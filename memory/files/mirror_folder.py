@@ -55,7 +55,7 @@ def opened() -> MirrorFolder | None:
         return None
     except OSError as exc:
         told = {"folder": settings.BEACON_MIRROR_DIR, "why": exc.strerror or exc}
-        tell(folder, _("%(folder)s cannot be used: %(why)s.") % told)
+        tell(folder, _("%(folder)s can’t be used: %(why)s.") % told)
         return None
     if folder.problem:
         tell(folder, "")
@@ -114,9 +114,7 @@ def _check(folder: MirrorFolder) -> None:
         return
     raise NotUsable(
         _(
-            "The folder %(folder)s belongs to another Beacon, so nothing is written to it or taken "
-            "from it. Name another one in BEACON_MIRROR_DIR; or, if that Beacon is gone, delete "
-            "the file %(mark)s in it: what lies there is taken in then."
+            "The folder %(folder)s belongs to another Beacon, so this one doesn’t read or write it. Set BEACON_MIRROR_DIR to another folder. If the other Beacon is gone, delete the file %(mark)s there, and this one imports the files."
         )
         % {"folder": root, "mark": MARK}
     )
@@ -156,11 +154,14 @@ def _make(folder: MirrorFolder, root: Path) -> None:
     rows = MirroredFile.objects.exclude(digest="")
     # Nothing that lies here is what was mirrored last, so no edit can be based on that.
     if (is_bare or is_other) and rows.update(digest="", stamp="", version=0) and not is_other:
-        why = _("The folder %(folder)s was gone or empty: all files are written there again.")
+        why = _("The folder %(folder)s was missing or empty, so Beacon wrote all files again.")
         why %= {"folder": root}
         Activity.log(folder.root, DISK, "mirror-renewed", warning=True, why=why)
     temp = root / f"{MARK}.{secrets.token_hex(6)}.tmp"
-    told = {"beacon": str(folder.identity), "about": "The memory files of one Beacon; keep this."}
+    told = {
+        "beacon": str(folder.identity),
+        "about": "The memory files of one Beacon. Keep this file.",
+    }
     try:
         with temp.open("x") as file:
             file.write(json.dumps(told) + "\n")
@@ -288,7 +289,7 @@ def _move_away(users: int, name: str, folder: MirrorFolder) -> None:
     if aside is None:
         raise FileExistsError(f"{MOST_LEFT} folders {name}~left lie there already")
     os.rename(name, aside, src_dir_fd=users, dst_dir_fd=users)
-    why = _("users/%(name)s was the folder of another account; it is users/%(aside)s now.")
+    why = _("users/%(name)s belonged to another account, so it was renamed to users/%(aside)s.")
     told = {"name": name, "aside": aside}
     Activity.log(folder.root, DISK, "mirror-folder-left", warning=True, why=why % told)
 
@@ -308,8 +309,8 @@ def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
     except FileNotFoundError:
         return
     except OSError as exc:
-        logger.warning("copies of a deleted account stay", account=number, why=str(exc))
-        why = _("The copies of a deleted account could not be deleted: %(why)s.")
+        logger.warning("copies of a deleted account not deleted", account=number, why=str(exc))
+        why = _("The copies of a deleted account couldn’t be deleted: %(why)s.")
         told = {"why": exc.strerror or exc}
         root = MirrorFolder.objects.select_related("root").get(pk=folder.pk).root
         Activity.log(root, DISK, "mirror-folder-left", warning=True, why=why % told)

@@ -30,8 +30,7 @@ class EntryConflict(MemoryRefused):
         told = {"path": entry.path}
         super().__init__(
             _(
-                "Where it stood in %(path)s, other words stand now. Nothing was changed, and it "
-                "stays in the trash: put both together, and save."
+                "This section of %(path)s has other text now. Nothing was changed, and the old text is still in Trash. Merge both, then save."
             )
             % told
         )
@@ -59,7 +58,7 @@ def restore(entry: Any, by: Actor) -> None:
         if entry.trashed_at is None:
             return
         if not stands_in(file.content, entry.content):
-            why = _("put back from the trash: %(label)s") % {"label": _label(entry)}
+            why = _("restored from Trash: %(label)s") % {"label": _label(entry)}
             _put_in(entry, file, Act(by, why))
         entry.refresh_from_db(fields=["trashed_at", "version"])
         entry.restore(by=by)
@@ -88,12 +87,11 @@ def trash(entry: Any, by: Actor) -> None:
             told = {"label": _label(entry), "path": entry.path}
             raise InvalidValue(
                 _(
-                    "“%(label)s” was changed in %(path)s since it was put back, so it stays there. "
-                    "Edit the file, or restore an older version from its history."
+                    "“%(label)s” in %(path)s was changed after it was restored, so it wasn’t removed. Edit the file, or restore an older version from its history."
                 )
                 % told
             )
-        why = _("moved to the trash: %(label)s") % {"label": _label(entry)}
+        why = _("moved to Trash: %(label)s") % {"label": _label(entry)}
         act = Act(by, why, tells_trash=False)
         saved = save(entry.owner, file.path, Cleaned(text), act, seen=None, join=False)
         entry.removed_in = saved.file.version
@@ -107,7 +105,7 @@ def _held(entry: FileEntry) -> MemoryFile:
     if file is None:
         told = {"path": entry.path}
         raise InvalidValue(
-            _("%(path)s lies in the trash itself. Restore the file first, then this.") % told
+            _("%(path)s is in Trash. Restore the file first, then this section.") % told
         )
     # Two tabs: the second one finds what the first one left.
     FileEntry.objects.select_for_update(no_key=True).get(pk=entry.pk)

@@ -183,7 +183,7 @@ def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -
     entries = [_entry(file, one, now) for one in gone]
     FileEntry.objects.bulk_create(entries)
     changes = [Change(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
-    said = why or _("moved to the trash")
+    said = why or _("moved to Trash")
     Revision.record_many(changes, by=by, why=said, source=source)
 
 

@@ -63,10 +63,12 @@ def cleaned(text: str) -> Cleaned:
     warnings = []
     if text.startswith(_MARK):
         text = text.removeprefix(_MARK)
-        warnings.append(_("A byte order mark at the beginning was left out."))
+        warnings.append(_("A byte order mark at the beginning was removed."))
     text, was_unclean = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
     if was_unclean:
-        warnings.append(_("Characters that cannot be stored (NUL, controls) were left out."))
+        warnings.append(
+            _("Characters that can’t be stored (NUL, control characters) were removed.")
+        )
     return Cleaned(text, tuple(warnings))
 
 
@@ -181,7 +183,7 @@ def _change(
 ) -> None:
     why = act.why
     if is_merged:
-        why = " ".join([why, _("(joined with version %(n)d)") % {"n": file.version}]).strip()
+        why = " ".join([why, _("(merged with version %(n)d)") % {"n": file.version}]).strip()
     fields = {
         "content": text,
         "summary": summary_of(text) or "",
@@ -295,7 +297,7 @@ def _section_locks(
                 % told
             )
         if now is None:
-            gone.append(_("The section “%(section)s” was removed, and its lock with it.") % told)
+            gone.append(_("The section “%(section)s” was removed together with its lock.") % told)
         else:
             kept.append(path)
     return kept, tuple(gone)
@@ -576,9 +578,7 @@ def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -
     """
     if file.trashed_at is not None:
         told = {"path": file.path}
-        raise InvalidValue(
-            _("%(path)s is in the trash. Nothing was changed. Restore it first.") % told
-        )
+        raise InvalidValue(_("%(path)s is in Trash. Nothing was changed. Restore it first.") % told)
 
     def write() -> Saved:
         stands = rows_held(file.owner, file.path).get(file.path, file)

@@ -176,7 +176,7 @@ def _trash_gone(known: dict[str, _Known], listing: _Listing) -> int:
         if one.is_live and path not in listing.files and not path.startswith(tuple(listing.closed))
     ]
     for pk in gone:
-        LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file is gone"))
+        LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file no longer exists"))
     return len(gone)
 
 
@@ -189,7 +189,7 @@ def _list(root: Path) -> _Listing:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as exc:
-            logger.warning("library folder is closed", folder=str(folder), why=exc.strerror)
+            logger.warning("library folder can't be read", folder=str(folder), why=exc.strerror)
             listing.closed.append(f"{folder.relative_to(root).as_posix()}/")
             continue
         inner: list[Path] = []
@@ -252,7 +252,7 @@ def _read(root: Path, path: str) -> Reading:
             content = file.read(LARGEST + 1)
     except OSError as exc:
         reading = read_document(path, b"")
-        why = _("The file could not be read: %(why)s.") % {"why": exc.strerror}
+        why = _("The file couldn’t be read: %(why)s.") % {"why": exc.strerror}
         return Reading(reading.title, "", reading.media_type, "", 0, why)
     return read_document(path, content)
 
@@ -297,7 +297,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     try:
         done = take_in_folder(owner, folder, seconds=seconds)
     except OSError as exc:
-        problem = _("The folder could not be read: %(why)s.") % {"why": exc.strerror or folder}
+        problem = _("The folder couldn’t be read: %(why)s.") % {"why": exc.strerror or folder}
     documents = LibraryDocument.objects.of(owner).from_folder().live()
     unreadable = documents.exclude(problem="").count()
     now = known or LibraryFolder(owner=owner)
@@ -307,7 +307,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     now.save()
     ms = round((time.monotonic() - started) * 1000)
     counts = {name: getattr(done, name) for name in TakenIn.__slots__}
-    logger.info("library folder taken in", problem=problem, ms=ms, **counts)
+    logger.info("library folder imported", problem=problem, ms=ms, **counts)
     return now
 
 
@@ -325,7 +325,7 @@ def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
         for document in LibraryDocument.objects.from_folder().live() if is_mine else ():
             if time.monotonic() > ends:
                 return gone  # the next task goes on
-            document.trash(by=SYSTEM, why=_("the folder is not watched any more"))
+            document.trash(by=SYSTEM, why=_("the folder is no longer watched"))
             gone += 1
         if is_mine:
             known.delete()

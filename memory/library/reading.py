@@ -102,7 +102,7 @@ def read_document(name: str, content: bytes) -> Reading:
     digest = hashlib.sha256(content).hexdigest()
     title = text = problem = ""
     if not kind:
-        problem = _("Documents of this kind are not read: Markdown, text, HTML and PDF are.")
+        problem = _("This type of document isn’t supported. Use Markdown, text, HTML or PDF.")
     elif len(content) > LARGEST:
         problem = _("The document is larger than 5 MiB.")
     elif kind in (HTML, PDF):
@@ -155,12 +155,12 @@ def _extracted(content: bytes, kind: str) -> tuple[str, str, str]:
 
 def _as_written(content: bytes, kind: str) -> tuple[str, str, str]:
     if b"\x00" in content[:8192] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "", "", _("The file is not text, whatever its name says.")
+        return "", "", _("The file isn’t text, despite its name.")
     text = decode(content, "")
     beginning = text[:4000]
     text = clean(text)[0].replace("\r\n", "\n").replace("\r", "\n")
     if len(_CONTROL.findall(beginning)) > 0.02 * len(beginning):
-        return "", "", _("The file is not text, whatever its name says.")
+        return "", "", _("The file isn’t text, despite its name.")
     if not text.strip():
         return "", "", _("The document is empty.")
     return title_of(text), text, ""

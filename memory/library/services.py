@@ -87,7 +87,7 @@ def add_document(
         own = LibraryDocument.objects.of(owner).live().filter(path="")
         twin = own.filter(digest=reading.digest).first()
         if twin is not None:
-            problem = _("This very document is in the library already: “%(title)s”.")
+            problem = _("This document is already in the library: “%(title)s”.")
             raise _invalid(field, problem % {"title": twin})
         LibraryDocument.objects.add([document], by=by)
     return document
@@ -106,13 +106,13 @@ def text_of(owner: User, address: str) -> WebPage:
     """
     named = ADDRESS.fullmatch(address)
     if named is None:
-        raise ProviderRejected(_("“%(address)s” is no document.") % {"address": address[:100]})
+        raise ProviderRejected(_("“%(address)s” isn’t a document.") % {"address": address[:100]})
     document = (
         LibraryDocument.objects.readable_by(owner).live().filter(pk=_uuid(named.group(1))).first()
     )
     text = document.text_at(int(named.group(2))) if document is not None else None
     if document is None or text is None:
-        raise ProviderRejected(_("The document is not in the library any more."))
+        raise ProviderRejected(_("The document is no longer in the library."))
     if document.problem:
         raise ProviderRejected(document.problem)
     if document.media_type not in (HTML, PDF):

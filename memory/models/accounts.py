@@ -240,9 +240,9 @@ class User(AbstractUser):
     time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
     language = models.CharField(_("language"), max_length=16, default="en")
     interests = models.TextField(_("interests"), blank=True)
-    monthly_tokens = models.PositiveIntegerField(_("tokens a month"), null=True, blank=True)
+    monthly_tokens = models.PositiveIntegerField(_("tokens per month"), null=True, blank=True)
     monthly_money = models.DecimalField(
-        _("money a month"), max_digits=10, decimal_places=2, null=True, blank=True
+        _("money per month"), max_digits=10, decimal_places=2, null=True, blank=True
     )
     shortcuts = models.BooleanField(_("keyboard shortcuts"), default=True)
 
@@ -283,8 +283,8 @@ class Invitation(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     token_hash = models.CharField(max_length=64, unique=True)
-    note = models.CharField(_("for whom"), max_length=150, blank=True)
-    makes_staff = models.BooleanField(_("may manage people and connections"), default=False)
+    note = models.CharField(_("who it’s for"), max_length=150, blank=True)
+    makes_staff = models.BooleanField(_("admin (can manage users and connections)"), default=False)
     is_first = models.BooleanField(default=False)
     invited_by = models.ForeignKey(User, models.CASCADE, null=True, related_name="+")
     created = models.DateTimeField(default=timezone.now)

@@ -32,7 +32,7 @@ class Archive(models.Model):
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
         RUNNING = "running", _("running")
-        CHECKED = "checked", _("looked through")
+        CHECKED = "checked", _("previewed")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
 

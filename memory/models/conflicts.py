@@ -143,15 +143,15 @@ def label_of(*sides: Any) -> str:
 
 def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> None:
     if kind not in Conflict.Kind.values:
-        raise InvalidValue(gettext("“%(kind)s” is no kind of conflict.") % {"kind": kind[:40]})
+        raise InvalidValue(gettext("There is no conflict kind “%(kind)s”.") % {"kind": kind[:40]})
     for side in (left, right):
         if side.owner_id != owner.pk:
-            raise InvalidValue(gettext("A conflict is between two records of one owner."))
+            raise InvalidValue(gettext("Both records of a conflict must belong to the same owner."))
         if side.record_type() not in CONFLICT_TYPES or getattr(side, "is_standing_identity", False):
-            problem = gettext("“%(label)s” is of a kind that is not looked at for conflicts.")
+            problem = gettext("“%(label)s” is of a kind that Beacon doesn’t check for conflicts.")
             raise InvalidValue(problem % {"label": side})
     if left.pk == right.pk:
-        raise InvalidValue(gettext("A record cannot be in conflict with itself."))
+        raise InvalidValue(gettext("A record can’t be in conflict with itself."))
 
 
 def _both_stand(left: Remembered, right: Remembered) -> bool:
@@ -201,7 +201,7 @@ class Conflict(models.Model):
         RIGHT = "right", _("kept right")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
-        GONE = "gone", _("settled itself: one of the two is gone")
+        GONE = "gone", _("settled automatically because one of the two is gone")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

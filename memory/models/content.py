@@ -36,7 +36,7 @@ class Kept(models.Model):
         models.CharField(max_length=80), verbose_name=_("tags"), default=list, blank=True
     )
     title = models.CharField(_("title"), max_length=500, blank=True)
-    url = models.TextField(_("address"), blank=True)
+    url = models.TextField(_("URL"), blank=True)
     size = models.PositiveIntegerField(_("size"), default=0)
     action = models.CharField(_("action"), max_length=80, blank=True)
     kept_with = models.CharField(_("kept with"), max_length=200, blank=True)

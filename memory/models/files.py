@@ -138,7 +138,7 @@ class MemoryFile(Remembered):
         """
         if not by.is_person and kwargs.keys() & {"lock", "section_locks"}:
             told = {"label": str(self)}
-            raise Locked(_("Only a person locks or unlocks “%(label)s”.") % told)
+            raise Locked(_("Only a person can lock or unlock “%(label)s”.") % told)
         with transaction.atomic():
             was, version = self._told(), self.version
             changed = super().change(by=by, **kwargs)
@@ -176,9 +176,7 @@ class MemoryFile(Remembered):
     def _check_may_go(self) -> None:
         if self.is_fact:
             told = {"path": self.path}
-            raise InvalidValue(
-                _("%(path)s is always there and cannot be deleted; empty it instead.") % told
-            )
+            raise InvalidValue(_("%(path)s can’t be deleted. Empty it instead.") % told)
 
 
 class Section(Recalled):

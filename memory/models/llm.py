@@ -47,7 +47,7 @@ class Connection(models.Model):
 
     kind = models.CharField(max_length=12, choices=Kind)
     name = models.CharField(max_length=40)
-    base_url = models.CharField(_("address"), max_length=500, blank=True)
+    base_url = models.CharField(_("URL"), max_length=500, blank=True)
     model = models.CharField(_("model"), max_length=200, blank=True)
     secret = models.TextField(blank=True, editable=False)
     profile = models.JSONField(default=dict, blank=True)

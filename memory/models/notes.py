@@ -69,7 +69,7 @@ class Note(Recalled):
         USER = "user", _("user")
 
     class Stability(models.TextChoices):
-        VOLATILE = "volatile", _("volatile")
+        VOLATILE = "volatile", _("temporary")
         STABLE = "stable", _("stable")
         PERMANENT = "permanent", _("permanent")
 
@@ -89,7 +89,7 @@ class Note(Recalled):
     stability = models.CharField(
         _("stability"), max_length=9, choices=Stability, default=Stability.STABLE
     )
-    ttl_days = models.PositiveIntegerField(_("days to live"), null=True, blank=True)
+    ttl_days = models.PositiveIntegerField(_("expires after"), null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     evidence = ArrayField(models.TextField(), default=list, blank=True, verbose_name=_("evidence"))
     job = models.CharField(max_length=200, blank=True)
@@ -169,8 +169,7 @@ class Note(Recalled):
         """
         if self.is_standing_identity:
             problem = gettext(
-                "The %(kind)s note that stands cannot go to the trash: every context begins with "
-                "it. Write another one under Settings; that supersedes it."
+                "The current %(kind)s note can’t be moved to Trash because every context begins with it. Write a new one under Settings to replace it."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().trash(by=by, why=why, source=source)
@@ -184,7 +183,7 @@ class Note(Recalled):
         is_second = self.superseded_by_id is None and standing.exclude(pk=self.pk).exists()
         if self.kind in self.IDENTITY and is_second:
             problem = gettext(
-                "Another %(kind)s note stands meanwhile. Bring this one's text back under Settings."
+                "There is a newer %(kind)s note. Restore this one’s text under Settings."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().restore(by=by)
@@ -220,7 +219,7 @@ class Note(Recalled):
             fields["trashed_at"] = self.trashed_at or now
         before = self.snapshot(*fields)
         Note.objects.filter(pk=self.pk).update(version=F("version") + 1, updated=now, **fields)
-        why = gettext("the note that superseded it was deleted for good")
+        why = gettext("the note that replaced it was permanently deleted")
         Revision.record(self, before=before, after=fields, by=by, why=why, version=self.version + 1)
         for name, value in fields.items():
             setattr(self, name, value)

@@ -98,7 +98,7 @@ class Observation(Recalled):
     def check_may_change(self, by: Actor) -> None:
         """Raise Locked for all but people: agents only add observations (R83)."""
         if not by.is_person:
-            told = _("Agents only add observations: only a person may change “%(label)s”.")
+            told = _("Agents can only add observations. Only a person can change “%(label)s”.")
             raise Locked(str(told) % {"label": self})
 
     def change(self, **kwargs: Any) -> Self:
@@ -115,7 +115,7 @@ class Observation(Recalled):
                     self.digest = digest
         except IntegrityError as exc:
             self.refresh_from_db()
-            problem = str(_("This source has an observation of these very words already."))
+            problem = str(_("This source already has an observation with the same text."))
             raise InvalidValue(problem, errors={"content": [problem]}) from exc
         return changed
 

@@ -64,19 +64,19 @@ def _plain(owner: User, kind: str, key: str) -> str:
     if kind == "human":
         return _("you") if key == owner.get_username() else key
     told = {
-        "run": _("run %(key)s, which is gone"),
+        "run": _("run %(key)s (deleted)"),
         "session": _("session %(key)s"),
         "agent": _("the agent “%(key)s”"),
         "import": _("the import “%(key)s”"),
-        "bulk": _("an act on many records"),
-        "forget": _("forgetting a source"),
+        "bulk": _("a bulk action"),
+        "forget": _("deleting everything from a source"),
         "explicit": _("written directly"),
-        "research": _("Beacon's research"),
-        "reflector": _("Beacon's reflection"),
-        "maintenance": _("Beacon's upkeep"),
+        "research": _("Beacon’s research"),
+        "reflector": _("Beacon’s reflection"),
+        "maintenance": _("Beacon’s maintenance"),
         "disk": _("an edit on disk"),
         "system": _("Beacon"),
-        "owner": _("everything of yours"),
+        "owner": _("everything you have"),
     }
     return told.get(kind, "") % {"key": shorten(key, 60)} if kind in told else ""
 
@@ -85,7 +85,7 @@ def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
     rows = Session.objects.of(owner).live().filter(pk__in=[key for key in keys if _is_uuid(key)])
     return {
         str(row.pk): (
-            _("the session “%(title)s”") % {"title": shorten(row.title, 60)},
+            _("the conversation “%(title)s”") % {"title": shorten(row.title, 60)},
             row.get_absolute_url(),
         )
         for row in rows

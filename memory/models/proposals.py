@@ -27,7 +27,7 @@ class Danger(models.IntegerChoices):
     """How much harm accepting a proposal unseen could do, the gravest first: the order of Review."""
 
     INJECTION = 1, _("Prompt injection")
-    YOUR_WORDS = 2, _("Changes your own words")
+    YOUR_WORDS = 2, _("Changes to your own words")
     IDENTITY = 3, _("Rules and identity")
     EXTERNAL = 4, _("From pages and documents")
     OTHER = 5, _("Other changes")

@@ -26,7 +26,7 @@ class BulkAct(models.Model):
         RUNNING = "running", _("running")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
-        UNDONE = "undone", _("taken back")
+        UNDONE = "undone", _("undone")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

@@ -150,7 +150,7 @@ class Remembered(models.Model):
         """Raise Locked if `by` may not change the record as it stands."""
         if not by.is_person and self.lock != Lock.OPEN:
             raise Locked(
-                _("“%(label)s” is locked (%(lock)s): only a person may change it.")
+                _("“%(label)s” is locked (%(lock)s). Only a person can change it.")
                 % {"label": str(self), "lock": self.get_lock_display()}
             )
 
@@ -244,7 +244,7 @@ class Remembered(models.Model):
         """Move the record to the trash, from which it can be restored for 30 days."""
         if self.trashed_at is None:
             self.change(
-                by=by, why=why or _("moved to the trash"), source=source, trashed_at=timezone.now()
+                by=by, why=why or _("moved to Trash"), source=source, trashed_at=timezone.now()
             )
 
     def restore(self, *, by: Actor) -> None:
@@ -257,12 +257,11 @@ class Remembered(models.Model):
             return
         try:
             with transaction.atomic():
-                self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+                self.change(by=by, why=_("restored from Trash"), trashed_at=None)
         except IntegrityError as exc:
             raise InvalidValue(
                 _(
-                    "“%(label)s” cannot come back from the trash: another one stands in its place. "
-                    "Move that one to the trash first."
+                    "“%(label)s” can’t be restored because another one has taken its place. Move that one to Trash first."
                 )
                 % {"label": shorten(str(self), 80)}
             ) from exc
@@ -309,7 +308,7 @@ class Remembered(models.Model):
             raise InvalidValue(_("It has already been permanently deleted."))
         if found == [None]:
             raise InvalidValue(
-                _("“%(label)s” is no longer in the trash, so it was not deleted.")
+                _("“%(label)s” is no longer in Trash, so it wasn’t deleted.")
                 % {"label": shorten(str(self), 80)}
             )
 
@@ -359,7 +358,7 @@ class PutAway(models.Model):
 
     class Meta:
         ordering = ("-id",)
-        verbose_name_plural = "put away"
+        verbose_name_plural = "moved to Trash"
 
     def __str__(self) -> str:
         return f"{self.record_type} {self.record_id}"

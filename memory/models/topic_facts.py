@@ -85,7 +85,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             facts.sort(key=lambda fact: wanted.get(str(fact.pk), len(wanted) + fact.position))
             for place, fact in enumerate(facts, start=1):
                 if fact.position != place:
-                    fact.change(by=by, why=_("put in another order"), position=place)
+                    fact.change(by=by, why=_("reordered"), position=place)
 
 
 class TopicFact(Recalled):
@@ -97,12 +97,12 @@ class TopicFact(Recalled):
 
     class State(models.TextChoices):
         CURRENT = "current", gettext_lazy("current")
-        STRUCK = "struck", gettext_lazy("struck")
-        RETIRED = "retired", gettext_lazy("retired")
+        STRUCK = "struck", gettext_lazy("marked as wrong")
+        RETIRED = "retired", gettext_lazy("replaced")
 
     class Support(models.TextChoices):
-        PAGE = "page", gettext_lazy("its quote stands in the kept page")
-        SNIPPET = "snippet", gettext_lazy("its quote stands in the search result alone")
+        PAGE = "page", gettext_lazy("quote found in the stored page")
+        SNIPPET = "snippet", gettext_lazy("quote found only in the search result")
 
     MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
     MOST_BY_PEOPLE = 8  # decision 2: two places at least stay for what runs find
@@ -114,7 +114,7 @@ class TopicFact(Recalled):
 
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="facts")
     text = models.TextField(gettext_lazy("fact"))
-    url = models.TextField(gettext_lazy("source address"), blank=True)
+    url = models.TextField(gettext_lazy("source URL"), blank=True)
     source_title = models.CharField(max_length=500, blank=True)
     quote = models.TextField(blank=True)
     published_at = models.DateField(null=True, blank=True)
@@ -157,11 +157,13 @@ class TopicFact(Recalled):
         text = plain(clean(text)[0])
         problem = ""
         if width(text) < cls.LEAST_WIDTH:
-            problem = _("A fact is a whole statement: at least %(least)d characters.") % {
+            problem = _("Write a complete statement of at least %(least)d characters.") % {
                 "least": cls.LEAST_WIDTH
             }
         elif len(text) > cls.MOST_LENGTH:
-            problem = _("A fact has at most %(most)d characters; this has %(have)d.") % {
+            problem = _(
+                "A fact can have at most %(most)d characters, but this one has %(have)d."
+            ) % {
                 "most": cls.MOST_LENGTH,
                 "have": len(text),
             }
@@ -175,8 +177,7 @@ class TopicFact(Recalled):
         if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
             raise LimitReached(
                 _(
-                    "%(most)d facts of this topic are yours already, so that runs keep room for "
-                    "what they find. Strike, unlock or delete one first."
+                    "You already keep %(most)d facts in this topic. The remaining places are for what runs find. Mark one as wrong, unlock it or delete it first."
                 )
                 % {"most": cls.MOST_BY_PEOPLE}
             )
@@ -187,12 +188,14 @@ class TopicFact(Recalled):
         alike = cls.objects.filter(topic=topic_id, key=key).exclude(pk=but)
         if alike.current().exists():
             raise InvalidValue(
-                _("That is among the topic's facts already."),
-                errors={"text": [_("This fact is known already.")]},
+                _("The topic already has this fact."),
+                errors={"text": [_("The topic already has this fact.")]},
             )
         struck = alike.struck().first()
         if struck is not None:
-            problem = _("This was struck on %(date)s: take it back instead of writing it again.")
+            problem = _(
+                "This fact was marked as wrong on %(date)s. Undo that instead of writing it again."
+            )
             problem %= {"date": f"{timezone.localtime(struck.struck_at()):%Y-%m-%d}"}
             raise InvalidValue(problem, errors={"text": [problem]})
 
@@ -251,7 +254,9 @@ class TopicFact(Recalled):
 
     def strike(self, *, by: Actor, why: str = "") -> None:
         """Mark the fact as wrong: prompts name it as not to be repeated, and runs drop its like."""
-        self.change(by=by, why=why or _("struck"), state=self.State.STRUCK, touched_by_person=True)
+        self.change(
+            by=by, why=why or _("marked as wrong"), state=self.State.STRUCK, touched_by_person=True
+        )
 
     def unstrike(self, *, by: Actor) -> None:
         """Return a struck or retired fact to the current ones.
@@ -265,7 +270,7 @@ class TopicFact(Recalled):
         strike = self._last_strike() if self.state == self.State.STRUCK else None
         if strike and "touched_by_person" in strike.before:
             fields["touched_by_person"] = strike.before["touched_by_person"]
-        self.put_back(fields, by=by, why=_("taken back"))
+        self.put_back(fields, by=by, why=_("restored"))
 
     def put_back(self, fields: dict[str, Any], *, by: Actor, why: str) -> None:
         """Set `fields` to what they were, in one revision.
@@ -302,10 +307,10 @@ class TopicFact(Recalled):
         if not becomes_current:
             return
         if any(fact.key == key for fact in current):
-            raise InvalidValue(_("That is among the topic's facts already."))
+            raise InvalidValue(_("The topic already has this fact."))
         if len(current) >= self.MOST_CURRENT:
             [fact for fact in current if not fact.is_kept][-1].retire(
-                by=by, why=_("made room for a fact taken back by hand")
+                by=by, why=_("made room for a fact restored by hand")
             )
 
     def set_lock(self, lock: str, *, by: Actor) -> None:

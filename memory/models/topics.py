@@ -200,9 +200,11 @@ class Topic(Remembered):
         """Raise InvalidValue unless the title can be used."""
         problem = ""
         if not is_visible(self.title):
-            problem = _("Name the topic: what should be researched?")
+            problem = _("Name the topic. What should Beacon research?")
         elif len(self.title) > TITLE_LENGTH:
-            problem = _("A topic has at most %(most)d characters; this one has %(have)d.") % {
+            problem = _(
+                "A topic can have at most %(most)d characters, but this one has %(have)d."
+            ) % {
                 "most": TITLE_LENGTH,
                 "have": len(self.title),
             }
@@ -212,7 +214,7 @@ class Topic(Remembered):
             raise InvalidValue(problem, errors={"title": [problem]})
 
     def _name_taken(self) -> NameTaken:
-        problem = _("You have a topic of this name already: “%(title)s”.") % {"title": self.title}
+        problem = _("You already have a topic named “%(title)s”.") % {"title": self.title}
         return NameTaken(problem, errors={"title": [problem]}, slug=self.slug)
 
     @contextmanager
@@ -260,12 +262,12 @@ class Topic(Remembered):
     def let_lapse(self, *, by: Actor) -> None:
         """End the working memory now; runs, reports and the timeline stay."""
         if self.memory_is_live():
-            self.change(by=by, why=_("memory ended by hand"), expires_at=timezone.now())
+            self.change(by=by, why=_("memory expired by hand"), expires_at=timezone.now())
 
     def revive(self, *, by: Actor, until: datetime) -> None:
         """Bring lapsed memory back, to expire at `until` unless a run renews it."""
         if self.memory_has_lapsed:
-            self.change(by=by, why=_("memory revived"), expires_at=until)
+            self.change(by=by, why=_("memory restored"), expires_at=until)
 
     # --- a person's acts ----------------------------------------------------------------------
 
@@ -289,7 +291,7 @@ class Topic(Remembered):
 
     def unarchive(self, *, by: Actor) -> None:
         """Take the topic back from the archive."""
-        self.change(by=by, why=_("taken from the archive"), archived_at=None)
+        self.change(by=by, why=_("unarchived"), archived_at=None)
 
     def restore(self, *, by: Actor) -> None:
         """Bring the topic back from the trash, under a free name if another has its own meanwhile.
@@ -302,7 +304,7 @@ class Topic(Remembered):
             if self._twin() is not None:
                 self.rename(self._free_title(), by=by)
             with self.name_once():
-                self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+                self.change(by=by, why=_("restored from Trash"), trashed_at=None)
 
     def _free_title(self) -> str:
         """Return the title with the first number that no topic of the owner's has."""

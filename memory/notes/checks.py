@@ -78,7 +78,7 @@ class NoteChecks:
         text = self.text("content", value).strip()
         size = len(text.encode())
         if not is_visible(text):
-            self.refuse("content", _("Write what is to be remembered: there is nothing to read."))
+            self.refuse("content", _("Enter the text to remember."))
         elif size > MOST_CONTENT:
             told = {
                 "most": f"{MOST_CONTENT:,}",
@@ -88,8 +88,7 @@ class NoteChecks:
             self.refuse(
                 "content",
                 _(
-                    "At most %(most)s bytes (64 KiB) can be kept in one; this text has %(have)s, "
-                    "%(over)s too many. Shorten it, or divide it."
+                    "The text can have at most %(most)s bytes (64 KiB), but it has %(have)s, %(over)s too many. Shorten or split it."
                 )
                 % told,
             )
@@ -101,7 +100,9 @@ class NoteChecks:
         text = str(value)
         if text not in known:
             told = {"value": shorten(clean(text)[0], 40), "known": ", ".join(known)}
-            self.refuse(field, _("“%(value)s” is not known here. Choose one of: %(known)s.") % told)
+            self.refuse(
+                field, _("“%(value)s” isn’t a valid choice. Choose one of: %(known)s.") % told
+            )
         return text
 
     def confidence(self, value: Any) -> float:
@@ -112,7 +113,7 @@ class NoteChecks:
             number = math.nan
         if math.isnan(number) or not 0 <= number <= 1:
             told = {"value": shorten(clean(str(value))[0], 40)}
-            message = _("The confidence is a number from 0 to 1, such as 0.8; this is “%(value)s”.")
+            message = _("Confidence must be a number from 0 to 1, such as 0.8, not “%(value)s”.")
             self.refuse("confidence", message % told)
             return 0.0
         return number
@@ -143,7 +144,9 @@ class NoteChecks:
         for tag in tags:
             if len(tag) > LONGEST_TAG:
                 told = {"most": LONGEST_TAG, "have": f"{len(tag):,}", "tag": shorten(tag, 40)}
-                message = _("A tag has at most %(most)d characters; “%(tag)s” has %(have)s.")
+                message = _(
+                    "A tag can have at most %(most)d characters, but “%(tag)s” has %(have)s."
+                )
                 self.refuse("tags", message % told)
         return tags
 
@@ -157,7 +160,7 @@ class NoteChecks:
             if len(entry) > LONGEST_EVIDENCE:
                 told = {"most": f"{LONGEST_EVIDENCE:,}", "have": f"{len(entry):,}"}
                 message = _(
-                    "One piece of evidence has at most %(most)s characters; one has %(have)s."
+                    "A piece of evidence can have at most %(most)s characters, but one has %(have)s."
                 )
                 self.refuse("evidence", message % told)
         return entries
@@ -165,7 +168,7 @@ class NoteChecks:
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
             told = {"most": most, "have": f"{len(entries):,}"}
-            self.refuse(field, _("At most %(most)d are kept; these are %(have)s.") % told)
+            self.refuse(field, _("At most %(most)d are allowed, but there are %(have)s.") % told)
 
     def scope(self, value: Any) -> str:
         """Check the scope: the owner's, or that of one run, session or agent."""
@@ -175,8 +178,7 @@ class NoteChecks:
         if not is_one or len(text) > LONGEST_SCOPE:
             told = {"value": shorten(text, 40), "most": LONGEST_SCOPE}
             message = _(
-                "A scope is owner, run:<number>, session:<id> or agent:<name>, of at most %(most)d "
-                "characters; this is “%(value)s”."
+                "A scope must be owner, run:<number>, session:<id> or agent:<name>, with at most %(most)d characters, not “%(value)s”."
             )
             self.refuse("scope", message % told)
         return text
@@ -212,12 +214,14 @@ class NoteChecks:
         stability, ttl = note["stability"], note["ttl_days"]
         if stability == Note.Stability.PERMANENT and ttl is not None:
             message = _(
-                "A permanent note never expires: leave the days to live empty, or make it stable."
+                "A permanent note never expires. Leave “Expires after” (ttl_days) empty, or make the note stable."
             )
             self.refuse("ttl_days", message)
         needs_days = stability == Note.Stability.VOLATILE and not is_pinned
         if needs_days and ttl is None and "ttl_days" not in self.errors:
-            message = _("A volatile note needs days to live, such as 30; or make it stable.")
+            message = _(
+                "A temporary (volatile) note needs “Expires after” (ttl_days), such as 30 days. Or make it stable."
+            )
             self.refuse("ttl_days", message)
         if note["kind"] == Note.Kind.RULE:
             self._rule(note, by_person=by_person)
@@ -226,10 +230,9 @@ class NoteChecks:
         if note["confidence"] < LEAST_RULE_CONFIDENCE and "confidence" not in self.errors:
             told = {"least": LEAST_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
             message = _(
-                "A rule wants a confidence of at least %(least)s; this is %(have)s. Keep it as a "
-                "log until it is surer."
+                "A rule needs a confidence of at least %(least)s, but this one has %(have)s. Keep it as a log until you’re more certain."
             )
             self.refuse("confidence", message % told)
         if not by_person and not note["evidence"] and "evidence" not in self.errors:
-            message = _("A rule needs evidence: say what it is based on, one thing a line.")
+            message = _("A rule needs evidence. Say what it’s based on, one item per line.")
             self.refuse("evidence", message)

@@ -57,11 +57,11 @@ class Upkeep:
     def in_words(self) -> str:
         """Return what was done, for a toast and for Activity."""
         if self.is_taken:
-            return _("The upkeep of your notes is at work already; Activity tells what it did.")
+            return _("Maintenance of your notes is already running. Activity shows what it did.")
         told = {"n": f"{self.pruned:,}"}
         pruned = ngettext(
-            "%(n)s expired note went to the trash",
-            "%(n)s expired notes went to the trash",
+            "%(n)s expired note moved to Trash",
+            "%(n)s expired notes moved to Trash",
             self.pruned,
         )
         merged = ngettext(
@@ -73,7 +73,7 @@ class Upkeep:
         more = {"n": f"{self.merged:,}", "sums": sums % {"n": f"{self.summaries:,}"}}
         words = f"{pruned % told}; {merged % more}."
         if self.is_unfinished:
-            words += " " + _("The rest waits for the next upkeep.")
+            words += " " + _("The rest follows in the next maintenance.")
         return words
 
 
@@ -195,7 +195,11 @@ def _merge(owner: User, batch: list[Note], at: datetime, done: Upkeep) -> None:
     """Merge one batch; a note that was changed meanwhile keeps it for the next upkeep."""
     try:
         merged = merge(
-            owner, [note.pk for note in batch], by=MAINTENANCE, why=_("merged by upkeep"), at=at
+            owner,
+            [note.pk for note in batch],
+            by=MAINTENANCE,
+            why=_("merged by maintenance"),
+            at=at,
         )
     except MemoryRefused as exc:
         logger.info("notes not merged", owner=owner.pk, why=str(exc))

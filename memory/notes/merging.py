@@ -111,10 +111,12 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
     except ValueError:
         raise _refused(_("There is no such note.")) from None
     if len(keys) < LEAST:
-        raise _refused(_("Choose at least two notes: one alone cannot be merged."))
+        raise _refused(_("Select at least two notes to merge."))
     if len(keys) > MOST:
         told = {"most": MOST, "have": len(keys)}
-        raise _refused(_("At most %(most)d notes are merged at once; these are %(have)d.") % told)
+        raise _refused(
+            _("You can merge at most %(most)d notes at once, but there are %(have)d.") % told
+        )
     return keys
 
 
@@ -139,13 +141,13 @@ def _mergeable(
         note.check_may_change(by)
         problem = ""
         if note.kind in Note.IDENTITY:
-            problem = _("“%(note)s” is a soul, agent or user note: those are not merged.")
+            problem = _("“%(note)s” is a soul, agent or user note. These can’t be merged.")
         elif note.trashed_at is not None:
-            problem = _("“%(note)s” is in the trash: restore it first.")
+            problem = _("“%(note)s” is in Trash. Restore it first.")
         elif note.superseded_by_id is not None:
-            problem = _("“%(note)s” is superseded: merge the note that stands in for it.")
+            problem = _("“%(note)s” was replaced. Merge the note that replaced it instead.")
         elif note.has_expired(at):
-            problem = _("“%(note)s” has expired: pin it or give it days to live first.")
+            problem = _("“%(note)s” has expired. Pin it or extend “Expires after” first.")
         if problem:
             raise _refused(problem % {"note": str(note)})
     return sorted(notes, key=lambda note: (note.created, note.pk))
@@ -187,7 +189,7 @@ def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
     except (ProviderError, BudgetReached) as exc:
         told = {"why": shorten(str(exc), 300)}
         warning = _(
-            "The texts were put one after the other, for the model did not merge them: %(why)s"
+            "The model couldn’t merge the texts, so they were joined one after the other: %(why)s"
         )
         return Proposal(concatenation(notes), warning=warning % told)
     if content is None:
@@ -244,18 +246,18 @@ def unmerge(note: Note, *, by: Actor, why: str = "") -> list[Note]:
         held = Note.objects.select_for_update().get(pk=note.pk)
         originals = list(held.supersedes.order_by("created", "id").select_for_update())
         if held.kind in Note.IDENTITY:
-            problem = _("A soul, agent or user note is brought back under Settings.")
+            problem = _("Restore a soul, agent or user note under Settings.")
         elif held.superseded_by_id is not None:
-            problem = _("A newer note stands in for this one: take that back first.")
+            problem = _("A newer note replaces this one. Undo that first.")
         elif not originals:
-            problem = _("This note stands in for no other: there is nothing to take back.")
+            problem = _("This note doesn’t replace another one, so there is nothing to undo.")
         if problem:
             raise InvalidValue(problem, errors={"superseded_by": [problem]})
         for original in originals:
             fields: dict[str, Any] = {"superseded_by_id": None}
             if by.is_person and not original.edited_by_person:
                 fields["edited_by_person"] = True
-            original.change(by=by, why=why or _("taken back"), **fields)
-        held.trash(by=by, why=why or _("taken back"))
+            original.change(by=by, why=why or _("undone"), **fields)
+        held.trash(by=by, why=why or _("undone"))
     note.trashed_at, note.version = held.trashed_at, held.version
     return originals

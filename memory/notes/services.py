@@ -135,8 +135,7 @@ def one_identity(kind: str) -> Iterator[None]:
         if "note_one_active_identity" not in str(exc):
             raise
         problem = _(
-            "There is one %(kind)s note already, and there can be only one. Change it under "
-            "Settings: the new one then supersedes it."
+            "There can be only one %(kind)s note, and it already exists. Change it under Settings."
         ) % {"kind": Note.Kind(kind).label}
         raise InvalidValue(problem, errors={"kind": [problem]}) from exc
 
@@ -208,15 +207,15 @@ def _check_identity(note: Note, wanted: dict[str, Any], checks: NoteChecks) -> N
     """Refuse what would get round the one active soul, agent and user note."""
     kind = wanted.get("kind", note.kind)
     if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
-        message = _("A note cannot become, or cease to be, the soul, agent or user note.")
+        message = _("You can’t change a note into a soul, agent or user note, or back.")
         checks.refuse("kind", message)
     elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
         places = {
-            Note.Kind.SOUL: _("Settings, Soul"),
-            Note.Kind.AGENT: _("Settings, Persona"),
-            Note.Kind.USER: _("Settings, Profile"),
+            Note.Kind.SOUL: _("Settings → Soul"),
+            Note.Kind.AGENT: _("Settings → Persona"),
+            Note.Kind.USER: _("Settings → Profile"),
         }
-        message = _("What this note says is changed under %(place)s, which keeps the old one.")
+        message = _("Edit this note’s text under %(place)s, which keeps the old version.")
         checks.refuse("content", message % {"place": places[Note.Kind(note.kind)]})
 
 
@@ -267,7 +266,7 @@ def supersede(
             raise StaleWrite(str(held), current=held.version)
         # The old row points at its successor first: the constraint on identities cannot wait, the
         # foreign key is checked at commit.
-        point_at(held, successor, by=by, why=why or _("superseded"), source=successor.source)
+        point_at(held, successor, by=by, why=why or _("replaced"), source=successor.source)
         insert(successor, by=by)
     note.superseded_by_id, note.version = successor.pk, held.version
     return successor
@@ -281,7 +280,7 @@ def _successor(
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
     merged = {**note.snapshot(*FIELDS), **wanted}
     if merged["kind"] != note.kind and {note.kind, merged["kind"]}.intersection(Note.IDENTITY):
-        message = _("A soul, agent or user note is superseded by one of its kind only.")
+        message = _("A soul, agent or user note can only be replaced by one of the same kind.")
         checks.refuse("kind", message)
     checks.together(merged, is_pinned=note.pinned, by_person=by.is_person)
     checks.raise_refused()
@@ -303,9 +302,11 @@ def point_at(note: Note, successor: Note, *, by: Actor, why: str, source: str) -
     """Let `note`, whose row the caller holds, be superseded by `successor`."""
     problem = ""
     if note.superseded_by_id is not None:
-        problem = _("“%(note)s” is superseded already: supersede the newest note of its chain.")
+        problem = _(
+            "“%(note)s” was already replaced. Replace the newest note of its chain instead."
+        )
     elif note.trashed_at is not None:
-        problem = _("“%(note)s” is in the trash: restore it first.")
+        problem = _("“%(note)s” is in Trash. Restore it first.")
     if problem:
         problem %= {"note": str(note)}
         raise InvalidValue(problem, errors={"superseded_by": [problem]})
@@ -327,9 +328,9 @@ def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
     while at is not None and not problem:
         later = Note.objects.select_for_update().filter(pk=at).first()
         if at == note.pk:
-            problem = _("“%(note)s” stands in for what stood in for it then: take that back first.")
+            problem = _("“%(note)s” now replaces the note that replaced it then. Undo that first.")
         elif later is not None and later.trashed_at is not None:
-            problem = _("The note that replaced “%(note)s” then is in the trash. Restore it first.")
+            problem = _("The note that replaced “%(note)s” then is in Trash. Restore it first.")
         at = later.superseded_by_id if later is not None else None
     if problem:
         problem %= {"note": str(note)}

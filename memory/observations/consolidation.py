@@ -151,7 +151,7 @@ def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Act
 
 
 def _failed(owner: Any, session_id: object, exc: Exception, by: Actor) -> str:
-    problem = _("The session could not be consolidated: %(why)s") % {"why": exc}
+    problem = _("The session couldn’t be consolidated: %(why)s") % {"why": exc}
     logger.warning("session not consolidated", session=str(session_id), error=str(exc))
     Activity.log(
         owner,

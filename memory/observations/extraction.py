@@ -103,10 +103,12 @@ def extract(
         observed = _by_model(owner, text, told, source=source, topic=topic, meter=meter)
     except BudgetReached as exc:
         found = _checked(_by_heuristics(text), told, RULES)
-        found.warning = _("observations were taken without the model: %(why)s") % {"why": exc}
+        found.warning = _("the model failed, so observations were extracted by rules: %(why)s") % {
+            "why": exc
+        }
         return found
     except ProviderError as exc:
-        warning = _("no observations were taken, for the model failed: %(why)s") % {"why": exc}
+        warning = _("the model failed, so no observations were extracted: %(why)s") % {"why": exc}
         return Extracted(by=MODEL, warning=warning, failure=exc)
     if observed is None:
         return _checked(_by_heuristics(text), told, RULES)
@@ -179,8 +181,8 @@ def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) ->
         extracted.lines.append(line)
     if extracted.left_out:
         extracted.warning = ngettext(
-            "%(count)d sentence was left out: it gives orders to its reader, as no fact does",
-            "%(count)d sentences were left out: they give orders to their reader, as no fact does",
+            "%(count)d sentence was left out because it contains prompt injection",
+            "%(count)d sentences were left out because they contain prompt injection",
             extracted.left_out,
         ) % {"count": extracted.left_out}
     return extracted

@@ -66,7 +66,7 @@ def checked(lines: Sequence[Line]) -> list[Line]:
         if one.content:
             kept.append(one)
     if not kept:
-        problem = _("There is nothing to remember: every text is empty.")
+        problem = _("There is nothing to remember because every text is empty.")
         raise InvalidValue(problem, errors={"content": [problem]})
     return kept
 
@@ -77,8 +77,7 @@ def checked_size(lines: Sequence[Line]) -> None:
     if len(lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
         return
     problem = _(
-        "One request stores at most %(lines)d texts of %(most)s characters together. These are "
-        "%(have_lines)s texts with %(have)s characters, so nothing was stored. Send them in parts."
+        "One request can store at most %(lines)d texts with %(most)s characters in total. This one has %(have_lines)s texts and %(have)s characters, so nothing was stored. Send them in parts."
     ) % {
         "lines": MOST_LINES,
         "most": f"{MOST_CHARACTERS:,}",
@@ -127,7 +126,7 @@ def checked_source(source: str) -> str:
     """Return the source as it is stored; none given is `explicit`.  Raises InvalidValue."""
     source = one_line(clean(source)[0]) or EXPLICIT
     if len(source) > LONGEST_SOURCE:
-        problem = _("A source has at most %(most)d characters; this has %(have)d.") % {
+        problem = _("A source can have at most %(most)d characters, but this one has %(have)d.") % {
             "most": LONGEST_SOURCE,
             "have": len(source),
         }
@@ -148,8 +147,7 @@ def callers_source(source: str) -> str:
     is_step = bool(colon) and source.startswith(("AGENT:", "GOAL:", "RUN:"))
     if not is_step and kind.strip().casefold() in (_NOT_TO_BE_NAMED if colon else _BEACONS_OWN):
         problem = _(
-            "A caller does not name “%(source)s” as the source: that is for Beacon to say. Name "
-            "the task, such as GOAL:check-database, or leave it out."
+            "“%(source)s” is reserved for Beacon, so you can’t use it as a source. Name the task, such as GOAL:check-database, or leave it out."
         ) % {"source": shorten(source, 60)}
         raise InvalidValue(problem, errors={"source": [problem]})
     return source

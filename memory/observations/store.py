@@ -141,7 +141,7 @@ class StoreClosed(RuntimeError):
     """The store was closed."""
 
     def __init__(self) -> None:
-        super().__init__("The store was closed: open another one.")
+        super().__init__("The store is closed. Open another one.")
 
 
 class RankedStore:

@@ -29,11 +29,11 @@ def checked_key(key: str) -> str:
     key = clean(key)[0].strip()
     problem = ""
     if not is_visible(key):
-        problem = _("A key needs at least one character that can be seen.")
+        problem = _("A key needs at least one visible character.")
     elif len(key.splitlines()) > 1:
-        problem = _("A key is one line.")
+        problem = _("A key must be a single line.")
     elif len(key) > MOST_KEY:
-        problem = _("A key has at most %(most)d characters; this has %(have)d.") % {
+        problem = _("A key can have at most %(most)d characters, but this one has %(have)d.") % {
             "most": MOST_KEY,
             "have": len(key),
         }
@@ -52,7 +52,9 @@ def checked_value(value: str) -> str:
     value = clean(value)[0]
     size = len(value.encode())
     if size > MOST_VALUE:
-        problem = _("A value has at most %(most)s bytes (64 KiB); this has %(have)s.") % {
+        problem = _(
+            "A value can have at most %(most)s bytes (64 KiB), but this one has %(have)s."
+        ) % {
             "most": f"{MOST_VALUE:,}",
             "have": f"{size:,}",
         }
@@ -66,8 +68,7 @@ def checked_scope(scope: str) -> str:
     named = any(scope.startswith(form) and len(scope) > len(form) for form in _SCOPES)
     if (scope != OWNER_SCOPE and not named) or len(scope) > 200:
         problem = _(
-            "A scope is “owner”, “session:<id>”, “run:<id>” or “agent:<name>”, "
-            "of at most 200 characters."
+            "A scope must be “owner”, “session:<id>”, “run:<id>” or “agent:<name>”, with at most 200 characters."
         )
         raise InvalidValue(problem, errors={"scope": [problem]})
     return scope
@@ -77,11 +78,11 @@ def kept_in_words(scope: str) -> str:
     """Return who may use an entry of this scope and how long it is kept, for people (R103)."""
     kind, _colon, name = scope.partition(":")
     told = {
-        "session": _("for session %(name)s only; kept until deleted"),
-        "run": _("for run %(name)s only; kept until deleted"),
-        "agent": _("for the agent %(name)s only; kept until deleted"),
+        "session": _("only for session %(name)s, kept until deleted"),
+        "run": _("only for run %(name)s, kept until deleted"),
+        "agent": _("only for the agent %(name)s, kept until deleted"),
     }
-    return told.get(kind, _("for all of your sessions and agents; kept until deleted")) % {
+    return told.get(kind, _("for all your sessions and agents, kept until deleted")) % {
         "name": name
     }
 
@@ -128,8 +129,7 @@ def check_may_write(entry: ScratchpadEntry, by: Actor) -> None:
     entry.check_may_change(by)
     if not by.is_person and (entry.trust == Trust.OWNER or entry.pinned):
         words = _(
-            "A person wrote or pinned the value under “%(key)s”, so only a person changes it. Use "
-            "another key."
+            "A person wrote or pinned the value of “%(key)s”, so only a person can change it. Use another key."
         )
         raise Locked(words % {"key": entry.key})
 
@@ -176,7 +176,7 @@ def rename(
         with transaction.atomic():
             return entry.change(by=by, key=key, expected_version=expected_version, why=_("renamed"))
     except IntegrityError as exc:
-        problem = _("There is another value under “%(key)s” already.") % {"key": key}
+        problem = _("The key “%(key)s” already has a value.") % {"key": key}
         raise InvalidValue(problem, errors={"key": [problem]}) from exc
 
 

@@ -418,7 +418,7 @@ def _store_retired(
     topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
 ) -> None:
     """Put facts beyond the ten on the timeline, so that they are known and never news again."""
-    why = _("told by Run #%(number)d, but ten facts came before it") % {"number": number}
+    why = _("found by Run #%(number)d, but 10 other facts ranked higher") % {"number": number}
     facts = [
         _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)
         for item in found
@@ -480,5 +480,5 @@ def _why_retired(number: int, successor: str, *, was_confirmed: bool) -> str:
     if successor:
         return _("replaced in Run #%(number)d by “%(text)s”") % values
     if was_confirmed:
-        return _("confirmed by Run #%(number)d, but ten newer facts came before it") % values
+        return _("confirmed by Run #%(number)d, but 10 newer facts ranked higher") % values
     return _("not among the facts of Run #%(number)d") % values

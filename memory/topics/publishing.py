@@ -77,7 +77,7 @@ def renew_all() -> None:
         with _server() as server:
             slugs |= {key.decode().removeprefix(KEY.format(slug="")) for key in _copies(server)}
     except redis.RedisError as exc:
-        logger.warning("copies in Redis not looked at", error=type(exc).__name__)
+        logger.warning("copies in Redis not checked", error=type(exc).__name__)
     PublishDue.objects.bulk_create(PublishDue(owner=owner, slug=slug[:80]) for slug in slugs)
 
 
@@ -111,7 +111,7 @@ def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     if is_news:
         Activity.log(
             User.objects.get(pk=owner_id), SYSTEM, "publish-failed", subject=topic, warning=True,
-            why=_("Redis does not answer; the copy there is renewed as soon as it does"),
+            why=_("Redis isn’t responding. The copy there is updated as soon as it does."),
         )  # fmt: skip
     return False
 
@@ -131,8 +131,7 @@ def take_down(owner: User) -> None:
     except redis.RedisError as exc:
         raise InvalidValue(
             _(
-                "Nothing was deleted: the topics of this account are published in Redis, which "
-                "does not answer, so they cannot be taken down there. Try again once it runs."
+                "Nothing was deleted. This account’s topics are published in Redis, which isn’t responding, so they can’t be removed there. Try again once Redis is running."
             )
         ) from exc
 

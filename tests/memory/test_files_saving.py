@@ -132,7 +132,7 @@ def test_the_closed_set_holds_for_write_patch_and_append(alice: User):
         lambda: patch_file(alice, "episodes/2026-13.md", [("a", "b")], by=AGENT),
         lambda: append_to(alice, "../user.md", "- x", by=AGENT),
     ):
-        with pytest.raises(InvalidValue, match="no other name is allowed"):
+        with pytest.raises(InvalidValue, match="one episode file per month"):
             write()
     assert MemoryFile.objects.of(alice).count() == 2
 
@@ -316,7 +316,7 @@ def test_a_locked_section_is_kept_from_agents_while_the_rest_stays_open(alice: U
     with pytest.raises(Locked):
         lock_section(file, ["User", "Work"], by=AGENT, locked=False)
     saved = save_file(alice, USER, "# User\n- nothing\n", by=alice.actor)
-    assert saved.file.section_locks == [] and "its lock with it" in saved.warnings[0]
+    assert saved.file.section_locks == [] and "together with its lock" in saved.warnings[0]
 
 
 def test_a_section_that_is_not_there_cannot_be_locked(alice: User):
@@ -416,7 +416,7 @@ def test_a_month_goes_to_the_trash_with_its_sections_and_comes_back_with_them(al
 
     file.trash(by=alice.actor)
     append_to(alice, MONTH, TOKYO, by=AGENT)
-    with pytest.raises(InvalidValue, match="another one stands in its place"):
+    with pytest.raises(InvalidValue, match="another one has taken its place"):
         file.restore(by=alice.actor)
     file.purge(by=alice.actor)
     assert MemoryFile.objects.get(path=MONTH).version == 1
@@ -426,7 +426,7 @@ def test_a_month_goes_to_the_trash_with_its_sections_and_comes_back_with_them(al
 def test_a_fact_file_is_always_there(alice: User):
     file = read_file(alice, USER)
     for act in (file.trash, file.purge):
-        with pytest.raises(InvalidValue, match="always there"):
+        with pytest.raises(InvalidValue, match="Empty it instead"):
             act(by=alice.actor)
 
 

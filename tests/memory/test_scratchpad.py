@@ -74,7 +74,7 @@ def test_a_session_s_entries_are_its_own_and_told_as_such(alice: Any):
     assert keys(scratchpad.entries(alice)) == []
     assert scratchpad.get_entry(alice, "task", scope="session:7").value == "of the session"
     assert "for session 7 only" in scratchpad.kept_in_words("session:7")
-    assert "all of your sessions" in scratchpad.kept_in_words("owner")
+    assert "all your sessions" in scratchpad.kept_in_words("owner")
 
 
 def test_spaces_and_slashes_are_part_of_a_key(alice: Any):
@@ -87,9 +87,9 @@ def test_spaces_and_slashes_are_part_of_a_key(alice: Any):
     ("key", "told"),
     [
         ("x" * 1000, "at most 200 characters; this has 1000"),
-        ("", "at least one character"),
-        ("\x00 \u200b", "at least one character"),
-        ("two\nlines", "one line"),
+        ("", "at least one visible character"),
+        ("\x00 \u200b", "at least one visible character"),
+        ("two\nlines", "single line"),
     ],
 )
 def test_a_key_that_cannot_be_is_refused_in_words(alice: Any, key: str, told: str):
@@ -135,7 +135,7 @@ def test_a_deleted_key_can_be_set_anew_and_then_does_not_come_back(alice: Any):
         scratchpad.get_entry(alice, "task")
 
     put(alice, task="second")
-    with pytest.raises(InvalidValue, match="another one stands in its place"):
+    with pytest.raises(InvalidValue, match="another one has taken its place"):
         gone.restore(by=alice.actor)
     assert scratchpad.get_entry(alice, "task").value == "second"
 

@@ -43,8 +43,8 @@ def test_a_note_that_expires_says_when(alice: Any):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"content": " "}, "nothing to read"),
-        ({"content": "x", "stability": "volatile"}, "needs days to live"),
+        ({"content": " "}, "Enter the text"),
+        ({"content": "x", "stability": "volatile"}, "needs “Expires after”"),
         ({"content": "x", "stability": "permanent", "ttl_days": 3}, "never expires"),
         ({"content": "x" * 65_537}, "1 too many"),
         ({"content": "x", "kind": "soul"}, "kind"),
@@ -183,7 +183,7 @@ def test_an_owner_without_a_soul_gets_one(alice: Any):
     ("state", "said"),
     [
         ("sensitive", "people only"),
-        ("locked", "only a person may change it"),
+        ("locked", "Only a person can change it"),
         ("trashed", "trash"),
         ("persons", "you wrote"),
     ],

@@ -73,7 +73,7 @@ def test_a_locked_entry_is_not_overwritten(alice: Any):
     answer = call(alice, "scratchpad_set", key="k", value="his")
 
     assert answer.data["error"] == "locked"
-    assert "only a person may change it" in answer.text
+    assert "Only a person can change it" in answer.text
 
 
 @pytest.mark.parametrize("key", ["", "  ", "two\nlines", "k" * 201])

@@ -120,7 +120,7 @@ def test_nobody_waits_for_a_model_within_a_request(browser: Client, model: Any):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (TEXT + "- And more\n", "its text has"),
+        (TEXT + "- And more\n", "it isn’t shorter"),
         ("", "empty or was cut off"),
         (Answer(SHORT, Usage(10, 5), "fake", "length"), "cut off"),
         ("# User\n\n## Work\n\n- Wed\n", "changed the locked section"),
@@ -147,7 +147,7 @@ def test_a_proposal_for_a_text_that_was_changed_since_is_none(
 
     tasks.condense_file(str(now(alice).pk), 2)
 
-    assert "was changed since the model was asked" in text_of(browser.get(waits))
+    assert "changed after the model was asked" in text_of(browser.get(waits))
     assert not model.history
 
 
@@ -159,7 +159,7 @@ def test_an_address_that_nobody_asked_from_shows_what_rules_can_do(browser: Clie
 def test_an_answer_that_never_comes_is_given_up(browser: Client, alice: Any, model: Any):
     waits = browser.post(PAGE)["Location"]
     with time_machine.travel(timezone.now() + file_condensing.PATIENCE):
-        assert "No answer came within 10 minutes" in text_of(browser.get(waits))
+        assert "didn’t answer within 10 minutes" in text_of(browser.get(waits))
 
 
 def test_without_a_broker_it_is_said_and_nothing_waits(
@@ -167,7 +167,7 @@ def test_without_a_broker_it_is_said_and_nothing_waits(
 ):
     monkeypatch.setattr(file_condensing, "send", lambda *_args, **_more: False)
     html = text_of(browser.post(PAGE))
-    assert "No worker can be told just now" in html and "1 bullet taken out" in html
+    assert "The background worker can’t be reached" in html and "removed 1 repeated bullet" in html
 
 
 def test_a_sensitive_file_is_shown_to_no_model(browser: Client, alice: Any, model: Any):

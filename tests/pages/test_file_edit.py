@@ -242,7 +242,7 @@ def test_another_windows_draft_is_not_written_over(browser: Client, alice: Any):
     browser.post(DRAFT, typed(MOVED), headers=HTMX)
     other = typed(TEXT + "- New\n", window=str(uuid4()))
     html = text_of(browser.post(DRAFT, other, headers=HTMX))
-    assert "is not written over" in html
+    assert "Another window already has a draft" in html
     assert FileDraft.objects.of(alice).get().content == MOVED
 
 

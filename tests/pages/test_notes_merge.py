@@ -89,7 +89,7 @@ def test_a_note_that_changed_meanwhile_is_told_and_the_text_is_kept(
 
 @pytest.mark.parametrize("asked", ["", "ids=x", "ids=%00", "ids=1,2,3"])
 def test_without_two_notes_the_page_says_how_to_choose_them(browser: Client, asked: str) -> None:
-    assert "Choose at least two notes" in text_of(browser.get(f"{PAGE}?{asked}"))
+    assert "Select at least two notes" in text_of(browser.get(f"{PAGE}?{asked}"))
 
 
 def test_one_superseded_meanwhile_is_refused_in_words(
@@ -98,7 +98,7 @@ def test_one_superseded_meanwhile_is_refused_in_words(
     sent = ids(two) | {"content": "Both."}
     browser.post(PAGE, sent)
     again = sent | {f"version-{one.pk}": Note.objects.get(pk=one.pk).version for one in two}
-    assert "is superseded" in text_of(browser.post(PAGE, again))
+    assert "was replaced" in text_of(browser.post(PAGE, again))
 
 
 def test_what_is_anothers_is_neither_shown_nor_merged(

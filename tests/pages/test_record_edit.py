@@ -72,16 +72,16 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({"content": " "}, "there is nothing to read"),
+        ({"content": " "}, "Enter the text"),
         ({"kind": "poem"}, "is not one of the available choices"),
-        ({"stability": "volatile"}, "A volatile note needs days to live"),
+        ({"stability": "volatile"}, "note needs “Expires after”"),
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
         ({"kind": "rule", "evidence": "x", "confidence": "0.5"}, "at least 0.8; this is 0.5"),
         ({"confidence": "many"}, "a number from 0 to 1"),
         ({"ttl_days": "-1"}, "a whole number of days from 1"),
         ({"tags": "t" * 10_000}, "at most 80 characters"),
         ({"content": "é" * 40_000}, "14,464 too many"),
-        ({"scope": "everybody"}, "A scope is owner"),
+        ({"scope": "everybody"}, "A scope must be owner"),
         ({"sensitivity": "secret"}, "is not one of the available choices"),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_note_is_superseded_by_hand_and_taken_back(browser: Client, alice: Any
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({"content": "", "version": 1}, "nothing to read"),
+        ({"content": "", "version": 1}, "Enter the text"),
         ({"content": "x", "version": 9}, "changed"),
     ],
 )
@@ -296,4 +296,4 @@ def test_a_superseded_note_is_not_superseded_again(browser: Client, alice: Any) 
     browser.post(page, {"content": "Fares are fresh.", "version": 1})
     version = Note.objects.get(pk=one.pk).version
     html = text_of(browser.post(page, {"content": "Again.", "version": version}))
-    assert "is superseded already" in html
+    assert "was already replaced" in html

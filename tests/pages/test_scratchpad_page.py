@@ -129,7 +129,7 @@ def test_a_value_is_set_under_a_key(browser: Client, alice: User):
         ({"key": "\x00 "}, "Give the value a key"),
         ({"key": "plan/next"}, "There is a value under “plan/next” already"),
         ({"value": "y" * 70_000}, "this has 70,000"),
-        ({"scope": "everybody"}, "A scope is"),
+        ({"scope": "everybody"}, "A scope must be"),
     ],
 )
 def test_what_cannot_be_set_is_explained_and_kept(
