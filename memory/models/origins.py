@@ -1,7 +1,7 @@
-"""What a source, scope or place means in words, and where it can be looked at (`run:12`, `human:alice`).
+"""The origin of a record as text and URL, from its source or scope (`run:12`, `human:alice`).
 
-Memory knows runs and topics as text only; research adds the words and addresses of its own in
-`AppConfig.ready()`, through `FINDERS`.
+Memory knows runs and topics only by their IDs. Research adds their names and URLs through `FINDERS`
+in `AppConfig.ready()`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEURISTIC = ":heuristic"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where something came from or went to: `kind` is the text's first word, `url` may be empty."""
+    """An origin or a destination. `kind` is the text's first word, and `url` can be empty."""
 
     text: str
     words: str
@@ -28,17 +28,17 @@ class Origin:
 
     @property
     def kind(self) -> str:
-        """Return what kind of origin it is: run, session, human, agent, import, or the text."""
+        """Return the kind of origin: run, session, human, agent, import, or the text itself."""
         return self.text.partition(":")[0]
 
 
-# Each takes an owner and what stands after the colon, and tells of those that it knows.
+# Each takes an owner and the parts after the colon, and returns the origins it knows.
 Finder = Callable[[User, list[str]], Mapping[str, tuple[str, str]]]
 FINDERS: dict[str, Finder] = {}
 
 
 def of(owner: User, texts: Iterable[str]) -> dict[str, Origin]:
-    """Return what each text means; one query for each kind of which there is any."""
+    """Return the origin of each text, with one query per kind."""
     wanted = {text for text in texts if text}
     behind: dict[str, set[str]] = {}
     for text in wanted:
