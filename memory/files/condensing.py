@@ -1,6 +1,6 @@
-"""A memory file made shorter by rule: what says nothing new goes, no word is written anew.
+"""Condensing a memory file: by rules, which only remove repetition, or by a model, as a proposal.
 
-What a person locked stays to the letter, and so does everything inside a fenced block.
+Rules never change locked sections or fenced blocks.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _BULLETS = ("- ", "* ", "+ ")
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """The shorter text, and what was done, in words; nothing where there was nothing to do."""
+    """The shorter text, and a description of each change."""
 
     text: str
     said: tuple[str, ...]
 
 
 def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> Condensed:
-    """Return the text without repeated bullets, older dates, empty sections, and idle space."""
+    """Return the text without repeated bullets, old dates, empty sections and extra space."""
     lines, sections = lines_of(text), sections_of(text)
     held = _held(sections, [tuple(path) for path in locked])
     loose = {place for place, _line in open_lines(text)} - held
@@ -96,7 +96,7 @@ def _words(name: str, n: int) -> str:
 
 
 def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) -> set[int]:
-    """Return the places of the lines that a lock keeps."""
+    """Return the lines that a lock protects."""
     return {
         place
         for one in sections
@@ -108,7 +108,7 @@ def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) ->
 def _repeated(
     lines: Sequence[str], sections: Sequence[SectionText], loose: set[int], gone: set[int]
 ) -> int:
-    """Take out a bullet that stands word for word in its section before, with what is under it."""
+    """Remove bullets that occur earlier in their section word for word, with everything below them."""
     count = 0
     for one in sections:
         seen: set[tuple[str, ...]] = set()
@@ -122,7 +122,7 @@ def _repeated(
 
 
 def _bullets(lines: Sequence[str], places: Iterable[int], loose: set[int]) -> list[list[int]]:
-    """Return each bullet at the margin as the places of its line and of those indented under it."""
+    """Return the lines of each top-level bullet and of everything indented below it."""
     found: list[list[int]] = []
     is_open = is_parted = False
     for place in places:
@@ -135,7 +135,7 @@ def _bullets(lines: Sequence[str], places: Iterable[int], loose: set[int]) -> li
         elif is_open and place in loose and line[0] in " \t" and not is_parted:
             found[-1].append(place)
         elif is_open:
-            # A further paragraph or a fenced block belongs to the bullet: that is left alone.
+            # A further paragraph or a fenced block belongs to the bullet, so it is left unchanged.
             if not is_parted or line[0] in " \t":
                 found.pop()
             is_open = False
@@ -143,7 +143,7 @@ def _bullets(lines: Sequence[str], places: Iterable[int], loose: set[int]) -> li
 
 
 def _older_dates(lines: Sequence[str], loose: set[int], gone: set[int]) -> int:
-    """Take out all lines that say when the file was updated, but the one that says it last."""
+    """Remove all `Updated` lines except the one with the latest date."""
     dated = [n for n in sorted(loose - gone) if n < len(lines) and UPDATED.match(lines[n])]
     newest = max(dated, key=lambda n: (lines[n].rstrip()[-10:], n), default=-1)
     older = [n for n in dated if n != newest]
@@ -154,7 +154,7 @@ def _older_dates(lines: Sequence[str], loose: set[int], gone: set[int]) -> int:
 def _empty(
     lines: Sequence[str], sections: Sequence[SectionText], held: set[int], gone: set[int]
 ) -> int:
-    """Take out sections under which nothing stands, from the innermost on; never the title."""
+    """Remove empty sections, innermost first, but never the title."""
     count = 0
     for one in reversed(sections[1:]):
         places = range(one.first_line - 1, one.until)
@@ -167,7 +167,9 @@ def _empty(
 
 
 def _tidied(lines: Sequence[str], loose: set[int], gone: set[int]) -> list[tuple[int, str]]:
-    """Return what stays, with its places: no spaces at ends, never two blank lines together."""
+    """Return the remaining lines with their numbers, without trailing spaces or repeated blank
+    lines.
+    """
     kept: list[tuple[int, str]] = []
     for place, line in enumerate(lines):
         if place in gone:
@@ -181,7 +183,7 @@ def _tidied(lines: Sequence[str], loose: set[int], gone: set[int]) -> list[tuple
 
 
 def _without_spaces(lines: Sequence[str], place: int) -> str:
-    """Return the line without spaces at its end, but for the two that break a line in Markdown."""
+    """Return the line without trailing spaces, except the two that mean a line break in Markdown."""
     line, after = lines[place], lines[place + 1] if place + 1 < len(lines) else ""
     is_break = line.endswith("  ") and line.strip() and after.strip()
     if is_break and not after.startswith(_BULLETS) and not is_heading(after):
@@ -189,12 +191,12 @@ def _without_spaces(lines: Sequence[str], place: int) -> str:
     return line.rstrip()
 
 
-# --- condensing ---
+# --- the proposal ---
 
-MOST_ASKED = 24_000  # characters of a file that a model is given: its answer has to fit, too
+MOST_ASKED = 24_000  # characters of a file that a model is given, since its answer has to fit, too
 MOST_ROWS = 600
 MOST_ANSWER = 8_192
-PATIENCE = timedelta(minutes=10)  # for an answer; then the page says that none came
+PATIENCE = timedelta(minutes=10)  # how long the page waits for an answer
 PURPOSE = "condense"
 _FENCED = re.compile(r"\A\s*```(?:markdown|md)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
 _ASKED = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,10})")
@@ -204,9 +206,10 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Shorter:
-    """A shorter text for a file: what was done, how many bytes it saves, and the diff.
+    """A shorter text for a file: what was changed, how many bytes it saves, and the diff.
 
-    `problem` says why the model proposed none, where it was asked; the text is then that by rule.
+    `problem` says why the model proposed nothing if it was asked. The text is then the one by
+    rules.
     """
 
     text: str
@@ -219,21 +222,23 @@ class Shorter:
 
     @property
     def note(self) -> str:
-        """Return what the history says of it."""
+        """Return the reason for the file's history."""
         return _("condensed by the model") if self.is_by_model else _("condensed by rules")
 
 
 class NoShorter(MemoryRefused):
-    """The model's text is nothing to propose; the message says what is wrong with it."""
+    """The model's text can't be used. The message says why."""
 
 
 class NotAsked(MemoryRefused):
-    """The model cannot be asked now; the message says why."""
+    """The model can't be asked now. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to the model, as its page's address has it: of which version, after which call."""
+    """A question to the model, as stored in the page's URL: the file's version, and the last
+    earlier call.
+    """
 
     version: int
     after: int
@@ -244,7 +249,7 @@ class Asked:
 
     @classmethod
     def of(cls, text: str) -> Asked | None:
-        """Read it from an address; None for what is none."""
+        """Parse it from a URL, or return None if it isn't valid."""
         found = _ASKED.fullmatch(text)
         if found is None:
             return None
@@ -253,13 +258,13 @@ class Asked:
 
 
 def by_rule(file: MemoryFile, *, problem: str = "") -> Shorter:
-    """Return the text without what says nothing new."""
+    """Return the text condensed by rules."""
     shorter = condensed(file.content, file.section_locks)
     return _shown(file, shorter.text, shorter.said, problem=problem)
 
 
 def why_no_model(file: MemoryFile) -> str:
-    """Return why the model is not asked about this file; empty where it may be."""
+    """Return why the model isn't asked about this file, or "" if it can be."""
     if file.sensitivity == Sensitivity.SENSITIVE:
         return _("The file is marked sensitive, so it isn’t sent to a model.")
     if len(file.content) > MOST_ASKED:
@@ -270,11 +275,11 @@ def why_no_model(file: MemoryFile) -> str:
     return ""
 
 
-# --- by the model -----------------------------------------------------------------------------------
+# --- by a model ---
 
 
 def ask(owner: User, file: MemoryFile) -> Asked:
-    """Let a worker ask the model for a shorter text.  Raises NotAsked where that cannot be."""
+    """Have a worker ask the model for a shorter text. Raises NotAsked if that isn't possible."""
     if problem := why_no_model(file):
         raise NotAsked(problem)
     if connections.llm_profile() is None:
@@ -295,7 +300,7 @@ def ask(owner: User, file: MemoryFile) -> Asked:
 
 
 def carry_out(file_id: str, version: int) -> None:
-    """Ask the model about this version of a file; the stored call keeps its answer, or its failure."""
+    """Ask the model about this version of a file. The stored call has its answer or error."""
     rows = MemoryFile.objects.live().select_related("owner")
     file = rows.filter(pk=file_id, version=version).first()
     if file is None or why_no_model(file):
@@ -315,7 +320,7 @@ def carry_out(file_id: str, version: int) -> None:
 
 
 def _whole(ask: Callable[[], Answer]) -> Answer:
-    """Carry the call out; half a file is no answer.  Raises ProviderNonsense for one cut off."""
+    """Make the call. Raises ProviderNonsense if the answer is cut off."""
     answer = ask()
     if answer.finish_reason == "length":
         raise ProviderNonsense(
@@ -328,7 +333,7 @@ def _whole(ask: Callable[[], Answer]) -> Answer:
 
 
 def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
-    """Return what came of the question, by rule where that is nothing fit; None while it waits."""
+    """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
     if file.version != asked.version:
         why = _(
             "The file changed after the model was asked, so ask it again. This version was condensed by rules."
@@ -354,7 +359,6 @@ def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
 
 
 def _calls(file: MemoryFile) -> QuerySet[ModelCall]:
-    """Return the calls that asked about the file."""
     return ModelCall.objects.filter(owner=file.owner_id, purpose=PURPOSE, source=_source(file))
 
 
@@ -381,7 +385,7 @@ def _messages(file: MemoryFile) -> list[Message]:
 
 
 def _fit(file: MemoryFile, answer: str) -> str:
-    """Return the text in a model's answer.  Raises NoShorter, or what the limits raise."""
+    """Return the text of a model's answer. Raises NoShorter, or what the limits raise."""
     found = _FENCED.match(answer)
     text = cleaned((found[1] if found else answer).strip() + "\n").text
     if not is_visible(text):

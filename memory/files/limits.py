@@ -1,4 +1,4 @@
-"""Errors of memory files; each message says what to do."""
+"""Size limits of memory files, and the errors of saving them, which say what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory.core.file_format import is_fact
 
 
 class NoSuchFile(MemoryRefused):
-    """There is no file at this path now; the message names those that there are."""
+    """There is no file at this path now. The message lists the existing ones."""
 
     def __init__(self, path: str, there: Iterable[str]) -> None:
         told = {"path": path, "there": ", ".join(there)}
@@ -22,9 +22,10 @@ class NoSuchFile(MemoryRefused):
 
 
 class FileConflict(MemoryRefused):
-    """Somebody else changed the same lines since the version that this write was based on.
+    """Someone else changed the same lines after the version this write is based on.
 
-    `base`, `mine` and `theirs` are the whole texts; `merge` holds what joins and what does not.
+    `base`, `mine` and `theirs` are the whole texts. `merge` holds the merged and the conflicting
+    lines.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class FileConflict(MemoryRefused):
         self.base, self.mine, self.theirs, self.merge = base, mine, theirs, merge
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a program is told: the conflict with the text as it stands."""
+        """Return the conflict and the current text, for API clients."""
         return {
             "error": "conflict",
             "path": self.path,
@@ -50,15 +51,15 @@ class FileConflict(MemoryRefused):
         }
 
 
-# --- How large memory files may be, always in bytes of UTF-8 (seed 003, "Facts Size Budget") ---
+# --- size limits, in bytes of UTF-8 (seed 003, "Facts Size Budget") ---
 
 MOST_FACTS = 15_360  # both fact files together
 MOST_EPISODES = 262_144  # one month's file
-MOST_LINE = 8_192  # one line, its break not counted
+MOST_LINE = 8_192  # one line, without its line break
 
 
 class OverBudget(LimitReached):
-    """A file, or the two fact files together, would be larger than they may be."""
+    """A file, or both fact files together, would exceed the limit."""
 
     def __init__(self, message: str, *, have: int, most: int) -> None:
         super().__init__(message)
@@ -67,12 +68,11 @@ class OverBudget(LimitReached):
 
 
 def size_of(text: str) -> int:
-    """Return the bytes that a text takes."""
     return len(text.encode())
 
 
 def check_size(path: str, size: int, others: int) -> None:
-    """Raise OverBudget if a file of `size` bytes may not stand beside `others` bytes of facts."""
+    """Raise OverBudget if a file of `size` bytes is too large, with `others` bytes of other facts."""
     if not is_fact(path):
         if size > MOST_EPISODES:
             raise _over_month(path, size)

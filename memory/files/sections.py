@@ -109,7 +109,7 @@ def _without_summary(text: str) -> str:
     return text if end < 0 else text[:begin] + text[end + 1 :]
 
 
-# --- restored, and removed again ----------------------------------------------------------------------
+# --- restored, and removed again ---
 
 
 def stands_in(text: str, words: str) -> bool:
@@ -167,7 +167,7 @@ def _begins(one: Removed, section: SectionText) -> bool:
 
 
 def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -> None:
-    """Move sections removed since `before` to the trash, and take out those that are in the file again.
+    """Move sections removed since `before` to Trash, and take out those that are in the file again.
 
     Called in the transaction that saved the file, with its row locked.
     """

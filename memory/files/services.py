@@ -1,7 +1,6 @@
-"""Create, save, patch, append to and rename memory files.
+"""Create, save, patch, append to and restore memory files.
 
-Each function returns the saved file, or raises an error from `errors` that says why nothing was
-changed.
+Each function returns the saved file, or raises an error that says why nothing was changed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from memory.files.limits import NoSuchFile, check_lines
 from memory.files.three_way_merge import Kept, content_at, joined, kept_at
 from memory.models import MemoryFile, Revision, Section, Trust, User
 
-# --- cleaning text -----------------------------------------------------------------------------
+# --- cleaning text ---
 
 _MARK = "\ufeff"
 
@@ -72,7 +71,7 @@ def cleaned(text: str) -> Cleaned:
     return Cleaned(text, tuple(warnings))
 
 
-# --- writing rows ------------------------------------------------------------------------------
+# --- writing rows ---
 
 BEACON, PERSON, AGENT = MemoryFile.SummaryBy
 MOST_WARNINGS = 10  # per save
@@ -266,7 +265,7 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
 
 
 def _writer(act: Act) -> str:
-    """Return the author of a summary line in the write; an edit on disk counts as a person's."""
+    """Return the author of a summary line in the write. An edit on disk counts as a person's."""
     if act.summary_by:
         return act.summary_by
     return PERSON if act.by.is_person or act.by.kind == "disk" else AGENT
@@ -304,7 +303,7 @@ def _section_locks(
 
 
 def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
-    """Return warnings about the new text that did not apply to the old one."""
+    """Return warnings about the new text that didn't apply to the old one."""
     told = []
     if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):
         most = {"most": LONGEST_SUMMARY}
@@ -317,13 +316,13 @@ def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
 
 
 def check_rough_size(owner: User, path: str, text: str) -> None:
-    """Refuse a text that is too large for any file, before it is parsed."""
+    """Raise OverBudget for a text that is too large for any file, before it is parsed."""
     if (size := limits.size_of(text)) > limits.MOST_EPISODES:
         facts = MemoryFile.objects.of(owner).live().filter(path__in=FACTS).exclude(path=path)
         limits.check_size(path, size, sum(facts.values_list("size", flat=True)))
 
 
-# --- appending an entry ------------------------------------------------------------------------
+# --- appending an entry ---
 
 _TITLES = {"facts/user.md": "User", "facts/memory.md": "Memory"}
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
@@ -357,13 +356,13 @@ def with_entry(path: str, text: str, entry: str, zone: str) -> str:
     return f"{before}{entry}{gap}- Updated: {day}\n"
 
 
-# --- patching ----------------------------------------------------------------------------------
+# --- patching ---
 
 Pair = tuple[str, str]
 
 
 class PatchRefused(InvalidValue):
-    """A pair does not match the text; `number` counts from 1, and is 0 if there are no pairs."""
+    """A pair doesn't match the text. `number` counts from 1, and is 0 if there are no pairs."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message, errors={"patches": [message]})
@@ -440,7 +439,7 @@ def _found(text: str, old: str) -> list[int]:
     return outside or inside[:2]
 
 
-# --- saving a whole file -----------------------------------------------------------------------
+# --- saving a whole file ---
 
 
 def save_file(
@@ -518,10 +517,10 @@ def append_to(
     trust: str = "",
     once: bool = False,
 ) -> Saved:
-    """Add an entry at a file's end, after a blank line; the first one of a month creates its file.
+    """Add an entry to a file's end, after a blank line. A month's first entry creates its file.
 
-    `summary` and `summary_by` are as in `save_file`.  With `once` an entry that is already at the
-    end isn't added again, as when a form is sent twice.  Raises what `save_file` raises, and
+    `summary` and `summary_by` are as in `save_file`. With `once` an entry that is already at the
+    end isn't added again, as when a form is sent twice. Raises what `save_file` raises, and
     InvalidValue for an empty entry.
     """
     path, fresh = checked_path(path), cleaned(entry)
@@ -529,7 +528,7 @@ def append_to(
         problem = _("There is nothing to append. The entry is empty.")
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(owner, path, fresh.text)
-    check_lines(fresh.text)  # the entry alone, so that line numbers match it
+    check_lines(fresh.text)  # only the entry, so that line numbers match it
     act = Act(by, why, source, trust, summary, summary_by, appends=True)
 
     def write() -> Saved:

@@ -1,7 +1,7 @@
-"""What a note may hold: the one validation, whoever writes it (a form, a task, a tool, an import).
+"""Validation of notes, shared by all writers (forms, tasks, tools, imports).
 
-Each check returns the value as it is stored, or notes in words why it cannot be; `raise_refused`
-then refuses the whole write with the messages by field.
+Each check returns the value as stored, or records why it can't be. `raise_refused` then rejects the
+whole write with the messages by field.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from memory.models.notes import (
 )
 
 LEAST_RULE_CONFIDENCE = 0.8  # R191
-MOST_TTL_DAYS = 36_500  # a hundred years: what is to live longer is stable
+MOST_TTL_DAYS = 36_500  # a hundred years; anything longer should be stable
 LONGEST_SCOPE = 200
 _SCOPES = ("run:", "session:", "agent:")
 
-# Seed 004, "Note Kinds": what the forms offer for each kind, and for how many days.
+# Seed 004, "Note Kinds": the default expiry that forms offer for each kind, in days.
 TYPICAL: dict[str, tuple[str, int | None]] = {
     Note.Kind.LOG: (Note.Stability.VOLATILE, 30),
     Note.Kind.SUMMARY: (Note.Stability.VOLATILE, 7),
@@ -40,41 +40,41 @@ TYPICAL: dict[str, tuple[str, int | None]] = {
 
 
 def usual_stability(kind: str) -> str:
-    """Return the stability of a note that names none: stable (R187), an identity's permanent."""
+    """Return the default stability: stable (R187), or permanent for identity notes."""
     return Note.Stability.PERMANENT if kind in Note.IDENTITY else Note.Stability.STABLE
 
 
 def listed(text: str) -> list[str]:
-    """Return what a field of one entry a line, or of commas, names (tags as people type them)."""
+    """Return the entries of a field with one per line, or separated by commas (like tags)."""
     return [part for line in text.splitlines() for part in line.split(",") if part.strip()]
 
 
 class NoteChecks:
-    """Collects what is wrong with a note, by field, and from which fields characters were taken."""
+    """Collects the problems of a note by field, and the fields from which characters were removed."""
 
     def __init__(self) -> None:
         self.errors: dict[str, list[str]] = {}
         self.cleaned: list[str] = []
 
     def refuse(self, field: str, message: str) -> None:
-        """Note that `field` cannot be stored, and why."""
+        """Record why `field` can't be stored."""
         self.errors.setdefault(field, []).append(message)
 
     def raise_refused(self) -> None:
-        """Raise InvalidValue with all that was refused, if anything was."""
+        """Raise InvalidValue with all recorded problems, if there are any."""
         if self.errors:
             words = [message for messages in self.errors.values() for message in messages]
             raise InvalidValue(" ".join(words), errors=self.errors)
 
     def text(self, field: str, value: Any) -> str:
-        """Return `value` without what cannot be stored; `cleaned` names the field if it had any."""
+        """Return `value` without unstorable characters. `cleaned` then names the field."""
         text, was_cleaned = clean(str(value))
         if was_cleaned and field not in self.cleaned:
             self.cleaned.append(field)
         return text
 
     def content(self, value: Any) -> str:
-        """Check that there is something to read, of at most 64 KiB."""
+        """Check that there is visible text of at most 64 KiB."""
         text = self.text("content", value).strip()
         size = len(text.encode())
         if not is_visible(text):
@@ -119,7 +119,7 @@ class NoteChecks:
         return number
 
     def ttl(self, value: Any) -> int | None:
-        """Check that the days until expiry, if any, are a whole number of at least one."""
+        """Check that the days until expiry, if any, are a whole number of at least 1."""
         if value is None or value == "":
             return None
         try:
@@ -136,7 +136,7 @@ class NoteChecks:
         return days
 
     def tags(self, value: Iterable[Any] | str) -> list[str]:
-        """Check number and length of the tags; each is kept once, in the order given."""
+        """Check number and length of the tags. Duplicates are removed and the order is kept."""
         given = listed(value) if isinstance(value, str) else value
         tags = [one_line(self.text("tags", tag)) for tag in given]
         tags = list(dict.fromkeys(tag for tag in tags if is_visible(tag)))
@@ -151,7 +151,7 @@ class NoteChecks:
         return tags
 
     def evidence(self, value: Iterable[Any] | str) -> list[str]:
-        """Check number and length of what the note is based on; one entry a line, if it is text."""
+        """Check number and length of the evidence. A text has one entry per line."""
         given = value.splitlines() if isinstance(value, str) else value
         entries = [self.text("evidence", entry).strip() for entry in given]
         entries = list(dict.fromkeys(entry for entry in entries if is_visible(entry)))
@@ -171,9 +171,9 @@ class NoteChecks:
             self.refuse(field, _("At most %(most)d are allowed, but there are %(have)s.") % told)
 
     def scope(self, value: Any) -> str:
-        """Check the scope: the owner's, or that of one run, session or agent."""
+        """Check the scope: the owner's, or that of a run, session or agent."""
         text = one_line(self.text("scope", value)) or "owner"
-        text = "owner" if text == "user" else text  # seed 004 calls the owner's scope so
+        text = "owner" if text == "user" else text  # seed 004's name for the owner's scope
         is_one = text == "owner" or any(text.startswith(s) and text != s for s in _SCOPES)
         if not is_one or len(text) > LONGEST_SCOPE:
             told = {"value": shorten(text, 40), "most": LONGEST_SCOPE}
@@ -205,11 +205,11 @@ class NoteChecks:
     def together(
         self, note: Mapping[str, Any], *, is_pinned: bool = False, by_person: bool = False
     ) -> None:
-        """Check what the fields of one note must agree on (R189 to R191).
+        """Check the rules across a note's fields (R189 to R191).
 
-        A rule needs evidence unless a person writes it: a person's word is the evidence.
+        An agent's rule needs evidence. A person's rule doesn't, because their word is the evidence.
 
-        A pinned note does not expire, so a volatile one needs no days to live while it is pinned.
+        A pinned note doesn't expire, so a volatile one needs no `ttl_days` while it is pinned.
         """
         stability, ttl = note["stability"], note["ttl_days"]
         if stability == Note.Stability.PERMANENT and ttl is not None:

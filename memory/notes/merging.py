@@ -1,7 +1,7 @@
-"""Making one summary note of several, and taking that back.
+"""Merging several notes into one summary note, and undoing that.
 
 Data flow: notes -> `proposed` (a model's text, or the texts one after the other) -> `merge`, one
-transaction that writes the summary and points the originals at it.  Nothing is deleted.
+transaction that writes the summary and points the originals at it. Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from memory.notes.services import insert, lowest_trust, point_at
 from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import MonthMeter
 
-LEAST, MOST = 2, 20  # notes of one merge by hand
+LEAST, MOST = 2, 20  # notes in one manual merge
 _MOST_ASKED = 24_000  # characters of notes that a model is given to merge
 _MOST_ANSWER = 4_000
 _LOCKS = (Lock.OPEN, Lock.APPEND_ONLY, Lock.READ_ONLY)
@@ -37,7 +37,7 @@ _LOCKS = (Lock.OPEN, Lock.APPEND_ONLY, Lock.READ_ONLY)
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a merged note may say; `warning` tells why no model wrote it, where one should have."""
+    """Text for a merged note. `warning` says why no model wrote it, if one should have."""
 
     content: str
     is_by_model: bool = False
@@ -46,7 +46,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The summary note, who wrote its text, and what went wrong meanwhile."""
+    """The summary note, the author of its text, and any problem."""
 
     note: Note
     is_by_model: bool = False
@@ -54,7 +54,6 @@ class Merged:
 
 
 def merge_notes(owner: User, ids: Iterable[Any], *, by: Actor, content: str | None = None) -> Note:
-    """Merge the notes as `merge` does, and return the summary note."""
     return merge(owner, ids, by=by, content=content).note
 
 
@@ -69,15 +68,14 @@ def merge(
     at: datetime | None = None,
     trust: str = Trust.OWNER,
 ) -> Merged:
-    """Make one summary note of at least two active notes, which it supersedes (R198).
+    """Merge at least two active notes into one summary note, which supersedes them (R198).
 
-    It has the strictest sensitivity and lock, the union of tags and evidence, the lowest trust and
-    confidence, and is stable: it stays until deleted (R199).  `trust` is how far to believe who merges
-    them: the summary is believed no further.  `content` is what it says; without it a model writes
-    it, or the texts are put one after the other.  One transaction: on any failure nothing has
-    changed.
-    Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by id), or
-    since it was read for the text.
+    It has the strictest sensitivity and lock, the union of tags and evidence, and the lowest trust
+    and confidence. It is stable, so it stays until deleted (R199). `trust` limits the summary's
+    trust to that of who merges. `content` is its text. Without it, a model writes the text, or the
+    texts are joined one after the other. Everything is one transaction, so a failure changes
+    nothing. Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by
+    ID), or since its text was read.
     """
     at = at or timezone.now()
     keys = _keys(ids)
@@ -98,7 +96,7 @@ def merge(
         merged = Note(owner=owner, content=text, **_joined(notes), source=str(by))
         merged.trust = lowest_trust([merged.trust, trust])
         merged.cleaned = tuple(checks.cleaned)
-        # The originals point at it first: no reader meets two that say the same.
+        # The originals point at it first, so that readers never see both.
         for note in notes:
             point_at(note, merged, by=by, why=why or _("merged"), source=str(by))
         insert(merged, by=by)
@@ -121,7 +119,7 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
 
 
 def mergeable(owner: User, ids: Iterable[Any], *, by: Actor) -> list[Note]:
-    """Return the notes that `merge` would join, oldest first.  Raises InvalidValue or Locked."""
+    """Return the notes that `merge` would merge, oldest first. Raises InvalidValue or Locked."""
     return _mergeable(owner, _keys(ids), by=by, at=timezone.now())
 
 
@@ -132,7 +130,7 @@ def _refused(problem: str) -> InvalidValue:
 def _mergeable(
     owner: User, keys: Sequence[uuid.UUID], *, by: Actor, at: datetime, is_held: bool = False
 ) -> list[Note]:
-    """Return the notes, oldest first, or refuse the merge; `is_held` locks their rows."""
+    """Return the notes, oldest first, or raise an error. `is_held` locks their rows."""
     rows = Note.objects.of(owner).filter(pk__in=keys).order_by("pk")
     notes = list(rows.select_for_update() if is_held else rows)
     if len(notes) < len(keys):
@@ -154,7 +152,7 @@ def _mergeable(
 
 
 def _joined(notes: Sequence[Note]) -> dict[str, Any]:
-    """Return the fields of the note that stands in for all of `notes`."""
+    """Return the fields of the note that replaces `notes`."""
     is_sensitive = any(note.sensitivity == Sensitivity.SENSITIVE for note in notes)
     is_permanent = any(note.stability == Note.Stability.PERMANENT for note in notes)
     return {
@@ -178,9 +176,9 @@ def _common(values: Sequence[Any]) -> Any:
 
 
 def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
-    """Return what the merged note may say: by a model, else the texts one after the other.
+    """Return text for the merged note: by a model, or else the texts one after the other.
 
-    Sensitive notes are never shown to a model (R222).  What kept a model from writing it is told.
+    Sensitive notes are never sent to a model (R222). If the model fails, `warning` says why.
     """
     if any(note.sensitivity == Sensitivity.SENSITIVE for note in notes):
         return Proposal(concatenation(notes))
@@ -198,12 +196,12 @@ def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
 
 
 def concatenation(notes: Iterable[Note]) -> str:
-    """Return the texts, oldest first, each once."""
+    """Return the texts, oldest first, without duplicates."""
     return "\n\n".join(dict.fromkeys(note.content.strip() for note in notes))
 
 
 def _written(notes: Sequence[Note], owner: User) -> str | None:
-    """Return a model's summary; None without a model, or for more than one is asked to read."""
+    """Return a model's summary, or None without a model or if there is too much text for it."""
     if sum(len(note.content) for note in notes) > _MOST_ASKED:
         return None
     shown = [
@@ -236,10 +234,10 @@ def _written(notes: Sequence[Note], owner: User) -> str | None:
 
 
 def unmerge(note: Note, *, by: Actor, why: str = "") -> list[Note]:
-    """Take back a merge, or a superseding: the originals come back, `note` goes to the trash.
+    """Undo a merge or a replacement: the originals are restored and `note` moves to Trash.
 
-    A person's undoing stands: maintenance does not merge the originals again.
-    Raises InvalidValue if there is nothing to take back, or a newer note stands in for `note`.
+    Maintenance doesn't merge the originals again after a person's undo. Raises InvalidValue if
+    there is nothing to undo, or a newer note replaces `note`.
     """
     problem = ""
     with transaction.atomic():
