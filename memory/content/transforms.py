@@ -23,9 +23,9 @@ from beacon_site.text.terms import is_unspaced, query_terms
 from memory.content.services import MOST_BYTES, whole_number
 from memory.core.errors import InvalidValue
 
-# --- matching lines ----------------------------------------------------------------------------
+# --- matching lines ---
 
-LONG_LINE = 1_000  # characters; of a longer line only the text around the words is shown
+LONG_LINE = 1_000  # characters; only the text around the words is shown of a longer line
 ROUND = 200  # characters on each side
 MOST_WORDS = 20
 _PARTS = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]|(\S+)")
@@ -170,7 +170,7 @@ def _at_space(line: str, start: int) -> int:
     return start if space < 0 else space + 1
 
 
-# --- extractive summary ------------------------------------------------------------------------
+# --- extractive summary ---
 
 # The beginning of a longer text says what it is about; splitting it into sentences takes time.
 LONGEST_READ, MOST_SENTENCES = 40_000, 600
@@ -216,7 +216,7 @@ def _weights(found: list[Sentence]) -> dict[int, float]:
     return weights
 
 
-# --- the transforms ----------------------------------------------------------------------------
+# --- the transforms ---
 
 CHARACTERS, LINES = "characters", "lines"
 UNITS = (CHARACTERS, LINES)
@@ -326,7 +326,7 @@ def _lines_in(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
-# --- the six --------------------------------------------------------------------------------------
+# --- the six built-in ones ---
 
 
 def _full(text: str, _asked: Asked) -> str:

@@ -492,9 +492,7 @@ def anchor_of(heading: Sequence[str]) -> str:
 
 # --- removing a purged section from older texts ---
 
-LEAST_LINE = (
-    12  # characters in a line that is removed wherever it occurs; shorter lines say too little
-)
+LEAST_LINE = 12  # characters; a line this long is removed wherever it occurs
 LEAST_PART = 4  # characters in a part of a summary line
 
 

@@ -32,12 +32,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_TEMP = 60.0  # seconds after which a partly written file must be from a killed process
-_TRIES = 20  # seconds to wait for a file that keeps changing
+_TRIES = 20  # attempts at a file that keeps changing
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOENT}
-_QUIET = (
-    0.1  # seconds without changes before a file is read, since an editor may still be writing it
-)
+_QUIET = 0.1  # seconds without changes before a file is read, in case an editor is writing it
 
 
 class ChangedMeanwhile(Exception):
