@@ -80,7 +80,7 @@ class Disk:
         return found
 
     def read(self, path: str, *, settled: bool = False) -> Found:
-        """Return the file at `path`, with `settled` only once nobody is still writing it.
+        """Return the file at `path`, with `settled` only once it no longer changes.
 
         Raises ChangedMeanwhile if it keeps changing, OSError.
         """
@@ -164,7 +164,7 @@ class Disk:
                             os.close(handle)
                     os.fsync(inside)
                     return f"{folder}/{copy}"
-        raise FileExistsError(f"{MOST_COPIES} copies ({name}.conflict) lie beside it already")
+        raise FileExistsError(f"there are already {MOST_COPIES} copies ({name}.conflict) beside it")
 
     def copies(self, path: str) -> list[str]:
         """Return the paths of rejected edits beside the file."""

@@ -288,7 +288,7 @@ def _move_away(users: int, name: str, folder: MirrorFolder) -> None:
     names = (f"{name}~left" + (f"-{n}" if n > 1 else "") for n in range(1, MOST_LEFT + 1))
     aside = next((one for one in names if one not in there), None)
     if aside is None:
-        raise FileExistsError(f"{MOST_LEFT} folders {name}~left lie there already")
+        raise FileExistsError(f"there are already {MOST_LEFT} folders {name}~left")
     os.rename(name, aside, src_dir_fd=users, dst_dir_fd=users)
     why = _("users/%(name)s belonged to another account, so it was renamed to users/%(aside)s.")
     told = {"name": name, "aside": aside}

@@ -1,4 +1,4 @@
-"""Sections removed from a file: kept in its trash, with their locks."""
+"""Sections removed from a file: kept in Trash, with their locks."""
 
 from __future__ import annotations
 

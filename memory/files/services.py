@@ -104,7 +104,7 @@ class Act:
     is_exact: bool = False  # an older version is restored, with its summary line
     appends: bool = False
     kept: Kept | None = None
-    tells_trash: bool = True  # whether sections that the write removes go to the trash
+    tells_trash: bool = True  # whether sections that the write removes move to Trash
 
 
 def paths_of(owner: User) -> list[str]:
@@ -573,7 +573,7 @@ def restore_version(
 def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
     """Restore the fields of a revision, for `memory.records.undo`; size and blame follow as in a save.
 
-    Raises InvalidValue for a file in the trash, since another file may have its path.
+    Raises InvalidValue for a file in Trash, since another file may have its path.
     """
     if file.trashed_at is not None:
         told = {"path": file.path}

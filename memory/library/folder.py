@@ -82,7 +82,7 @@ def look_if_due(
 ) -> LibraryFolder | None:
     """Scan the folder if the last scan is older than `every` seconds, and return its state.
 
-    Of several concurrent calls, one scans and the others wait. Returns None without a folder, or
+    Only one of several concurrent calls scans, and the others wait. Returns None without a folder, or
     without an admin account to own its documents.
     """
     known = state()

@@ -92,7 +92,7 @@ def media_type_of(name: str) -> str:
 
 
 def read_document(name: str, content: bytes) -> Reading:
-    """Read one document. `name` gives its type, and its title if it has none of its own.
+    """Read one document. `name` gives its type, and a title if the document has none.
 
     Raises ProviderUnavailable if the HTML and PDF reader is too busy. Problems with the document
     itself are in `problem`.

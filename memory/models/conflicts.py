@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The types whose records can be in conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact")
-MOST_NEAR = 500  # open near-duplicates per owner, since nobody works through a longer list
+MOST_NEAR = 500  # open near-duplicates per owner, since a longer list is too much to work through
 LONGEST_REASON, LONGEST_SOURCE, LONGEST_LABEL = 2_000, 200, 120
 
 

@@ -390,7 +390,7 @@ class FileEntry(Remembered):
     def purge(self, *, by: Actor) -> None:
         """Delete it permanently. If a person does so, its text is also removed from older versions.
 
-        When it only expired in Trash, the history stays complete, since nobody asked for more.
+        When it only expired in Trash, the history stays complete, since no one asked to purge it.
         """
         with transaction.atomic():
             self._hold_in_trash()

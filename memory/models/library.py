@@ -143,7 +143,7 @@ class LibraryDocument(Remembered):
     def rewrite(
         self, *, title: str, text: str, by: Actor, expected_version: int, why: str = ""
     ) -> Self:
-        """Store a person's edit if nobody has changed the document since `expected_version`.
+        """Store a person's edit if the document is unchanged since `expected_version`.
 
         Raises StaleWrite or Locked, and then nothing is stored.
         """

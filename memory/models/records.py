@@ -71,7 +71,7 @@ class SavedView(models.Model):
         RECALL = "recall", _("recall")
         ACTIVITY = "activity", _("activity")
 
-    MOST = 30  # per page, since nobody reads a longer list
+    MOST = 30  # per page, since a longer list is hard to use
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

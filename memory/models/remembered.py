@@ -161,7 +161,7 @@ class Remembered(models.Model):
         source: str = "",
         **fields: Any,
     ) -> Self:
-        """Set `fields` if nobody has written since `expected_version` (default: this instance's
+        """Set `fields` if nothing was written since `expected_version` (default: this instance's
         version).
 
         Stores one revision with the previous values. A person's text becomes trusted as the owner's
@@ -298,7 +298,7 @@ class Remembered(models.Model):
         return finish
 
     def _hold_in_trash(self) -> None:
-        """Lock the row in Trash, so that nobody restores it in the meantime."""
+        """Lock the row in Trash, so that it can't be restored in the meantime."""
         if self.trashed_at is None:
             return
         row = type(self).objects.filter(pk=self.pk).select_for_update()

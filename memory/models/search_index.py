@@ -435,7 +435,7 @@ def mark(records: Iterable[Any], *, trust: str, sensitivity: str) -> None:
 
 
 def unindex(records: Iterable[Searchable]) -> None:
-    """Remove the records from the index. It is no error if they aren't in it."""
+    """Remove the records from the index. Records that aren't in it are ignored."""
     for space, members in _by_space(records):
         ids = [record.pk for record in members]
         SearchEntry.objects.filter(space=space, record_id__in=ids).delete()

@@ -135,7 +135,7 @@ def _grouped(notes: Iterable[Note], name: str) -> Iterator[tuple[str, list[Note]
 def _chunks(notes: list[Note]) -> Iterator[list[Note]]:
     """Yield up to 5 notes at a time whose texts fit into one note.
 
-    6 notes become 4 and 2, so that none remains alone.
+    6 notes become 4 and 2, so that no single note remains.
     """
     start = 0
     while start < len(notes):

@@ -294,7 +294,7 @@ def _there(
 
 
 def _insert(missing: Mapping[tuple[str, str], Line], told: dict[str, Any]) -> list[Observation]:
-    """Insert the lines that don't exist yet. Of two writers, the first one wins."""
+    """Insert the lines that don't exist yet. The first of two writers wins."""
     made = [
         Observation(
             **{**told, "trust": line.trust or told["trust"]},

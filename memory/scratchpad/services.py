@@ -184,7 +184,7 @@ def rename(
 def edit_entry(
     entry: ScratchpadEntry, *, key: str, value: str, by: Actor, expected_version: int
 ) -> ScratchpadEntry:
-    """Store a person's changes to key and value if nobody has changed it since `expected_version`.
+    """Store a person's changes to key and value if it is unchanged since `expected_version`.
 
     Raises InvalidValue, Locked or StaleWrite. Nothing is stored in any of these cases.
     """

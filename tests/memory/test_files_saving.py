@@ -90,7 +90,7 @@ def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
         lambda: append_to(alice, MEMORY, "- épuisé par tout", by=AGENT),
         lambda: patch_file(alice, USER, [("mine", "mine!")], by=alice.actor),
     ):
-        with pytest.raises(OverBudget, match=r"more than the 15,360.*Condense"):
+        with pytest.raises(OverBudget, match=r"more than the limit of 15,360.*Condense"):
             write()
     assert sum(file.size for file in files_of(alice)) == limits.MOST_FACTS
     assert text_of(alice, USER) == stood.content
@@ -239,7 +239,9 @@ def test_append_works_on_fact_files_and_the_date_stays_the_last_line(alice: User
 
 @pytest.mark.requirement("R151")
 def test_what_is_not_there_is_told_with_what_is(alice: User):
-    with pytest.raises(NoSuchFile, match=r"no episodes/2026-02\.md yet.*facts/user\.md, facts/m"):
+    with pytest.raises(
+        NoSuchFile, match=r"episodes/2026-02\.md doesn’t exist yet.*facts/user\.md, facts/m"
+    ):
         read_file(alice, MONTH)
     with pytest.raises(NoSuchFile):
         patch_file(alice, MONTH, [("a", "b")], by=AGENT)

@@ -55,7 +55,7 @@ EPISODES = """# 2026-02 Episodes
     ],
 )  # fmt: skip
 def test_any_other_name_is_refused_and_told_what_is_allowed(path: object):
-    with pytest.raises(InvalidValue, match=r"facts/user\.md and facts/memory\.md.*2026-02\.md"):
+    with pytest.raises(InvalidValue, match=r"facts/user\.md, facts/memory\.md or .*2026-02\.md"):
         checked_path(path)
 
 

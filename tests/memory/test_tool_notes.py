@@ -252,7 +252,7 @@ def test_findings_insights_and_lessons_are_stored_in_that_order(alice: Any):
 def test_an_empty_batch_and_a_borrowed_source_are_refused(alice: Any):
     assert "every text is empty" in call(alice, "remember_fil", findings=[" "]).text
     answer = call(alice, "remember_fil", findings=["x"], source="human:alice")
-    assert "does not name “human:alice”" in answer.text
+    assert "“human:alice” is reserved" in answer.text
     call(alice, "remember_fil", findings=["x"], source="GOAL:check-database")
     assert Observation.objects.of(alice).get().source == "GOAL:check-database"
 

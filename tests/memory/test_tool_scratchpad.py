@@ -33,7 +33,7 @@ def test_a_missing_key_says_so_and_what_to_do(alice: Any):
 
     assert answer.is_error
     assert answer.data["error"] == "not_found"
-    assert "nothing under “nothing”" in answer.text
+    assert "has no key “nothing”" in answer.text
     assert "scratchpad_list" in answer.text
 
 

@@ -65,7 +65,7 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
         "the reflector", "the upkeep", "research", "you", "you",
     ]  # fmt: skip
     assert [(line.said, line.details) for line in lines][:5] == [
-        ("moved to Trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
+        ("moved to the trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
         ("changed", ["words"]), ("made", []),
     ]  # fmt: skip
     assert lines[0].label == "Other words"

@@ -262,7 +262,7 @@ def test_a_fact_retired_while_it_was_edited_comes_back_with_the_new_words(
     mine = "Version 18.1 repairs it, I say."
 
     conflict = browser.post(edit(fact), {"text": mine, "version": 1}).content.decode()
-    assert "retired" in conflict
+    assert "replaced" in conflict
     assert mine in conflict
 
     browser.post(edit(fact), {"text": mine, "version": 2})

@@ -89,7 +89,7 @@ def test_a_note_that_changed_meanwhile_is_told_and_the_text_is_kept(
 
 @pytest.mark.parametrize("asked", ["", "ids=x", "ids=%00", "ids=1,2,3"])
 def test_without_two_notes_the_page_says_how_to_choose_them(browser: Client, asked: str) -> None:
-    assert "Select at least two notes" in text_of(browser.get(f"{PAGE}?{asked}"))
+    assert "Choose at least two notes" in text_of(browser.get(f"{PAGE}?{asked}"))
 
 
 def test_one_superseded_meanwhile_is_refused_in_words(

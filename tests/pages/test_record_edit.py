@@ -76,7 +76,10 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
         ({"kind": "poem"}, "is not one of the available choices"),
         ({"stability": "volatile"}, "note needs “Expires after”"),
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
-        ({"kind": "rule", "evidence": "x", "confidence": "0.5"}, "at least 0.8; this is 0.5"),
+        (
+            {"kind": "rule", "evidence": "x", "confidence": "0.5"},
+            "at least 0.8, but this one has 0.5",
+        ),
         ({"confidence": "many"}, "a number from 0 to 1"),
         ({"ttl_days": "-1"}, "a whole number of days from 1"),
         ({"tags": "t" * 10_000}, "at most 80 characters"),
@@ -279,7 +282,7 @@ def test_a_note_is_superseded_by_hand_and_taken_back(browser: Client, alice: Any
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({"content": "", "version": 1}, "Enter the text"),
+        ({"content": "", "version": 1}, "nothing to read"),
         ({"content": "x", "version": 9}, "changed"),
     ],
 )
