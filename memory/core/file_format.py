@@ -520,8 +520,8 @@ class Purged:
 
     def summary_without(self, summary: str, taken: Iterable[str] = ()) -> str:
         """Return the summary, or a placeholder if part of it repeats the purged text."""
-        said = _said([*self.words.split("\n"), *taken])
-        stands = _said(self.stands.split("\n"))
+        said = _comparable([*self.words.split("\n"), *taken])
+        stands = _comparable(self.stands.split("\n"))
         parts = [one.strip() for one in summary.rstrip("…").split(", ")]
         told = (one for one in parts if len(one) >= LEAST_PART)
         return _word() if any(one in said and one not in stands for one in told) else summary
@@ -563,5 +563,5 @@ def _marked(line: str) -> str:
     return f"{signs}{_word()}"
 
 
-def _said(lines: Iterable[str]) -> str:
+def _comparable(lines: Iterable[str]) -> str:
     return "\n".join(plain(line) for line in lines)

@@ -287,7 +287,7 @@ def ask(owner: User, file: MemoryFile) -> Asked:
     try:
         check_month(owner)
     except BudgetReached as exc:
-        raise NotAsked(_unfit(str(exc))) from exc
+        raise NotAsked(_unusable(str(exc))) from exc
     last = _calls(file).order_by("-id").values_list("id", flat=True).first()
     asked = Asked(file.version, last or 0, timezone.now())
     if not send("memory.tasks.condense_file", str(file.pk), file.version, queue="reflect"):
@@ -353,7 +353,7 @@ def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
             raise NoShorter(call.error)
         text = _fit(file, call.answer)
     except MemoryRefused as exc:
-        return by_rule(file, problem=_unfit(str(exc)))
+        return by_rule(file, problem=_unusable(str(exc)))
     said = (_("written by a model, so check it before you accept it"),)
     return _shown(file, text, said, is_by_model=True)
 
@@ -366,7 +366,7 @@ def _source(file: MemoryFile) -> str:
     return f"memoryfile:{file.pk}"
 
 
-def _unfit(why: str) -> str:
+def _unusable(why: str) -> str:
     told = {"why": shorten(why, 300)}
     return (
         _("The model’s version can’t be used: %(why)s This version was condensed by rules.") % told

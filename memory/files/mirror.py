@@ -98,7 +98,7 @@ def look(copy: Copy) -> bool:
     row, file, found = copy.row, copy.file, copy.found
     if not found.stamp:
         if file is not None and row.digest:
-            _tell_gone(copy)
+            _log_deleted(copy)
         if file is None and row.pk:
             copy.mark(version=0, digest="", stamp="")
         return file is not None
@@ -146,7 +146,7 @@ def fail(copy: Copy, exc: OSError) -> None:
         return
     others = MirroredFile.objects.of(copy.owner).filter(problem=problem)
     if not others.exists():
-        _tell(copy, "mirror-failed", problem)
+        _log_problem(copy, "mirror-failed", problem)
     copy.mark(problem=problem)
 
 
@@ -205,7 +205,7 @@ def _refuse(copy: Copy, found: Found, exc: MemoryRefused) -> None:
         "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s beside the file. Copy what you need into the file, then delete that copy."
     ) % {"why": why, "copy": aside}
     if copy.row.refused != found.digest:
-        _tell(copy, "disk-edit-refused", problem)
+        _log_problem(copy, "disk-edit-refused", problem)
     # The rejected copy can be overwritten. An unreadable file was moved away.
     known = {"digest": "", "stamp": ""} if found.content is None else {"digest": found.digest}
     copy.mark(refused=found.digest, problem=problem, **known)
@@ -221,15 +221,15 @@ def _keep_as_draft(copy: Copy, exc: FileConflict) -> None:
         keep_draft(copy.owner, copy.path, exc.mine, note=note, seen=copy.row.version, window=window)
 
 
-def _tell_gone(copy: Copy) -> None:
+def _log_deleted(copy: Copy) -> None:
     why = _(
         "%(path)s was deleted on disk, so Beacon wrote it again. To delete a month’s file, move it to Trash in Beacon. Fact files can’t be deleted."
     )
-    _tell(copy, "disk-file-restored", why % {"path": copy.path})
+    _log_problem(copy, "disk-file-restored", why % {"path": copy.path})
     copy.mark(digest="", stamp="")
 
 
-def _tell(copy: Copy, kind: str, why: str) -> None:
+def _log_problem(copy: Copy, kind: str, why: str) -> None:
     logger.info(kind, owner=copy.owner.pk, path=copy.path, why=why)
     subject = MemoryFile.objects.of(copy.owner).live().at(copy.path).first()
     Activity.log(copy.owner, DISK, kind, subject=subject, label=copy.path, warning=True, why=why)
@@ -312,12 +312,14 @@ def _store(root: Path, commits: list[_Commit]) -> None:
         (root / ".git/info/exclude").write_text(_LEFT_OUT)
     branch = _git(root, "symbolic-ref", "HEAD").decode().strip()
     begun = bool(_git(root, "for-each-ref", branch).strip())
-    stream = b"".join(_told(one, branch, begun and at == 0) for at, one in enumerate(commits))
+    stream = b"".join(
+        _as_fast_import(one, branch, begun and at == 0) for at, one in enumerate(commits)
+    )
     _git(root, "fast-import", "--quiet", stream=stream)
     _git(root, "reset", "-q", "--", *sorted({one.name for one in commits}))
 
 
-def _told(one: _Commit, branch: str, begun: bool) -> bytes:
+def _as_fast_import(one: _Commit, branch: str, begun: bool) -> bytes:
     """Return a commit in fast-import format. The first one names its parent."""
     message = one.message.encode()
     head = (
@@ -383,7 +385,7 @@ def take_in(owner: User) -> None:
             disk = mirror_folder.own_disk(folder, owner)
             suspects = _changed(_known(owner), disk)
         for path in suspects:
-            _look_at(Copy(owner, path, disk))
+            _compare(Copy(owner, path, disk))
     except (DatabaseError, OSError) as exc:
         logger.warning("edit on disk not imported", owner=owner.pk, why=str(exc))
 
@@ -478,7 +480,7 @@ def _changed(known: dict[str, str], disk: Disk) -> list[str]:
     return [path for path in sorted({*known, *now}) if known.get(path, "") != now.get(path, "")]
 
 
-def _look_at(copy: Copy) -> None:
+def _compare(copy: Copy) -> None:
     """Import an edit. If the file must be written, that waits for the caller's transaction."""
     with _turn(copy) as is_mine:
         if not is_mine:

@@ -223,18 +223,18 @@ def _opened(handle: int) -> Iterator[int]:
 def _settle(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
     """Assign the folder of this name to the account, by its number."""
     try:
-        whose = _whose(users, name, folder)
+        whose = _owner_of(users, name, folder)
     except FileNotFoundError:
-        _bring(users, name, folder, owner)
+        _move_here(users, name, folder, owner)
         return
     if whose == NOBODY:
         _mark(users, name, folder, owner)
     elif whose != owner.pk:
         _move_away(users, name, folder)
-        _bring(users, name, folder, owner)
+        _move_here(users, name, folder, owner)
 
 
-def _whose(users: int, name: str, folder: MirrorFolder) -> int:
+def _owner_of(users: int, name: str, folder: MirrorFolder) -> int:
     """Return the number of the account that owns the folder. Raises FileNotFoundError, OSError."""
     with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
         try:
@@ -256,11 +256,11 @@ def _number(told: bytes, folder: MirrorFolder) -> int:
     return account if type(account) is int else NOBODY
 
 
-def _bring(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
+def _move_here(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
     """Move the account's folder from its former name, or create it."""
     for other in os.listdir(users):
         with suppress(OSError):  # not a folder, or not readable
-            if _whose(users, other, folder) == owner.pk:
+            if _owner_of(users, other, folder) == owner.pk:
                 os.rename(other, name, src_dir_fd=users, dst_dir_fd=users)
                 return
     with suppress(FileExistsError):
@@ -318,7 +318,7 @@ def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
 
 
 def _remove_folder(users: int, name: str, folder: MirrorFolder, number: int) -> None:
-    if _whose(users, name, folder) != number:
+    if _owner_of(users, name, folder) != number:
         return
     with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
         _empty(inside)

@@ -79,16 +79,16 @@ def _gone(before: str, after: str) -> set[SectionText]:
             headed[one.heading] -= 1
         else:
             gone.append(one)
-    kept = Counter(_said(lines_of(before)))
+    kept = Counter(_comparable(lines_of(before)))
     for one in gone:
-        kept -= Counter(_said(one.text.split("\n")))
-    fresh = Counter(_said(lines_of(after))) - kept
+        kept -= Counter(_comparable(one.text.split("\n")))
+    fresh = Counter(_comparable(lines_of(after))) - kept
     return {one for one in gone if not _moved(one, fresh)}
 
 
 def _moved(one: SectionText, fresh: Counter[str]) -> bool:
     """Whether at least half of the section's lines are new elsewhere; each counts once."""
-    lines = Counter(_said(one.text.split("\n")[bool(one.heading) :]))
+    lines = Counter(_comparable(one.text.split("\n")[bool(one.heading) :]))
     there = lines & fresh
     if there.total() * 2 < lines.total():
         return False
@@ -96,7 +96,7 @@ def _moved(one: SectionText, fresh: Counter[str]) -> bool:
     return True
 
 
-def _said(lines: Iterable[str]) -> list[str]:
+def _comparable(lines: Iterable[str]) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -158,7 +158,7 @@ def save(
     others = sum(row.size for row in rows.values() if row.path != path)
     limits.check_lines(text)
     limits.check_size(path, limits.size_of(text), others)
-    warnings = (*fresh.warnings, *_told(path, text, file))
+    warnings = (*fresh.warnings, *_new_warnings(path, text, file))
     if file is None:
         file = _made(owner, path, text, act, summary_by)
         return Saved(file, is_merged, warnings[:MOST_WARNINGS])
@@ -302,7 +302,7 @@ def _section_locks(
     return kept, tuple(gone)
 
 
-def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
+def _new_warnings(path: str, text: str, file: MemoryFile | None) -> list[str]:
     """Return warnings about the new text that didn't apply to the old one."""
     told = []
     if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):

@@ -44,7 +44,7 @@ class ConflictQuerySet(OwnedQuerySet):
 
     def with_both_sides(self) -> Self:
         """Keep conflicts whose sides are both active."""
-        return self.filter(_stands("left_id"), _stands("right_id"))
+        return self.filter(_side_is_active("left_id"), _side_is_active("right_id"))
 
     def about(self, ids: Iterable[Any]) -> Self:
         """Keep conflicts about any of these records."""
@@ -80,7 +80,7 @@ class ConflictQuerySet(OwnedQuerySet):
             known = self._known(owner, left, right)
             if known is not None:
                 return known
-            if not _both_stand(left, right) or (
+            if not _both_active(left, right) or (
                 kind == Conflict.Kind.NEAR_DUPLICATE and self._is_full(owner)
             ):
                 return None
@@ -156,7 +156,7 @@ def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> 
         raise InvalidValue(gettext("A record can’t be in conflict with itself."))
 
 
-def _both_stand(left: Remembered, right: Remembered) -> bool:
+def _both_active(left: Remembered, right: Remembered) -> bool:
     return all(
         standing_rows(side.record_type()).filter(pk=side.pk).exists() for side in (left, right)
     )
@@ -175,7 +175,7 @@ def standing_rows(record_type: str) -> models.QuerySet[Any]:
     return rows
 
 
-def _stands(side: str) -> Q:
+def _side_is_active(side: str) -> Q:
     found = Q()
     for record_type in CONFLICT_TYPES:
         found |= Q(Exists(standing_rows(record_type).filter(pk=OuterRef(side))))

@@ -139,15 +139,15 @@ class MemoryFile(Remembered):
             told = {"label": str(self)}
             raise Locked(_("Only a person can lock or unlock “%(label)s”.") % told)
         with transaction.atomic():
-            was, version = self._told(), self.version
+            was, version = self._mirrored_fields(), self.version
             changed = super().change(by=by, **kwargs)
-            if self._told() != was:
+            if self._mirrored_fields() != was:
                 Section.follow_file(self)
             if self.version != version:
                 self.tell()
         return changed
 
-    def _told(self) -> tuple[Any, ...]:
+    def _mirrored_fields(self) -> tuple[Any, ...]:
         return (self.content, self.trashed_at, self.trust, self.sensitivity)
 
     def tell(self) -> None:

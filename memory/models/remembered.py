@@ -196,7 +196,7 @@ class Remembered(models.Model):
                 source=source,
                 version=expected + 1,
             )
-            _tell_conflicts([self.pk], fields, by=by)
+            _update_conflicts([self.pk], fields, by=by)
             _withhold_answers([self.pk], before)
         for name, value in fields.items():
             setattr(self, name, value)
@@ -235,7 +235,7 @@ class Remembered(models.Model):
         for after, keys in groups.values():
             rows = cls.objects.filter(pk__in=keys)
             rows.update(version=F("version") + 1, updated=now, **after)
-            _tell_conflicts(keys, after, by=by)
+            _update_conflicts(keys, after, by=by)
             _withhold_answers(keys, after)
         Revision.record_many(changes, by=by, why=why, source=source)
 
@@ -322,7 +322,7 @@ class Remembered(models.Model):
 _STANDING: dict[str, Any] = {"trashed_at": None, "superseded_by_id": None, "state": "current"}
 
 
-def _tell_conflicts(ids: Sequence[Any], fields: Mapping[str, Any], *, by: Actor) -> None:
+def _update_conflicts(ids: Sequence[Any], fields: Mapping[str, Any], *, by: Actor) -> None:
     """Update the conflicts of these records: a conflict with a missing side is resolved."""
     told = [fields[name] == stands for name, stands in _STANDING.items() if name in fields]
     if told:

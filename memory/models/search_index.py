@@ -570,9 +570,13 @@ class Recalled(Remembered):
     def change(self, **kwargs: Any) -> Self:
         """Change the record as Remembered.change does. Recall finds the new text immediately."""
         with transaction.atomic():
-            was_said, was_found, was_marked = self._said(), self.is_found(), self._marks()
+            was_said, was_found, was_marked = (
+                self._searched_fields(),
+                self.is_found(),
+                self._marks(),
+            )
             changed = super().change(**kwargs)
-            if self._said() != was_said or self.is_found() != was_found:
+            if self._searched_fields() != was_said or self.is_found() != was_found:
                 self.follow([self])
             elif self.is_found() and self._marks() != was_marked:
                 index([self])
@@ -581,18 +585,20 @@ class Recalled(Remembered):
     @classmethod
     def change_many(cls, wanted: Sequence[tuple[Self, dict[str, Any]]], **kwargs: Any) -> None:
         """Change the records as Remembered.change_many does, and update the index where needed."""
-        were = [(one, one._said(), one.is_found(), one._marks()) for one, _fields in wanted]
+        were = [
+            (one, one._searched_fields(), one.is_found(), one._marks()) for one, _fields in wanted
+        ]
         super().change_many(wanted, **kwargs)
         said_else, marked_else = [], []
         for record, said, found, marks in were:
-            if record._said() != said or record.is_found() != found:
+            if record._searched_fields() != said or record.is_found() != found:
                 said_else.append(record)
             elif record.is_found() and record._marks() != marks:
                 marked_else.append(record)
         cls.follow(said_else)
         index(marked_else)
 
-    def _said(self) -> tuple[Any, ...]:
+    def _searched_fields(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.SAID)
 
     def _marks(self) -> tuple[Any, ...]:

@@ -237,7 +237,7 @@ def _by_heuristics(text: str) -> list[tuple[str, str]]:
     found = []
     for sentence in sentences(text):
         said = one_line(sentence.text)
-        if not _LEAST_SENTENCE <= width(said) <= _MOST_SENTENCE or not _stands_alone(said):
+        if not _LEAST_SENTENCE <= width(said) <= _MOST_SENTENCE or not _is_self_contained(said):
             continue
         category = _category(said)
         if category:
@@ -259,5 +259,5 @@ _LEANS = re.compile(
 )
 
 
-def _stands_alone(said: str) -> bool:
+def _is_self_contained(said: str) -> bool:
     return not said.rstrip("\"'”’)").endswith(("?", "？")) and not _LEANS.match(said)

@@ -175,7 +175,7 @@ def remember_lines(
     checks.raise_refused()
     with transaction.atomic():
         keys = [(line.category, line.digest) for line in lines]
-        there = _there(owner, source, keys)
+        there = _existing(owner, source, keys)
         missing: dict[tuple[str, str], Line] = {}
         for key, line in zip(keys, lines, strict=True):
             if key not in there:
@@ -184,7 +184,7 @@ def remember_lines(
         if missing:
             made = _insert(missing, told)
             # Another writer may have been faster, so the stored rows are looked up.
-            there |= _there(owner, source, missing)
+            there |= _existing(owner, source, missing)
             new = [one for one in made if there[one.category, one.digest].pk == one.pk]
             there |= {(one.category, one.digest): one for one in new}
             _name_near(owner, new)
@@ -279,7 +279,7 @@ def _find_near(observation: Observation) -> None:
     observation.near_duplicate_of = alike
 
 
-def _there(
+def _existing(
     owner: Any, source: str, keys: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Observation]:
     """Return what is stored from this source with these categories and digests."""

@@ -118,7 +118,7 @@ def get_entry(
 
     `hold` locks the row until the transaction ends.
     """
-    entry = _find(owner, _sought(key), checked_scope(scope), hold=hold)
+    entry = _find(owner, _lookup_key(key), checked_scope(scope), hold=hold)
     if entry is None:
         raise NoSuchKey(key)
     return entry
@@ -208,7 +208,7 @@ def delete(owner: Any, key: str, *, by: Actor, scope: str = OWNER_SCOPE) -> Scra
     return entry
 
 
-def _sought(key: str) -> str:
+def _lookup_key(key: str) -> str:
     """Return a key to look up. A key that can't be stored simply doesn't exist."""
     try:
         return checked_key(key)
