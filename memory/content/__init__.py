@@ -1,7 +1,7 @@
-"""The content store: full action results, kept outside the conversation (seed 002).
+"""The content store: full results of actions, kept outside the conversation (seed 002).
 
-`store` and `retrieve`, `query`, `clear`, snapshots and their way back; `transforms` shows a part of
-an item, `compaction` its short form, and `shown` decides what of a result a model is sent.
+`services` stores, retrieves, queries and clears items, `snapshots` copies and restores them,
+`transforms` shows a part of an item and `compaction` its compact form.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ from beacon_site.text.cleaning import as_data, for_prompt, one_line, shorten
 from memory.models import Agent, ContentItem, Sensitivity, Trust
 from memory.usage.booking import BudgetReached
 
-# --- shapes of text ----------------------------------------------------------------------------
+# --- shapes of text ---
 
 READ_BY_MODEL = 5_000  # characters that a model is given to compact a text (R130)
-LOOKED_AT = 65_536  # characters that are searched for the columns of a table
+LOOKED_AT = 65_536  # characters searched for the columns of a table
 MOST_HITS, LONGEST_HIT = 8, 140
 MOST_COLUMNS, LONGEST_COLUMN = 30, 40
 LONGEST_SHAPE = 600
@@ -51,7 +51,7 @@ class Short:
     shown: str
 
 
-# --- search results -------------------------------------------------------------------------------
+# --- search results ---
 
 
 def is_search(item: ContentItem) -> bool:
@@ -60,19 +60,19 @@ def is_search(item: ContentItem) -> bool:
 
 
 def search_results(item: ContentItem) -> Short:
-    """Return the titles of the first hits, and the number of hits."""
+    """Return the titles of the first results, and the number of results."""
     hits = hits_of(item.content)
     told = {"shown": f"{min(len(hits), MOST_HITS):,}", "of": f"{len(hits):,}"}
     return Short(
         _("search results"),
         "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
-        _("%(shown)s of %(of)s hits are shown, by their titles; %(size)s characters in all.")
+        _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
         % (told | {"size": f"{item.size:,}"}),
     )
 
 
 def hits_of(text: str) -> list[str]:
-    """Return one line per hit, from numbered or bulleted lines, or JSON with titles."""
+    """Return one line per result, from numbered or bulleted lines, or JSON with titles."""
     rows = _loaded(text)
     if isinstance(rows, dict):
         rows = next((value for value in rows.values() if isinstance(value, list)), None)
@@ -86,7 +86,7 @@ def hits_of(text: str) -> list[str]:
     return [one_line(line) for line in text.split("\n") if _ENTRY.match(line)]
 
 
-# --- JSON -----------------------------------------------------------------------------------------
+# --- JSON ---
 
 
 def is_json(item: ContentItem) -> bool:
@@ -104,7 +104,7 @@ def json_shape(item: ContentItem) -> Short:
     return Short(
         _("JSON"),
         shorten(shape, LONGEST_SHAPE),
-        _("Its shape is shown, and 0 of %(size)s characters of its values.") % told,
+        _("Only the structure is shown, with 0 of %(size)s characters of its values.") % told,
     )
 
 
@@ -137,10 +137,10 @@ def _shape(value: Any, depth: int) -> str:
         return f"{number} × {_shape(value[0], depth + 1)}" if value else number
     if isinstance(value, str):
         return _("text of %(n)s") % {"n": f"{len(value):,}"}
-    return {bool: _("yes or no"), type(None): _("nothing")}.get(type(value), _("number"))
+    return {bool: _("true or false"), type(None): _("null")}.get(type(value), _("number"))
 
 
-# --- tables ---------------------------------------------------------------------------------------
+# --- tables ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def table_shape(item: ContentItem) -> Short:
     return Short(
         _("table"),
         "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
-        _("%(shown)d of %(of)s rows shown; %(size)s characters in all.") % told,
+        _("%(shown)d of %(of)s rows shown. Total: %(size)s characters.") % told,
     )
 
 
@@ -205,7 +205,7 @@ def _parsed(lines: Iterable[str], mark: str) -> list[str] | None:
     return header if is_header and not header[-1].endswith((".", "!", "?")) else None
 
 
-# --- written by a model (R130) -----------------------------------------------------------------
+# --- written by a model (R130) ---
 
 LONGEST_SUMMARY, LONGEST_FACT, MOST_FACTS = 1_200, 400, 5
 MOST_TOKENS = 700
@@ -244,7 +244,7 @@ def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
     ]
 
 
-# --- the compact form --------------------------------------------------------------------------
+# --- the compact form ---
 
 logger = structlog.get_logger(__name__)
 
@@ -276,7 +276,7 @@ def compactors() -> tuple[Compactor, ...]:
     return (*_REGISTRY, DEFAULT)
 
 
-# --- the forms ------------------------------------------------------------------------------------
+# --- the forms ---
 
 
 def full_form(item: ContentItem, text: str = "") -> str:
@@ -314,27 +314,26 @@ def citation_line(item: ContentItem) -> str:
     if not may_be_shown(item):
         return withheld(item)
     told = {"id": item.pk, "name": _name(item), "size": f"{item.size:,}"}
-    line = _("%(name)s: 0 of %(size)s characters shown; retrieve_from_memory %(id)s") % told
+    line = _("%(name)s: 0 of %(size)s characters shown (retrieve_from_memory %(id)s)") % told
     whole = shown(item, item.content)
     return line if len(line) < len(whole) else whole
 
 
 def hint(item: ContentItem) -> str:
-    """Return an instruction for getting more of the item."""
+    """Return how to get more of the item."""
     words = _(
-        'Stored in memory: retrieve_from_memory(id="%(id)s") gives all of it; with transform '
-        "filtered (q), excerpt (q, n), summary, first_n or last_n (n) a part."
+        'Stored in memory. retrieve_from_memory(id="%(id)s") returns all of it. For a part, add a transform: filtered (q), excerpt (q, n), summary, first_n or last_n (n).'
     )
     return words % {"id": item.pk}
 
 
 def withheld(item: ContentItem) -> str:
-    """Return the placeholder for an item that no model may see."""
-    return _("Memory item %(id)s is shown to people only.") % {"id": item.pk}
+    """Return the placeholder for an item that models can't see."""
+    return _("Only people can see memory item %(id)s.") % {"id": item.pk}
 
 
 def may_be_shown(item: ContentItem) -> bool:
-    """Whether a model may see anything of the item."""
+    """Whether a model can see anything of the item."""
     return item.sensitivity == Sensitivity.NORMAL and item.trust != Trust.QUARANTINED
 
 
@@ -356,7 +355,7 @@ def _name(item: ContentItem) -> str:
     return f"{kind} “{title}”" if title else kind
 
 
-# --- choosing a compactor -------------------------------------------------------------------------
+# --- choosing a compactor ---
 
 
 def _by_compactor(item: ContentItem) -> Short | None:
@@ -393,9 +392,9 @@ def _written(item: ContentItem, written: Written) -> Short | None:
         return None
     told = {"read": f"{min(item.size, READ_BY_MODEL):,}", "of": f"{item.size:,}"}
     return Short(
-        _("%(name)s, in a model's words") % {"name": _name(item)},
+        _("%(name)s, summarized by a model") % {"name": _name(item)},
         "\n".join([summary, *(f"- {fact}" for fact in facts)]),
-        _("Written from the first %(read)s of %(of)s characters.") % told,
+        _("Based on the first %(read)s of %(of)s characters.") % told,
     )
 
 
@@ -406,7 +405,7 @@ def _default(item: ContentItem) -> Short:
 
 
 def _web_page(item: ContentItem) -> Short:
-    """Return title, address, the first 500 characters and the length (R128)."""
+    """Return title, URL, the first 500 characters and the length (R128)."""
     page = _default(item)
     head = "\n".join(part for part in (item.title, item.url) if part)
     return Short(_("Web page"), f"{head}\n\n{page.text}" if head else page.text, page.shown)
@@ -417,7 +416,7 @@ def _is_web_page(item: ContentItem) -> bool:
 
 
 def _named(about: Callable[[ContentItem], Short]) -> Callable[[ContentItem], Short]:
-    """Let a shape, which knows the content alone, say what the item is called."""
+    """Add the item's name to a form, since the compactor only knows the content."""
 
     def compact(item: ContentItem) -> Short:
         short = about(item)

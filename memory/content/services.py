@@ -1,4 +1,4 @@
-"""Emptying one scope of the content store into the trash, and taking that back."""
+"""The content store: storing, retrieving, querying, relating, clearing and expiring items."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_ONCE = 500
 
 
 def checked_scope(scope: str) -> str:
-    """Return the scope as it is stored.  Raises InvalidValue for what is none."""
+    """Return the scope as stored. Raises InvalidValue for an invalid one."""
     checks = NoteChecks()
     scope = checks.scope(scope)
     checks.raise_refused()
@@ -35,27 +35,27 @@ def checked_scope(scope: str) -> str:
 
 
 def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> int:
-    """Move all that this very scope holds to the trash, and return how much that was (R117).
+    """Move everything in this scope to Trash, and return how many items (R117).
 
-    `put_back` takes it back, by the moment `at` (default: now).  Raises InvalidValue for what is
-    no scope, and Locked if `by` may not move one of the items; nothing is moved then.
+    `put_back` undoes it, given the time `at` (default: now). Raises InvalidValue for an invalid
+    scope, and Locked if `by` can't move one of the items, and then nothing is moved.
     """
     scope, at = checked_scope(scope), at or timezone.now()
     held = ContentItem.objects.of(owner).live().filter(scope=scope)
-    moved = change_all(held, {"trashed_at": at}, by=by, why=_("the store was cleared"))
+    moved = change_all(held, {"trashed_at": at}, by=by, why=_("content store cleared"))
     if moved:
         Activity.log(owner, by, "content-cleared", label=scope, items=moved, at=at.isoformat())
     return moved
 
 
 def put_back(owner: User, scope: str, at: datetime, *, by: Actor) -> int:
-    """Bring back what `clear` moved to the trash at that moment, and return how much that was."""
+    """Restore what `clear` moved to Trash at that time, and return how many items."""
     gone = ContentItem.objects.of(owner).filter(scope=checked_scope(scope), trashed_at=at)
-    return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from the trash"))
+    return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from Trash"))
 
 
 def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why: str) -> int:
-    """Change all the rows in one transaction, a few hundred at a time, and return how many."""
+    """Change the rows in one transaction, a few hundred at a time, and return how many."""
     changed = 0
     with transaction.atomic():
         keys = list(rows.order_by("pk").values_list("pk", flat=True))
@@ -69,18 +69,18 @@ def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why:
 
 
 def _differs(item: ContentItem, fields: dict[str, Any]) -> bool:
-    """Whether the row still is what it was when it was chosen."""
+    """Whether the row has changed since it was selected."""
     return (item.trashed_at is None) != (fields["trashed_at"] is None)
 
 
-# --- How much the content store takes, with the words in which more is refused ---
+# --- limits ---
 
-MOST_BYTES = 8 * 1024 * 1024  # of UTF-8, one item
-MOST_RELATED = 100  # items that one item names
-MOST_QUERIED = 200  # items of one query
+MOST_BYTES = 8 * 1024 * 1024  # of UTF-8 per item
+MOST_RELATED = 100  # related items of one item
+MOST_QUERIED = 200  # items returned by one query
 USUAL_QUERIED = 10  # R116
 LONGEST_TITLE, LONGEST_URL, LONGEST_ACTION, LONGEST_SOURCE = 500, 2_048, 80, 200
-# Characters of the texts of one line, by field.
+# characters of one-line texts, by field
 LONGEST = {
     "title": LONGEST_TITLE, "url": LONGEST_URL, "action": LONGEST_ACTION, "source": LONGEST_SOURCE,
     "kept_with": LONGEST_SOURCE,
@@ -88,15 +88,14 @@ LONGEST = {
 
 
 def check_size(content: str) -> None:
-    """Raise InvalidValue if the content is larger than one item may be."""
-    # A character has at most four bytes, so most texts need not be encoded to be measured.
+    """Raise InvalidValue if the content is too large for one item."""
+    # A character has at most four bytes, so most texts needn't be encoded to measure them.
     if len(content) * 4 <= MOST_BYTES:
         return
     size = len(content.encode("utf-8", "surrogatepass"))
     if size > MOST_BYTES:
         problem = _(
-            "One content item has at most %(most)s bytes (8 MiB); this has %(have)s. Divide it, "
-            "or store only what is needed of it. Nothing was stored."
+            "A content item can have at most %(most)s bytes (8 MiB), but this one has %(have)s. Nothing was stored. Split it, or store only the part you need."
         ) % {"most": f"{MOST_BYTES:,}", "have": f"{size:,}"}
         raise InvalidValue(problem, errors={"content": [problem]})
 
@@ -105,7 +104,7 @@ def whole_number(name: str, value: object, most: int) -> int:
     """Return `value` if it is a whole number from 1 to `most`.  Raises InvalidValue."""
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
         return value
-    problem = _("“%(name)s” is a whole number from 1 to %(most)s; this is “%(value)s”.") % {
+    problem = _("“%(name)s” must be a whole number from 1 to %(most)s, not “%(value)s”.") % {
         "name": name,
         "most": f"{most:,}",
         "value": str(value)[:40],
@@ -113,14 +112,14 @@ def whole_number(name: str, value: object, most: int) -> int:
     raise InvalidValue(problem, errors={name: [problem]})
 
 
-# --- Getting content items back: one by its id, or a list of what is known of them ---
+# --- retrieving and querying ---
 
 
 def retrieve(owner: Any, item_id: Any, *, scopes: Collection[str] | None) -> ContentItem | None:
-    """Return the item, or None if these scopes hold none of that id (R113).
+    """Return the item, or None if it isn't in these scopes (R113).
 
-    `scopes` None takes all of the owner's, for pages.  Whoever shows it to an agent asks
-    `ToolContext.may_read` first.
+    With `scopes` None, all of the owner's items are found, for pages. Callers that show it to an
+    agent check `ToolContext.may_read` first.
     """
     try:
         key = uuid.UUID(str(item_id).strip())
@@ -144,10 +143,10 @@ def query(
     limit: int = USUAL_QUERIED,
     for_agent: bool = False,
 ) -> list[ContentItem]:
-    """Return the items that meet all criteria, the newest first, without their content (R115).
+    """Return the items that meet all criteria, newest first, without their content (R115).
 
-    `tags` must all be there; `after` and `before` are both inclusive.  `for_agent` leaves out what
-    agents are not shown.  Raises InvalidValue for a type that is not known, or an odd limit.
+    Items must have all of `tags`. `after` and `before` are inclusive. `for_agent` leaves out what
+    agents can't see. Raises InvalidValue for an unknown type or an invalid limit.
     """
     whole_number("limit", limit, MOST_QUERIED)
     found = matching(owner, scopes=scopes, type=type, source=source, tags=tags)
@@ -156,7 +155,7 @@ def query(
     if before is not None:
         found = found.filter(created__lte=before)
     if after is not None and before is not None and after > before:
-        problem = _("“after” is later than “before”, so nothing can lie between them.")
+        problem = _("“after” is later than “before”. Swap the two dates.")
         raise InvalidValue(problem, errors={"after": [problem]})
     if for_agent:
         found = found.for_agents()
@@ -171,7 +170,7 @@ def matching(
     source: str = "",
     tags: Iterable[str] | str = (),
 ) -> ContentQuerySet:
-    """Return the live items of that type and source that carry all of the tags."""
+    """Return the items of this type and source, outside Trash, that have all of the tags."""
     found = ContentItem.objects.of(owner).live().in_scopes(scopes)
     if type:
         checks = NoteChecks()
@@ -185,13 +184,13 @@ def matching(
     return found.filter(tags__contains=wanted) if wanted else found
 
 
-# --- Which items name which: only ones that are there, and never in a circle ---
+# --- relations between items ---
 
 Links = Mapping[Any, Iterable[Any]]
 
 
 def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
-    """Return the items that are named, each once.  Raises InvalidValue for any that is not there."""
+    """Return the given items without duplicates. Raises InvalidValue if one doesn't exist."""
     wanted: dict[uuid.UUID, None] = {}
     unknown: list[str] = []
     for given in related_to:
@@ -201,7 +200,7 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
             unknown.append(str(given))
     if len(wanted) > MOST_RELATED:
         _refuse(
-            _("An item names at most %(most)d related ones; this names %(have)d.")
+            _("An item can have at most %(most)d related items, but this one names %(have)d.")
             % {"most": MOST_RELATED, "have": len(wanted)}
         )
     rows = ContentItem.objects.of(owner).live().defer("content")
@@ -209,17 +208,17 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
     unknown += [str(key) for key in wanted if key not in found]
     if unknown:
         _refuse(
-            _("There is no content item %(ids)s to be related to. Name the ids of stored items.")
+            _("There is no content item %(ids)s to relate to. Use the IDs of stored items.")
             % {"ids": ", ".join(shorten(clean(one)[0], 40) for one in unknown[:5])}
         )
     return [found[key] for key in wanted]
 
 
 def relate(item: ContentItem, related_to: Iterable[Any], *, by: Actor, why: str = "") -> None:
-    """Let the item name these items, and no others.
+    """Relate the item to these items, and no others.
 
-    Raises InvalidValue for one that is not there, or where one of them leads back to the item (the
-    path is named), and Locked; nothing is changed then.
+    Raises InvalidValue for an item that doesn't exist or that leads back to this item (the message
+    has the path), and Locked. Then nothing is changed.
     """
     item.check_may_change(by)
     with transaction.atomic():
@@ -247,7 +246,9 @@ def relate(item: ContentItem, related_to: Iterable[Any], *, by: Actor, why: str 
 
 
 def _links_from(items: Iterable[ContentItem], until: uuid.UUID) -> dict[uuid.UUID, list[uuid.UUID]]:
-    """Return what these items name, what those name, and so on, without what `until` names."""
+    """Return the relations of these items, of their related items and so on, without those of
+    `until`.
+    """
     through = ContentItem.related_to.through.objects
     links: dict[uuid.UUID, list[uuid.UUID]] = {}
     ahead = {item.pk for item in items}
@@ -261,21 +262,21 @@ def _links_from(items: Iterable[ContentItem], until: uuid.UUID) -> dict[uuid.UUI
 
 
 def check_no_circle(links: Links, names: Mapping[Any, str] | None = None) -> None:
-    """Raise InvalidValue with the path if following these links ever leads back."""
+    """Raise InvalidValue with the path if these relations form a circle."""
     path = circle_in(links)
     if path:
         told = " → ".join(str((names or {}).get(key, key)) for key in path)
         _refuse(
-            _("Related items must not lead back to where they began: %(path)s. Leave one out.")
+            _("Related items can’t form a loop: %(path)s. Leave one out.")
             % {"path": shorten(told, 600)}
         )
 
 
 def circle_in(links: Links) -> list[Any]:
-    """Return a path that ends where it begins; empty if there is none."""
+    """Return a path that ends where it begins, or an empty list if there is none."""
     done: set[Any] = set()
     for start in links:
-        path: dict[Any, Iterator[Any]] = {}  # in order, each with what it still leads to
+        path: dict[Any, Iterator[Any]] = {}  # in order, each with its remaining relations
         if start not in done:
             path[start] = iter(links[start])
         while path:
@@ -296,16 +297,16 @@ def _refuse(problem: str) -> None:
     raise InvalidValue(problem, errors={"related_to": [problem]})
 
 
-# --- How long the content store keeps results: BEACON_CONTENT_DAYS, then they go to the trash ---
+# --- expiry (BEACON_CONTENT_DAYS) ---
 
 _EXPIRED_AT_ONCE = 200
 
-# Each gives the ids of items that stay, however old they are.
+# Each returns the IDs of items that are kept, whatever their age.
 KEEPERS: list[Callable[[], QuerySet[Any, Any]]] = []
 
 
 def due(at: datetime | None = None) -> ContentQuerySet:
-    """Return the items that have been kept long enough at `at`; none if they are kept for good."""
+    """Return the items that have expired at `at`, or none if items are kept permanently."""
     days = settings.BEACON_CONTENT_DAYS
     if not days:
         return ContentItem.objects.none()
@@ -318,9 +319,9 @@ def due(at: datetime | None = None) -> ContentQuerySet:
 
 
 def retire(owner: User, *, at: datetime | None = None) -> int:
-    """Move the owner's items that are due to the trash, tell Activity, and return how many.
+    """Move the owner's expired items to Trash, log it in Activity, and return how many.
 
-    Two at once share them, and none waits.
+    Two concurrent calls share them, and neither waits.
     """
     days, moved = settings.BEACON_CONTENT_DAYS, 0
     why = ngettext("older than %(n)d day", "older than %(n)d days", days) % {"n": days}
@@ -337,8 +338,8 @@ def retire(owner: User, *, at: datetime | None = None) -> int:
     if moved:
         told = {"n": f"{moved:,}", "days": f"{days:,}"}
         label = ngettext(
-            "%(n)s content item older than %(days)s days went to the trash",
-            "%(n)s content items older than %(days)s days went to the trash",
+            "%(n)s content item older than %(days)s days moved to Trash",
+            "%(n)s content items older than %(days)s days moved to Trash",
             moved,
         )
         Activity.log(owner, MAINTENANCE, "content-retired", label=label % told, items=moved)
@@ -346,7 +347,7 @@ def retire(owner: User, *, at: datetime | None = None) -> int:
 
 
 def owners_in_need(at: datetime | None = None) -> list[int]:
-    """Return the ids of the owners who have items that are due."""
+    """Return the IDs of the owners with expired items."""
     return sorted(set(due(at).order_by().values_list("owner_id", flat=True)))
 
 
@@ -354,16 +355,16 @@ def owners_in_need(at: datetime | None = None) -> list[int]:
 
 
 def as_text(value: Any) -> str:
-    """Return what is stored of a value: a text as it is, anything else as JSON (R121).
+    """Return a value as stored: text unchanged, anything else as JSON (R121).
 
-    Raises InvalidValue for JSON that is nested too deeply to be written.
+    Raises InvalidValue for JSON that is nested too deeply.
     """
     if isinstance(value, str):
         return value
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (RecursionError, ValueError) as exc:
-        problem = _("“content” is nested too deeply. Give it as a text, or flatten it.")
+        problem = _("“content” is nested too deeply. Send it as text, or flatten it.")
         raise InvalidValue(problem, errors={"content": [problem]}) from exc
 
 
@@ -385,12 +386,12 @@ def store(
     sensitivity: str = Sensitivity.NORMAL,
     kept_with: str = "",
 ) -> ContentItem:
-    """Store the content in full and return its item, whose id is how to get it back (R112).
+    """Store the full content and return its item, whose ID retrieves it (R112).
 
-    `source` says where it came from (default: who stored it), `trust` how far to believe it
-    (default: the owner's own for a person, else the agent's), `kept_with` which step of a run it
-    belongs to (`run:12/step:345`).  Characters that cannot be stored are taken out.
-    Raises InvalidValue with the reasons by field; nothing is stored then.
+    `source` says where it came from (default: who stored it), `trust` how far to trust it (default:
+    the owner's own for a person, otherwise the agent's), and `kept_with` the step of a run it
+    belongs to (`run:12/step:345`). Unstorable characters are removed. Raises InvalidValue with the
+    reasons by field, and then nothing is stored.
     """
     check_size(content)
     content = clean(content)[0]
@@ -417,11 +418,12 @@ def store(
 
 
 def _line(checks: NoteChecks, field: str, value: str) -> str:
-    """Check that a text of one line is no longer than it may be."""
+    """Check that a one-line text isn't too long."""
     line, most = one_line(checks.text(field, value)), LONGEST[field]
     if len(line) > most:
         told = {"name": field, "most": f"{most:,}", "have": f"{len(line):,}"}
         checks.refuse(
-            field, _("“%(name)s” has at most %(most)s characters; this has %(have)s.") % told
+            field,
+            _("“%(name)s” can have at most %(most)s characters, but this one has %(have)s.") % told,
         )
     return line

@@ -117,7 +117,7 @@ def _strictest(copies: Iterable[SnapshotItem]) -> str:
     return Sensitivity.SENSITIVE if is_sensitive else Sensitivity.NORMAL
 
 
-# --- restoring ------------------------------------------------------------------------------------
+# --- restoring ---
 
 
 def restore_snapshot(
@@ -125,11 +125,11 @@ def restore_snapshot(
 ) -> list[ContentItem]:
     """Restore the snapshot, and return its items, the oldest first.
 
-    Without `scope`, or with the snapshot's own, the scope then contains exactly the snapshot's items
-    with their ids and old values; newer items go to the trash.  In another `scope` new items are
-    added to those there, with the same relations among each other.  Items that a person has since
-    moved to the trash stay there, unless a person restores (decision 9).  Raises Locked if `by`
-    may not change one of them; nothing is changed then.
+    Without `scope`, or with the snapshot's own, the scope then contains exactly the snapshot's
+    items with their IDs and old values, and newer items move to Trash. In another `scope`, new
+    items are added to the existing ones, with the same relations among each other. Items that a
+    person has since moved to Trash stay there, unless a person restores the snapshot (decision 9).
+    Raises Locked if `by` can't change one of them, and then nothing is changed.
     """
     into = checked_scope(scope) if scope else snapshot.scope
     with transaction.atomic():
@@ -163,7 +163,7 @@ def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
 
 
 def _trashed_by_person(snapshot: Snapshot, copies: list[SnapshotItem]) -> set[uuid.UUID]:
-    """Return the items that a person moved to the trash; an agent can't restore them."""
+    """Return the items that a person moved to Trash, which an agent can't restore."""
     keys = [one.item_id for one in copies]
     lying = ContentItem.objects.of(snapshot.owner_id).in_trash().filter(pk__in=keys)
     told = Revision.objects.filter(record_id__in=lying.values("pk"), record_type="contentitem")
@@ -197,7 +197,7 @@ def _as_it_was(
             _put_back(here[keys[one.item_id]], _fields(one) | {"scope": snapshot.scope}, by)
     since = own.live().filter(scope=snapshot.scope).exclude(pk__in=keys.values())
     for item in _items(since.defer("content").select_for_update(of=("self",))):
-        item.trash(by=by, why=_("stored since the snapshot that was restored"))
+        item.trash(by=by, why=_("stored after the restored snapshot"))
     return [(here | made)[keys[one.item_id]] for one in copies]
 
 
@@ -255,7 +255,7 @@ def named(snapshot: Snapshot) -> str:
     return one_line(f"{snapshot.scope} · {at:%Y-%m-%d %H:%M}")
 
 
-# --- JSON --------------------------------------------------------------------------------------
+# --- JSON ---
 
 KIND = "beacon-content-snapshot"
 MOST_ITEMS = 10_000
@@ -315,10 +315,10 @@ def _seal(data: Mapping[str, Any]) -> str:
 
 
 def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
-    """Store the snapshot in the JSON with a new id, and return it.
+    """Store the snapshot in the JSON with a new ID, and return it.
 
     Raises InvalidValue if it isn't a snapshot, has a newer format or another owner, or if items are
-    too large or have circular relations; nothing is stored then.
+    too large or have circular relations. Then nothing is stored.
     """
     data = _read(text)
     _check_format(data)
@@ -345,7 +345,7 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
 
 def _read(text: str) -> dict[str, Any]:
     if len(text) > MOST_JSON:
-        _refuse(_("The snapshot is larger than 256 MiB and was not read. Create a smaller one."))
+        _refuse(_("The snapshot is larger than 256 MiB, so it wasn’t read. Create a smaller one."))
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as exc:

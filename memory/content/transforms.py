@@ -23,9 +23,9 @@ from beacon_site.text.terms import is_unspaced, query_terms
 from memory.content.services import MOST_BYTES, whole_number
 from memory.core.errors import InvalidValue
 
-# --- matching lines ----------------------------------------------------------------------------
+# --- matching lines ---
 
-LONG_LINE = 1_000  # characters; of a longer line only the text around the words is shown
+LONG_LINE = 1_000  # characters; only the text around the words is shown of a longer line
 ROUND = 200  # characters on each side
 MOST_WORDS = 20
 _PARTS = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]|(\S+)")
@@ -170,7 +170,7 @@ def _at_space(line: str, start: int) -> int:
     return start if space < 0 else space + 1
 
 
-# --- extractive summary ------------------------------------------------------------------------
+# --- extractive summary ---
 
 # The beginning of a longer text says what it is about; splitting it into sentences takes time.
 LONGEST_READ, MOST_SENTENCES = 40_000, 600
@@ -216,7 +216,7 @@ def _weights(found: list[Sentence]) -> dict[int, float]:
     return weights
 
 
-# --- the transforms ----------------------------------------------------------------------------
+# --- the transforms ---
 
 CHARACTERS, LINES = "characters", "lines"
 UNITS = (CHARACTERS, LINES)
@@ -303,7 +303,7 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> Asked:
     if n is not None and not chosen.takes_n:
         _refuse("n", _("“%(name)s” shows everything and takes no n. Leave it out.") % named)
     if not isinstance(q, str):
-        _refuse("q", _("“q” must be a text: the words to search for."))
+        _refuse("q", _("“q” must be text: the words to search for."))
     q = clean(q)[0].strip()
     if q and not chosen.takes_q:
         words = _("“%(name)s” takes no q. Leave it out, or use “filtered” or “excerpt”.")
@@ -326,7 +326,7 @@ def _lines_in(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
-# --- the six --------------------------------------------------------------------------------------
+# --- the six built-in ones ---
 
 
 def _full(text: str, _asked: Asked) -> str:
@@ -413,9 +413,7 @@ TRANSFORMS: dict[str, Transform] = {
         Transform(
             "filtered",
             gettext_lazy(
-                "The lines that contain all words of q, or words that begin with them, ignoring "
-                "case. “Words in quotes” match as a phrase. Of a very long line only the text "
-                "around the match is shown. At most n characters or lines in total. Needs q."
+                "The lines that contain all words of q, or words that start with them, ignoring case. “Words in quotes” match as a phrase. Very long lines are cut to the text around the match. At most n characters or lines in total. Needs q."
             ),
             _filtered,
             takes_q=True,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who wrote, in the form in which it is stored: `human:alice`, `agent:claude`, `research`."""
+    """The writer as stored in the database: `human:alice`, `agent:claude`, `research`."""
 
     kind: str
     name: str = ""
@@ -21,7 +21,7 @@ class Actor:
 
     @property
     def is_person(self) -> bool:
-        """Whether a person acts; only a person unlocks, and what a person writes is trusted."""
+        """Whether this is a person. Only people can unlock records, and their text is trusted."""
         return self.kind == "human"
 
     @classmethod

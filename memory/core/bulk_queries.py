@@ -1,4 +1,4 @@
-"""Addresses of many records at once, which are alike but for their ids."""
+"""URLs for many records at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _NOBODY = UUID(int=0)
 
 
 def address(name: str, key: Any, *before: str) -> str:
-    """Return the address of `name` for a record, as `reverse` does.
+    """Return the URL of `name` for a record, as `reverse` does, but from a cached pattern.
 
-    Made each by Django's own means, two hundred of them took a fifth of the time of a page, and ten
-    a tenth of a recall's.
+    Calling `reverse` for each of 200 records took a fifth of the time of a page.
     """
     return _address_of_nobody(get_script_prefix(), name, before).replace(str(_NOBODY), str(key))
 

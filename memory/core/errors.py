@@ -1,4 +1,4 @@
-"""Why a write to memory is refused.  The messages are written for the person or agent who wrote."""
+"""Errors for rejected writes. Their messages are for the person or agent who wrote."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from django.utils.translation import gettext as _
 
 
 class MemoryRefused(Exception):
-    """A write that memory's rules do not allow; nothing was stored."""
+    """Memory's rules don't allow this write, and nothing was stored."""
 
 
 class Locked(MemoryRefused):
-    """The record may not be changed by this actor."""
+    """This actor can't change the record."""
 
 
 class StaleWrite(MemoryRefused):
-    """Somebody else wrote since the version that this write was based on."""
+    """The record was changed after the version this write is based on."""
 
     def __init__(self, label: str, *, current: int | None = None) -> None:
         super().__init__(
             _(
-                "“%(label)s” was changed by somebody else since you opened it. "
-                "Nothing was saved: look at the newer version and save again."
+                "“%(label)s” was changed by someone else after you opened it. Nothing was saved. Review the newer version and save again."
             )
             % {"label": label}
         )
@@ -30,11 +29,11 @@ class StaleWrite(MemoryRefused):
 
 
 class LimitReached(MemoryRefused):
-    """A promised limit (such as ten facts a topic) would be passed."""
+    """The write would exceed a limit, such as 10 facts per topic."""
 
 
 class InvalidValue(MemoryRefused):
-    """A field holds what the record does not allow; `errors` maps field names to messages."""
+    """A field has an invalid value. `errors` maps field names to messages."""
 
     def __init__(self, message: str, *, errors: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -42,10 +41,8 @@ class InvalidValue(MemoryRefused):
 
 
 class NoSuchKey(LookupError):
-    """There is nothing under this key; expected of keys that a caller only tries (R100)."""
+    """The key doesn't exist, which callers who only try a key expect (R100)."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(
-            _("There is nothing under “%(key)s” in the scratchpad.") % {"key": key[:200]}
-        )
+        super().__init__(_("The scratchpad has no key “%(key)s”.") % {"key": key[:200]})
         self.key = key

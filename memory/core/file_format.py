@@ -1,8 +1,8 @@
-"""Where a Markdown text has its headings: the one scan that summaries, sections and entries share.
+"""The format of memory files (seed 003): headings, entries, paths, summary lines and sections.
 
-Only headings with number signs count (`## Tokyo`), as in all files of seed 003, and none inside a
-fenced block.  A whole parser would take longer over a large file than a save may, so one pattern
-finds headings and fences, and no other line is looked at.
+One scan finds the headings for all of them. Only ATX headings (`## Tokyo`) outside fenced blocks
+count. A full Markdown parser would be too slow for a save, so a single pattern finds headings and
+fences.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MARK = re.compile(
 
 
 class Mark(NamedTuple):
-    """A heading: where its line begins and ends in the text, its place among the lines, from 0."""
+    """A heading: where its line begins and ends in the text, and its line number, from 0."""
 
     begin: int
     end: int
@@ -41,19 +41,18 @@ class Mark(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines without their breaks; a final break begins no further line."""
+    """Return the lines without their line breaks. A final break doesn't start another line."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def line_count(text: str) -> int:
-    """Return how many lines `lines_of` gives."""
     return text.count("\n") + (0 if not text or text.endswith("\n") else 1)
 
 
 @lru_cache(maxsize=8)
 def headings(text: str) -> tuple[Mark, ...]:
-    """Return each heading outside fenced blocks; one save asks for those of a text several times."""
+    """Return the headings outside fenced blocks, cached because a save needs them several times."""
     return tuple(_headings(text))
 
 
@@ -71,7 +70,7 @@ def _headings(text: str) -> Iterator[Mark]:
 
 
 def open_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line outside fenced blocks with its place, counted from 0."""
+    """Yield each line outside fenced blocks with its number, counted from 0."""
     fence = ""
     for place, line in enumerate(text.split("\n")):
         found = _MARK.match(line) if line.lstrip(" ")[:1] in ("`", "~") else None
@@ -84,27 +83,26 @@ def open_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def is_heading(line: str) -> bool:
-    """Whether a line is a heading."""
     found = _MARK.match(line) if "#" in line[:4] else None
     return found is not None and found["signs"] is not None
 
 
 def first_words(text: str) -> str:
-    """Return the words of the heading with which a text begins; empty where it begins with none."""
+    """Return the text of the heading at the beginning, or "" if the text doesn't start with one."""
     found = _MARK.match(text)
     return (found["words"] or "").strip() if found else ""
 
 
 def _fence_behind(fence: str, mark: str, behind: str) -> str:
-    """Return the fence that is open after a line with three or more fence signs."""
+    """Return the fence that is open after a line with three or more fence characters."""
     if fence:
         return "" if mark.startswith(fence) and not behind.strip() else fence
     return "" if mark[0] == "`" and "`" in behind else mark
 
 
-# --- The dated entries of a month's file, and how far each keeps to seed 003's format ---
+# --- dated entries of a month's file ---
 
-MOST_WORDS = 9  # of an entry's summary: "under ten words", warned and never cut (R148)
+MOST_WORDS = 9  # words in an entry's summary: "under ten words" is a warning, nothing is cut (R148)
 _FIELD = re.compile(
     r"^[-*+][ \t]+\**(Summary|Date|Task|Details|Findings|Decision|Context|Lesson)\**[ \t]*"
     r"[:：]\**[ \t]*(.*)$",
@@ -112,14 +110,15 @@ _FIELD = re.compile(
 )
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _KEPT = ("summary", "date", "findings", "decision", "lesson", "context")
-_LEVEL = 2  # entries stand under `##`
+_LEVEL = 2  # entries have `##` headings
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: its fields as they stand, empty where there is none, and what is amiss with it.
+    """An entry: its fields, empty if missing, and its problems.
 
-    Lines count from 1; `last_line` is the last before the next entry.  `task` takes Details too.
+    Lines count from 1. `last_line` is the last line before the next entry. `task` also accepts
+    Details.
     """
 
     title: str
@@ -136,12 +135,11 @@ class Entry:
 
     @property
     def day(self) -> datetime.date | None:
-        """Return the date if it is one."""
         return _day(self.date)
 
 
 class Reading(NamedTuple):
-    """What an entry says, without its place: the fields by name, its day, what is amiss."""
+    """What an entry says, without its position: fields by name, date and problems."""
 
     title: str
     said: dict[str, str]
@@ -165,7 +163,7 @@ def entries_of(text: str) -> list[Entry]:
 
 
 def readings(text: str) -> list[Reading]:
-    """Return what each entry says; most say what they said, so each is read once."""
+    """Return what each entry says. Results are cached because most entries don't change."""
     language = get_language()
     return [_read(body, language) for body, _first, _last in _blocks(text)]
 
@@ -184,14 +182,16 @@ def _blocks(text: str) -> list[tuple[str, int, int]]:
 
 
 def word_count(text: str) -> int:
-    """Count words; two East Asian characters count as one, since no spaces part those."""
+    """Count words. Two East Asian characters count as one word because they aren't separated by
+    spaces.
+    """
     wide = len(_EAST_ASIAN.findall(text))
     return len(_EAST_ASIAN.sub(" ", text).split()) + (wide + 1) // 2
 
 
 @lru_cache(maxsize=4_096)
 def _read(body: str, language: str | None) -> Reading:
-    """Read one entry; its problems are told in `language`, so it is kept by that."""
+    """Read one entry. The cache key includes `language` because problems are translated."""
     title = first_words(body)
     said = _fields(body.split("\n")[1:])
     day = _day(said.get("date", ""))
@@ -199,7 +199,7 @@ def _read(body: str, language: str | None) -> Reading:
 
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:
-    """Return the fields by name, each with the indented lines that continue it."""
+    """Return the fields by name, each with its indented continuation lines."""
     said: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in lines:
@@ -218,26 +218,26 @@ def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> li
     label = title or _("an entry without a title")
     problems = []
     if not title:
-        problems.append(_("An entry has no title behind its “##”."))
+        problems.append(_("An entry has no title after “##”."))
     summary = said.get("summary", "")
     if not summary:
         problems.append(_("“%(label)s” has no Summary line.") % {"label": label})
     elif (count := word_count(summary)) > MOST_WORDS:
         problems.append(
-            _("The Summary of “%(label)s” has %(have)d words; keep it under ten.")
+            _("The Summary of “%(label)s” has %(have)d words. Keep it under 10.")
             % {"label": label, "have": count}
         )
     if not said.get("date"):
         problems.append(_("“%(label)s” has no Date.") % {"label": label})
     elif day is None:
         problems.append(
-            _("The Date of “%(label)s” is no day such as 2026-02-26.") % {"label": label}
+            _("The Date of “%(label)s” must be a day such as 2026-02-26.") % {"label": label}
         )
     if not (said.get("task") or said.get("details")):
-        problems.append(_("“%(label)s” does not say its Task.") % {"label": label})
+        problems.append(_("“%(label)s” has no Task.") % {"label": label})
     if not any(said.get(name) for name in ("findings", "decision", "context", "lesson")):
         problems.append(
-            _("“%(label)s” has neither Findings, Decision, Context nor Lesson.") % {"label": label}
+            _("“%(label)s” needs Findings, Decision, Context or Lesson.") % {"label": label}
         )
     return problems
 
@@ -256,27 +256,25 @@ _MONTH = re.compile(r"episodes/([12][0-9]{3}-(?:0[1-9]|1[0-2]))\.md")
 
 
 def checked_path(path: object) -> str:
-    """Return `path` if it is one of the closed set.  Raises InvalidValue that names the set.
+    """Return `path` if it is a valid memory file path. Raises InvalidValue with the valid paths.
 
-    Compared letter by letter: nothing is normalised, so no other spelling can lead anywhere.
+    Paths are compared exactly and never normalized, so no other spelling can lead elsewhere.
     """
     if isinstance(path, str) and (path in FACTS or _MONTH.fullmatch(path)):
         return path
     problem = _(
-        "There is no memory file “%(path)s”. Facts are kept in facts/user.md and "
-        "facts/memory.md, episodes in one file a month such as episodes/2026-02.md; no other "
-        "name is allowed."
+        "There is no memory file “%(path)s”. Use facts/user.md, facts/memory.md or one episode file per month, such as episodes/2026-02.md."
     ) % {"path": shorten(clean(str(path)[:400])[0], 80)}
     raise InvalidValue(problem, errors={"path": [problem]})
 
 
 def is_fact(path: str) -> bool:
-    """Whether it is one of the two fact files, which share one budget."""
+    """Whether this is one of the two fact files, which share a size limit."""
     return path in FACTS
 
 
 def month_of(path: str) -> str:
-    """Return the month of an episode file (`2026-02`); empty for a fact file."""
+    """Return the month of an episode file (`2026-02`), or "" for a fact file."""
     found = _MONTH.fullmatch(path)
     return found[1] if found else ""
 
@@ -287,14 +285,14 @@ def path_of_month(day: date) -> str:
 
 
 def place_of(path: str) -> tuple[int, str]:
-    """Return what lists of files are sorted by: facts first, as the seed does, then the months."""
+    """Return the sort key for lists of files: facts first, as in the seed, then the months."""
     return (FACTS.index(path), "") if path in FACTS else (len(FACTS), path)
 
 
-# --- The `> Summary:` line of a memory file: found, made by rule, put in its place ---
+# --- the `> Summary:` line ---
 
-LONGEST_RULE = 120  # characters that a summary made by rule has at most, wide ones as two
-LONGEST_SUMMARY = 400  # characters that are kept of one that somebody wrote
+LONGEST_RULE = 120  # characters in a generated summary; wide characters count as two
+LONGEST_SUMMARY = 400  # characters kept of a summary that a person or agent wrote
 NOTHING = "nothing yet"
 UPDATED = re.compile(r"^[-*+][ \t]+Updated[:：]", re.IGNORECASE)
 _SUMMARY = re.compile(r"^ {0,3}>[ \t]*Summary[:：][ \t]*(.*?)[ \t]*$", re.IGNORECASE)
@@ -303,7 +301,7 @@ _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]+\S")
 
 
 def summary_place(text: str) -> int | None:
-    """Return the place of the file's summary line: before the second heading, outside fences."""
+    """Return the position of the summary line: before the second heading, outside fences."""
     marks = headings(text)
     head = text[: marks[1].begin] if len(marks) > 1 else text
     if not _MAYBE.search(head):
@@ -312,14 +310,14 @@ def summary_place(text: str) -> int | None:
 
 
 def summary_of(text: str) -> str | None:
-    """Return what the summary line says; None where there is no such line."""
+    """Return the text of the summary line, or None if there is no such line."""
     begin, end = summary_span(text)
     found = _SUMMARY.match(text[begin:end]) if end >= 0 else None
     return shorten(found[1], LONGEST_SUMMARY) if found else None
 
 
 def summary_span(text: str) -> tuple[int, int]:
-    """Return where the summary line begins and ends in the text; -1 where there is none."""
+    """Return where the summary line begins and ends in the text, or -1 if there is none."""
     place = summary_place(text)
     if place is None:
         return -1, -1
@@ -329,17 +327,17 @@ def summary_span(text: str) -> tuple[int, int]:
 
 
 def line_of(summary: str) -> str:
-    """Return the line that says it."""
+    """Return the summary line with this text."""
     return f"> Summary: {shorten(summary, LONGEST_SUMMARY) or NOTHING}"
 
 
 def with_summary(text: str, summary: str) -> str:
-    """Return the text with this summary line: in its place, else below the title, else on top."""
+    """Return the text with this summary line: in its place, else below the title, else at the top."""
     return with_line(text, line_of(summary))
 
 
 def with_line(text: str, line: str) -> str:
-    """Return the text with `line` as its summary line, letter by letter."""
+    """Return the text with `line`, unchanged, as its summary line."""
     begin, end = summary_span(text)
     if end >= 0:
         return f"{text[:begin]}{line}{text[end:]}"
@@ -355,13 +353,13 @@ def with_line(text: str, line: str) -> str:
 
 
 def by_rule(path: str, text: str) -> str:
-    """Return the summary that the text's own words give."""
+    """Return a summary generated from the text's own words."""
     parts: Iterable[str] = () if is_fact(path) else _of_entries(text)
     return _joined(parts) or _joined(_of_bullets(text)) or _joined(_of_prose(text)) or NOTHING
 
 
 def _of_entries(text: str) -> Iterable[str]:
-    """Return what the entries say of themselves, the newest day first, of one day the last."""
+    """Return the entries' own summaries, newest date first, and the last entry of a date first."""
     entries = list(enumerate(readings(text)))
     entries.sort(key=lambda pair: (pair[1].day or date.min, pair[0]), reverse=True)
     return (plain(one.said.get("summary") or one.title) for _place, one in entries)
@@ -380,7 +378,7 @@ def _of_prose(text: str) -> Iterable[str]:
 
 
 def _joined(parts: Iterable[str]) -> str:
-    """Return as many of the parts as there is room for, the first one in any case."""
+    """Return as many parts as fit, and always the first one."""
     said = ""
     for part in parts:
         longer = f"{said}, {part}" if said and part else said or part
@@ -397,11 +395,11 @@ Heading = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SectionText:
-    """One section: `heading` is the path of headings down to its own, the file's title first.
+    """A section: `heading` is its heading path, starting with the file's title.
 
-    `text` and `last_line` end before the next heading of any level; `until` is the last line
-    with all sections inside it.  Lines count from 1.  Text before the first heading is a section
-    without one.
+    `text` and `last_line` end before the next heading of any level. `until` is the last line of its
+    last subsection. Lines count from 1. Text before the first heading is a section without a
+    heading.
     """
 
     heading: Heading
@@ -414,7 +412,7 @@ class SectionText:
 
 
 def sections_of(text: str) -> list[SectionText]:
-    """Return the sections in order; joined they are all lines of the text."""
+    """Return the sections in order. Joined, they contain all lines of the text."""
     marks = headings(text)
     found: list[SectionText] = []
     top = text[: marks[0].begin] if marks else text
@@ -436,7 +434,7 @@ def sections_of(text: str) -> list[SectionText]:
 
 
 def _untils(marks: Sequence[tuple[int, int]], count: int) -> list[int]:
-    """Return for each heading the place at which a heading of its level, or a higher, follows."""
+    """For each heading, return the line of the next heading of the same or a higher level."""
     ends = [count] * len(marks)
     open_: list[int] = []
     for number, (place, level) in enumerate(marks):
@@ -447,11 +445,11 @@ def _untils(marks: Sequence[tuple[int, int]], count: int) -> list[int]:
 
 
 def locked_text(text: str, heading: Sequence[str]) -> str | None:
-    """Return what a lock on the section keeps; None where there is no such section.
+    """Return the text that a lock on the section protects, or None if there is no such section.
 
-    Those are its lines with all sections inside it, without the file's summary line, which each
-    save makes anew, and without blank lines at its end.  Of several sections with one heading path
-    the lock keeps all.
+    This is the section with its subsections, without trailing blank lines and without the summary
+    line, which every save regenerates. If several sections have the same heading path, the lock
+    protects all of them.
     """
     lines = lines_of(text)
     summary = summary_place(text)
@@ -468,10 +466,9 @@ def locked_text(text: str, heading: Sequence[str]) -> str | None:
 
 
 def telling(text: str, *, without: str = "") -> list[SectionText]:
-    """Return the sections that say something beyond headings, summary line and date.
+    """Return the sections that contain more than headings, the summary line and a date.
 
-    `without` is a summary line made by rule: it repeats what stands below and is no words of its
-    own.
+    `without` is a generated summary line. It only repeats text from below.
     """
     found = []
     for one in sections_of(text):
@@ -486,34 +483,32 @@ def telling(text: str, *, without: str = "") -> list[SectionText]:
 
 
 def anchor_of(heading: Sequence[str]) -> str:
-    """Return the id under which a section stands on its file's page."""
+    """Return the section's ID on its file's page."""
     if not heading:
         return "section-top"
     digest = hashlib.sha256("\0".join(heading).encode()).hexdigest()[:6]
     return "-".join(filter(None, ["section", slugify(heading[-1])[:40].strip("-"), digest]))
 
 
-# --- What is left of an older text of a file when a section that it lost is deleted for good ---
+# --- removing a purged section from older texts ---
 
-LEAST_LINE = (
-    12  # characters of a line that is taken out wherever it stood; a shorter one says little
-)
-LEAST_PART = 4  # characters of a part of a summary line
+LEAST_LINE = 12  # characters; a line this long is removed wherever it occurs
+LEAST_PART = 4  # characters in a part of a summary line
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """A section deleted for good: its path of headings, its words, and the text that stands now."""
+    """A purged section: its heading path, its text, and the file's current text."""
 
     heading: tuple[str, ...]
     words: str
     stands: str
 
     def taken_from(self, text: str) -> str:
-        """Return an older text without the section, however it was worded then, as long as it was.
+        """Return an older text without the section, even if it had other wording at that time.
 
-        A line of it that was moved, or stood under another heading, goes too.  What stands now,
-        or stood beside it, stays.
+        Lines that were moved or were under another heading are also removed. Text that is still in
+        the file, or was outside the section, is kept.
         """
         lines = text.split("\n")
         gone = sorted({*self._by_heading(text), *self._by_words(lines)})
@@ -524,9 +519,9 @@ class Purged:
         return self._without_summary("\n".join(lines), taken)
 
     def summary_without(self, summary: str, taken: Iterable[str] = ()) -> str:
-        """Return a summary, or only that it was purged where a part of it says what is gone."""
-        said = _said([*self.words.split("\n"), *taken])
-        stands = _said(self.stands.split("\n"))
+        """Return the summary, or a placeholder if part of it repeats the purged text."""
+        said = _comparable([*self.words.split("\n"), *taken])
+        stands = _comparable(self.stands.split("\n"))
         parts = [one.strip() for one in summary.rstrip("…").split(", ")]
         told = (one for one in parts if len(one) >= LEAST_PART)
         return _word() if any(one in said and one not in stands for one in told) else summary
@@ -540,7 +535,7 @@ class Purged:
                 yield from range(one.first_line - 1, one.last_line)
 
     def _is_inside(self, one: SectionText, known: set[tuple[str, ...]]) -> bool:
-        """Whether a section stood in this one, and went along with it."""
+        """Whether this section was part of the purged one."""
         behind = one.heading[len(self.heading) - 1 :]
         return one.heading[: len(self.heading)] == self.heading and behind in known
 
@@ -568,5 +563,5 @@ def _marked(line: str) -> str:
     return f"{signs}{_word()}"
 
 
-def _said(lines: Iterable[str]) -> str:
+def _comparable(lines: Iterable[str]) -> str:
     return "\n".join(plain(line) for line in lines)

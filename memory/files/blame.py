@@ -1,8 +1,8 @@
-"""Which version each line of a file is from: kept with every version, so that it costs no history.
+"""Blame: the version of each line of a file, stored with every version.
 
-Blame is a list of runs `[lines, version]` from the top.  A line that moved counts as new, and so
-does one whose place a very large rewriting leaves unknown (`beacon_site.text.diff` bounds its work).
-A version that is put back brings its own blame along, so its lines are whose they were.
+Blame is a list of runs `[lines, version]` from the top. A moved line counts as new, and so do lines
+that the bounded diff of a very large change can't match (`beacon_site.text.diff`). A restored
+version brings its own blame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Blamed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BlameLine:
-    """One line of a file, counted from 1, and the version that it is from."""
+    """A line of a file, counted from 1, and its version."""
 
     number: int
     text: str
@@ -36,7 +36,7 @@ class BlameLine:
 
 
 def carried(blame: Sequence[Sequence[int]], old_text: str, new_text: str, version: int) -> Runs:
-    """Return the blame of `new_text`, which version `version` makes of `old_text`."""
+    """Return the blame of `new_text`, which is version `version` and follows `old_text`."""
     old, new = lines_of(old_text), lines_of(new_text)
     were = _versions(blame, len(old), max(1, version - 1))
     now: list[int] = []
@@ -50,7 +50,7 @@ def carried(blame: Sequence[Sequence[int]], old_text: str, new_text: str, versio
 
 
 def lines_blamed(file: Blamed) -> list[BlameLine]:
-    """Return the lines of a file with the version of each."""
+    """Return the lines of a file with their versions."""
     lines = lines_of(file.content)
     versions = _versions(file.blame, len(lines), file.version)
     pairs = zip(lines, versions, strict=True)
@@ -58,7 +58,7 @@ def lines_blamed(file: Blamed) -> list[BlameLine]:
 
 
 def _versions(blame: Sequence[Sequence[int]], count: int, otherwise: int) -> list[int]:
-    """Return the version of each of `count` lines; of those that no run tells, `otherwise`."""
+    """Return the version of each of `count` lines, with `otherwise` for lines outside the runs."""
     versions = [version for number, version in blame for _line in range(number)][:count]
     return versions + [otherwise] * (count - len(versions))
 

@@ -1,6 +1,6 @@
-"""A memory file made shorter by rule: what says nothing new goes, no word is written anew.
+"""Condensing a memory file: by rules, which only remove repetition, or by a model, as a proposal.
 
-What a person locked stays to the letter, and so does everything inside a fenced block.
+Rules never change locked sections or fenced blocks.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _BULLETS = ("- ", "* ", "+ ")
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """The shorter text, and what was done, in words; nothing where there was nothing to do."""
+    """The shorter text, and a description of each change."""
 
     text: str
     said: tuple[str, ...]
 
 
 def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> Condensed:
-    """Return the text without repeated bullets, older dates, empty sections, and idle space."""
+    """Return the text without repeated bullets, old dates, empty sections and extra space."""
     lines, sections = lines_of(text), sections_of(text)
     held = _held(sections, [tuple(path) for path in locked])
     loose = {place for place, _line in open_lines(text)} - held
@@ -77,30 +77,26 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> Condensed:
 def _words(name: str, n: int) -> str:
     told = {
         "repeated": ngettext(
-            "%(n)d bullet taken out that stands in its section already",
-            "%(n)d bullets taken out that stand in their sections already",
+            "removed %(n)d repeated bullet",
+            "removed %(n)d repeated bullets",
             n,
         ),
         "dates": ngettext(
-            "%(n)d older “Updated:” line taken out", "%(n)d older “Updated:” lines taken out", n
+            "removed %(n)d older “Updated:” line", "removed %(n)d older “Updated:” lines", n
         ),
-        "sections": ngettext(
-            "%(n)d section without words taken out", "%(n)d sections without words taken out", n
-        ),
+        "sections": ngettext("removed %(n)d empty section", "removed %(n)d empty sections", n),
         "spaces": ngettext(
-            "%(n)d space at the end of a line taken out",
-            "%(n)d spaces at the ends of lines taken out",
+            "removed %(n)d space at the end of a line",
+            "removed %(n)d spaces at the ends of lines",
             n,
         ),
-        "blank": ngettext(
-            "%(n)d blank line too many taken out", "%(n)d blank lines too many taken out", n
-        ),
+        "blank": ngettext("removed %(n)d extra blank line", "removed %(n)d extra blank lines", n),
     }
-    return told.get(name, _("made shorter")) % {"n": n}
+    return told.get(name, _("shortened")) % {"n": n}
 
 
 def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) -> set[int]:
-    """Return the places of the lines that a lock keeps."""
+    """Return the lines that a lock protects."""
     return {
         place
         for one in sections
@@ -112,7 +108,7 @@ def _held(sections: Sequence[SectionText], locked: Sequence[tuple[str, ...]]) ->
 def _repeated(
     lines: Sequence[str], sections: Sequence[SectionText], loose: set[int], gone: set[int]
 ) -> int:
-    """Take out a bullet that stands word for word in its section before, with what is under it."""
+    """Remove bullets that occur earlier in their section word for word, with everything below them."""
     count = 0
     for one in sections:
         seen: set[tuple[str, ...]] = set()
@@ -126,7 +122,7 @@ def _repeated(
 
 
 def _bullets(lines: Sequence[str], places: Iterable[int], loose: set[int]) -> list[list[int]]:
-    """Return each bullet at the margin as the places of its line and of those indented under it."""
+    """Return the lines of each top-level bullet and of everything indented below it."""
     found: list[list[int]] = []
     is_open = is_parted = False
     for place in places:
@@ -139,7 +135,7 @@ def _bullets(lines: Sequence[str], places: Iterable[int], loose: set[int]) -> li
         elif is_open and place in loose and line[0] in " \t" and not is_parted:
             found[-1].append(place)
         elif is_open:
-            # A further paragraph or a fenced block belongs to the bullet: that is left alone.
+            # A further paragraph or a fenced block belongs to the bullet, so it is left unchanged.
             if not is_parted or line[0] in " \t":
                 found.pop()
             is_open = False
@@ -147,7 +143,7 @@ def _bullets(lines: Sequence[str], places: Iterable[int], loose: set[int]) -> li
 
 
 def _older_dates(lines: Sequence[str], loose: set[int], gone: set[int]) -> int:
-    """Take out all lines that say when the file was updated, but the one that says it last."""
+    """Remove all `Updated` lines except the one with the latest date."""
     dated = [n for n in sorted(loose - gone) if n < len(lines) and UPDATED.match(lines[n])]
     newest = max(dated, key=lambda n: (lines[n].rstrip()[-10:], n), default=-1)
     older = [n for n in dated if n != newest]
@@ -158,7 +154,7 @@ def _older_dates(lines: Sequence[str], loose: set[int], gone: set[int]) -> int:
 def _empty(
     lines: Sequence[str], sections: Sequence[SectionText], held: set[int], gone: set[int]
 ) -> int:
-    """Take out sections under which nothing stands, from the innermost on; never the title."""
+    """Remove empty sections, innermost first, but never the title."""
     count = 0
     for one in reversed(sections[1:]):
         places = range(one.first_line - 1, one.until)
@@ -171,7 +167,9 @@ def _empty(
 
 
 def _tidied(lines: Sequence[str], loose: set[int], gone: set[int]) -> list[tuple[int, str]]:
-    """Return what stays, with its places: no spaces at ends, never two blank lines together."""
+    """Return the remaining lines with their numbers, without trailing spaces or repeated blank
+    lines.
+    """
     kept: list[tuple[int, str]] = []
     for place, line in enumerate(lines):
         if place in gone:
@@ -185,7 +183,7 @@ def _tidied(lines: Sequence[str], loose: set[int], gone: set[int]) -> list[tuple
 
 
 def _without_spaces(lines: Sequence[str], place: int) -> str:
-    """Return the line without spaces at its end, but for the two that break a line in Markdown."""
+    """Return the line without trailing spaces, except the two that mean a line break in Markdown."""
     line, after = lines[place], lines[place + 1] if place + 1 < len(lines) else ""
     is_break = line.endswith("  ") and line.strip() and after.strip()
     if is_break and not after.startswith(_BULLETS) and not is_heading(after):
@@ -193,12 +191,12 @@ def _without_spaces(lines: Sequence[str], place: int) -> str:
     return line.rstrip()
 
 
-# --- condensing ---
+# --- the proposal ---
 
-MOST_ASKED = 24_000  # characters of a file that a model is given: its answer has to fit, too
+MOST_ASKED = 24_000  # characters of a file that a model is given, since its answer has to fit, too
 MOST_ROWS = 600
 MOST_ANSWER = 8_192
-PATIENCE = timedelta(minutes=10)  # for an answer; then the page says that none came
+PATIENCE = timedelta(minutes=10)  # how long the page waits for an answer
 PURPOSE = "condense"
 _FENCED = re.compile(r"\A\s*```(?:markdown|md)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
 _ASKED = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,10})")
@@ -208,9 +206,10 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Shorter:
-    """A shorter text for a file: what was done, how many bytes it saves, and the diff.
+    """A shorter text for a file: what was changed, how many bytes it saves, and the diff.
 
-    `problem` says why the model proposed none, where it was asked; the text is then that by rule.
+    `problem` says why the model proposed nothing if it was asked. The text is then the one by
+    rules.
     """
 
     text: str
@@ -223,21 +222,23 @@ class Shorter:
 
     @property
     def note(self) -> str:
-        """Return what the history says of it."""
-        return _("condensed by the model") if self.is_by_model else _("condensed by rule")
+        """Return the reason for the file's history."""
+        return _("condensed by the model") if self.is_by_model else _("condensed by rules")
 
 
 class NoShorter(MemoryRefused):
-    """The model's text is nothing to propose; the message says what is wrong with it."""
+    """The model's text can't be used. The message says why."""
 
 
 class NotAsked(MemoryRefused):
-    """The model cannot be asked now; the message says why."""
+    """The model can't be asked now. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to the model, as its page's address has it: of which version, after which call."""
+    """A question to the model, as stored in the page's URL: the file's version, and the last
+    earlier call.
+    """
 
     version: int
     after: int
@@ -248,7 +249,7 @@ class Asked:
 
     @classmethod
     def of(cls, text: str) -> Asked | None:
-        """Read it from an address; None for what is none."""
+        """Parse it from a URL, or return None if it isn't valid."""
         found = _ASKED.fullmatch(text)
         if found is None:
             return None
@@ -257,47 +258,49 @@ class Asked:
 
 
 def by_rule(file: MemoryFile, *, problem: str = "") -> Shorter:
-    """Return the text without what says nothing new."""
+    """Return the text condensed by rules."""
     shorter = condensed(file.content, file.section_locks)
     return _shown(file, shorter.text, shorter.said, problem=problem)
 
 
 def why_no_model(file: MemoryFile) -> str:
-    """Return why the model is not asked about this file; empty where it may be."""
+    """Return why the model isn't asked about this file, or "" if it can be."""
     if file.sensitivity == Sensitivity.SENSITIVE:
-        return _("The file is marked sensitive, so no model is shown it.")
+        return _("The file is marked sensitive, so it isn’t sent to a model.")
     if len(file.content) > MOST_ASKED:
         told = {"most": f"{MOST_ASKED:,}", "have": f"{len(file.content):,}"}
-        return _(
-            "The file has %(have)s characters; a model is given at most %(most)s to condense."
-        ) % (told)
+        return _("The file has %(have)s characters, but a model can condense at most %(most)s.") % (
+            told
+        )
     return ""
 
 
-# --- by the model -----------------------------------------------------------------------------------
+# --- by a model ---
 
 
 def ask(owner: User, file: MemoryFile) -> Asked:
-    """Let a worker ask the model for a shorter text.  Raises NotAsked where that cannot be."""
+    """Have a worker ask the model for a shorter text. Raises NotAsked if that isn't possible."""
     if problem := why_no_model(file):
         raise NotAsked(problem)
     if connections.llm_profile() is None:
-        raise NotAsked(_("No model is set up; this is what rules can do."))
+        raise NotAsked(_("No model is set up. This version was condensed by rules."))
     try:
         check_month(owner)
     except BudgetReached as exc:
-        raise NotAsked(_unfit(str(exc))) from exc
+        raise NotAsked(_unusable(str(exc))) from exc
     last = _calls(file).order_by("-id").values_list("id", flat=True).first()
     asked = Asked(file.version, last or 0, timezone.now())
     if not send("memory.tasks.condense_file", str(file.pk), file.version, queue="reflect"):
         raise NotAsked(
-            _("No worker can be told just now (Redis does not answer). Try it again in a minute.")
+            _(
+                "The background worker can’t be reached because Redis isn’t responding. Try again in a minute."
+            )
         )
     return asked
 
 
 def carry_out(file_id: str, version: int) -> None:
-    """Ask the model about this version of a file; the stored call keeps its answer, or its failure."""
+    """Ask the model about this version of a file. The stored call has its answer or error."""
     rows = MemoryFile.objects.live().select_related("owner")
     file = rows.filter(pk=file_id, version=version).first()
     if file is None or why_no_model(file):
@@ -317,7 +320,7 @@ def carry_out(file_id: str, version: int) -> None:
 
 
 def _whole(ask: Callable[[], Answer]) -> Answer:
-    """Carry the call out; half a file is no answer.  Raises ProviderNonsense for one cut off."""
+    """Make the call. Raises ProviderNonsense if the answer is cut off."""
     answer = ask()
     if answer.finish_reason == "length":
         raise ProviderNonsense(
@@ -330,29 +333,32 @@ def _whole(ask: Callable[[], Answer]) -> Answer:
 
 
 def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
-    """Return what came of the question, by rule where that is nothing fit; None while it waits."""
+    """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
     if file.version != asked.version:
-        why = _("The file was changed since the model was asked; ask it again. This is by rule.")
+        why = _(
+            "The file changed after the model was asked, so ask it again. This version was condensed by rules."
+        )
         return by_rule(file, problem=why)
     call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
     if call is None:
         if timezone.now() - asked.at < PATIENCE:
             return None
         minutes = {"n": PATIENCE // timedelta(minutes=1)}
-        why = _("No answer came within %(n)d minutes; ask again. This is by rule.")
+        why = _(
+            "The model didn’t answer within %(n)d minutes. Try again. This version was condensed by rules."
+        )
         return by_rule(file, problem=why % minutes)
     try:
         if call.error:
             raise NoShorter(call.error)
         text = _fit(file, call.answer)
     except MemoryRefused as exc:
-        return by_rule(file, problem=_unfit(str(exc)))
-    said = (_("the model wrote it: read it before you accept it"),)
+        return by_rule(file, problem=_unusable(str(exc)))
+    said = (_("written by a model, so check it before you accept it"),)
     return _shown(file, text, said, is_by_model=True)
 
 
 def _calls(file: MemoryFile) -> QuerySet[ModelCall]:
-    """Return the calls that asked about the file."""
     return ModelCall.objects.filter(owner=file.owner_id, purpose=PURPOSE, source=_source(file))
 
 
@@ -360,9 +366,11 @@ def _source(file: MemoryFile) -> str:
     return f"memoryfile:{file.pk}"
 
 
-def _unfit(why: str) -> str:
+def _unusable(why: str) -> str:
     told = {"why": shorten(why, 300)}
-    return _("The model proposed nothing that could be stored: %(why)s This is by rule.") % told
+    return (
+        _("The model’s version can’t be used: %(why)s This version was condensed by rules.") % told
+    )
 
 
 def _messages(file: MemoryFile) -> list[Message]:
@@ -377,7 +385,7 @@ def _messages(file: MemoryFile) -> list[Message]:
 
 
 def _fit(file: MemoryFile, answer: str) -> str:
-    """Return the text in a model's answer.  Raises NoShorter, or what the limits raise."""
+    """Return the text of a model's answer. Raises NoShorter, or what the limits raise."""
     found = _FENCED.match(answer)
     text = cleaned((found[1] if found else answer).strip() + "\n").text
     if not is_visible(text):
@@ -388,7 +396,7 @@ def _fit(file: MemoryFile, answer: str) -> str:
     size = limits.size_of(text)
     if size >= file.size:
         told = {"have": f"{size:,}", "now": f"{file.size:,}"}
-        raise NoShorter(_("its text has %(have)s bytes, and the file %(now)s.") % told)
+        raise NoShorter(_("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told)
     limits.check_lines(text)
     for path in file.section_locks:
         if locked_text(text, path) != locked_text(file.content, path):

@@ -1,8 +1,7 @@
-"""Drafts of memory files: what somebody types is kept on the server until it is saved or dropped.
+"""Drafts of memory files: unsaved text is kept on the server until it is saved or discarded.
 
-An editor's window has an id of its own, which its draft takes for its own.  Of one file one draft
-is kept: a second window does not write over it, it is told; who takes a draft up goes on under its
-id.
+Each editor window has an ID, which is also its draft's ID. There is one draft per file. A second
+window doesn't overwrite it but gets an error. A window that opens the draft continues with its ID.
 """
 
 from __future__ import annotations
@@ -24,28 +23,27 @@ MOST_NOTE = 300  # characters, as the history's reason
 
 
 class DraftTaken(MemoryRefused):
-    """Another window keeps a draft of this file; this one's words stay in its form alone."""
+    """Another window has a draft of this file, so this window's text is only in its form."""
 
     def __init__(self) -> None:
         super().__init__(
             _(
-                "A draft from another window is kept already, and is not written over. What you "
-                "type here is kept in this window alone: take that draft up, drop it, or save."
+                "Another window already has a draft of this file, so your text is kept only in this window. Open that draft, discard it, or save now."
             )
         )
 
 
 def draft_of(owner: User, path: str) -> FileDraft | None:
-    """Return the draft that is kept of a file."""
+    """Return the file's draft."""
     return FileDraft.objects.of(owner).filter(path=path).first()
 
 
 def keep_draft(
     owner: User, path: str, content: str, *, note: str, seen: int, window: UUID
 ) -> FileDraft | None:
-    """Keep what was typed; None where it says what is stored, so that there is nothing to keep.
+    """Keep unsaved text. Return None if it equals the stored text.
 
-    Raises DraftTaken where the draft that is kept is another window's, and says something else.
+    Raises DraftTaken if another window has a draft with other text.
     """
     path, text = checked_path(path), cleaned(content).text
     with transaction.atomic():
@@ -66,10 +64,10 @@ def keep_draft(
 
 
 def _is_stored(file: MemoryFile, text: str, seen: int) -> bool:
-    """Whether the file says what was typed.
+    """Whether the text equals the stored file.
 
-    A draft may come in behind the save of the same window: it was typed to an older version, and
-    the save has written the summary line anew and ended the last line.
+    A draft can arrive after the save from the same window. It was based on an older version, and
+    the save has updated the summary line and ended the last line.
     """
     if file.content == text:
         return True
@@ -84,17 +82,17 @@ def _stored(draft: FileDraft, *, is_new: bool) -> FileDraft:
     try:
         with transaction.atomic():
             draft.save(force_insert=is_new)
-    except IntegrityError as exc:  # another window was first, at the same moment
+    except IntegrityError as exc:  # another window saved one at the same moment
         raise DraftTaken from exc
     return draft
 
 
 def drop_draft(owner: User, path: str, window: UUID) -> None:
-    """Drop the draft that this window keeps; another's stays."""
+    """Discard this window's draft, but not another one's."""
     FileDraft.objects.of(owner).filter(path=path, pk=window).delete()
 
 
 def drop_saved_draft(owner: User, path: str, window: UUID, content: str) -> None:
-    """Drop what a save has made needless: this window's draft, and another's of the same text."""
+    """Discard drafts that a save made unnecessary: this window's, and another's with the same text."""
     is_saved = Q(pk=window) | Q(content=cleaned(content).text)
     FileDraft.objects.of(owner).filter(is_saved, path=path).delete()

@@ -1,4 +1,4 @@
-"""Errors of memory files; each message says what to do."""
+"""Size limits of memory files, and the errors of saving them, which say what to do."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from memory.core.file_format import is_fact
 
 
 class NoSuchFile(MemoryRefused):
-    """There is no file at this path now; the message names those that there are."""
+    """There is no file at this path now. The message lists the existing ones."""
 
     def __init__(self, path: str, there: Iterable[str]) -> None:
         told = {"path": path, "there": ", ".join(there)}
-        super().__init__(_("There is no %(path)s yet. There are: %(there)s.") % told)
+        super().__init__(_("%(path)s doesn’t exist yet. Existing files: %(there)s.") % told)
         self.path = path
 
 
 class FileConflict(MemoryRefused):
-    """Somebody else changed the same lines since the version that this write was based on.
+    """Someone else changed the same lines after the version this write is based on.
 
-    `base`, `mine` and `theirs` are the whole texts; `merge` holds what joins and what does not.
+    `base`, `mine` and `theirs` are the whole texts. `merge` holds the merged and the conflicting
+    lines.
     """
 
     def __init__(
@@ -32,9 +33,7 @@ class FileConflict(MemoryRefused):
     ) -> None:
         super().__init__(
             _(
-                "%(path)s was changed by somebody else since you read it, and is at version "
-                "%(version)d now. Nothing was saved: read that version, put your change into it, "
-                "and save again."
+                "%(path)s was changed by someone else after you read it and is now at version %(version)d. Nothing was saved. Read that version, add your change, and save again."
             )
             % {"path": path, "version": version}
         )
@@ -42,7 +41,7 @@ class FileConflict(MemoryRefused):
         self.base, self.mine, self.theirs, self.merge = base, mine, theirs, merge
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a program is told: the conflict with the text as it stands."""
+        """Return the conflict and the current text, for API clients."""
         return {
             "error": "conflict",
             "path": self.path,
@@ -52,15 +51,15 @@ class FileConflict(MemoryRefused):
         }
 
 
-# --- How large memory files may be, always in bytes of UTF-8 (seed 003, "Facts Size Budget") ---
+# --- size limits, in bytes of UTF-8 (seed 003, "Facts Size Budget") ---
 
 MOST_FACTS = 15_360  # both fact files together
 MOST_EPISODES = 262_144  # one month's file
-MOST_LINE = 8_192  # one line, its break not counted
+MOST_LINE = 8_192  # one line, without its line break
 
 
 class OverBudget(LimitReached):
-    """A file, or the two fact files together, would be larger than they may be."""
+    """A file, or both fact files together, would exceed the limit."""
 
     def __init__(self, message: str, *, have: int, most: int) -> None:
         super().__init__(message)
@@ -69,12 +68,11 @@ class OverBudget(LimitReached):
 
 
 def size_of(text: str) -> int:
-    """Return the bytes that a text takes."""
     return len(text.encode())
 
 
 def check_size(path: str, size: int, others: int) -> None:
-    """Raise OverBudget if a file of `size` bytes may not stand beside `others` bytes of facts."""
+    """Raise OverBudget if a file of `size` bytes is too large, with `others` bytes of other facts."""
     if not is_fact(path):
         if size > MOST_EPISODES:
             raise _over_month(path, size)
@@ -83,9 +81,7 @@ def check_size(path: str, size: int, others: int) -> None:
     if have > MOST_FACTS:
         raise OverBudget(
             _(
-                "This would make the fact files %(have)s bytes together, %(over)s more than the "
-                "%(most)s they may have: %(path)s would have %(size)s, the other has %(others)s. "
-                "Nothing was saved. Condense what stands there first, then add to it."
+                "The fact files would have %(have)s bytes together, %(over)s more than the limit of %(most)s (%(path)s %(size)s, the other file %(others)s). Nothing was saved. Condense them first, then add to them."
             )
             % {
                 "have": f"{have:,}",
@@ -102,8 +98,7 @@ def check_size(path: str, size: int, others: int) -> None:
 
 def _over_month(path: str, size: int) -> OverBudget:
     message = _(
-        "This would make %(path)s %(have)s bytes, %(over)s more than the %(most)s a month's file "
-        "may have. Nothing was saved. Condense older entries first, then add to it."
+        "%(path)s would have %(have)s bytes, %(over)s more than the limit of %(most)s. Nothing was saved. Condense older entries first, then add to it."
     ) % {
         "path": path,
         "have": f"{size:,}",
@@ -121,8 +116,7 @@ def check_lines(text: str) -> None:
         if len(line) * 4 > MOST_LINE and (size := size_of(line)) > MOST_LINE:
             raise LimitReached(
                 _(
-                    "Line %(number)s has %(have)s bytes; a line may have at most %(most)s. Nothing "
-                    "was saved. Break it into several lines."
+                    "Line %(number)s has %(have)s bytes, but a line can have at most %(most)s. Nothing was saved. Split it into several lines."
                 )
                 % {"number": f"{number:,}", "have": f"{size:,}", "most": f"{MOST_LINE:,}"}
             )

@@ -1,7 +1,8 @@
-"""One memory file and its copy on disk, compared and brought together (see `memory.files.mirror`).
+"""The mirror: memory files as copies on disk, in both directions, and as Git commits (decision
+3.4).
 
-`look` takes in what somebody did on disk, `write` puts there what is stored.  The caller holds the
-file's turn.
+`look` imports edits from disk and `write` writes stored text to disk. The caller holds the file's
+lock.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Copy:
-    """Whose file, which, where its copy lies; and, once looked at, how things stand."""
+    """A file's owner, path and disk, and after `look` its current state."""
 
     owner: User
     path: str
@@ -48,10 +49,10 @@ class Copy:
     row: MirroredFile = field(init=False)
     file: MemoryFile | None = field(init=False, default=None)
     found: Found = field(init=False, default=Found())
-    is_stale: bool = field(init=False, default=False)  # something was stored since it was read
+    is_stale: bool = field(init=False, default=False)  # something was stored after it was read
 
     def read(self) -> None:
-        """Read both sides, and what was last mirrored."""
+        """Read the stored file, the copy on disk, and the last mirrored state."""
         self.read_row()
         self.is_stale = False
         self.file = MemoryFile.objects.of(self.owner).live().at(self.path).first()
@@ -60,24 +61,26 @@ class Copy:
             self.found = self.disk.read(self.path, settled=True)
 
     def read_row(self) -> None:
-        """Read what was last mirrored."""
+        """Read the last mirrored state."""
         rows = MirroredFile.objects.of(self.owner).filter(path=self.path)
         self.row = rows.first() or MirroredFile(owner=self.owner, path=self.path)
 
     @property
     def stored(self) -> bytes | None:
-        """Return the bytes that belong on disk; None where there is no such file any more."""
+        """Return the bytes that belong on disk, or None if there is no such file."""
         return None if self.file is None else str(self.file.content).encode()
 
     @property
     def is_edited(self) -> bool:
-        """Whether something else stands on disk than what was mirrored, and than what is stored."""
+        """Whether the text on disk is neither the mirrored nor the stored one."""
         if not self.found.stamp or self.found.digest == self.row.digest:
             return False
         return self.found.content is None or self.found.content != self.stored
 
     def mark(self, **fields: object) -> None:
-        """Note how far the copy is; the problem goes once no refused edit lies beside the file."""
+        """Store the mirrored state. The problem is cleared once there is no rejected edit beside
+        the file.
+        """
         if "problem" not in fields and self.row.problem and not self.disk.copies(self.path):
             fields["problem"] = fields["refused"] = ""
         for name, value in fields.items():
@@ -90,12 +93,12 @@ class Copy:
 
 
 def look(copy: Copy) -> bool:
-    """Take in what was done on disk; return whether something is to be written there now."""
+    """Import an edit from disk. Return whether the file then has to be written."""
     copy.read()
     row, file, found = copy.row, copy.file, copy.found
     if not found.stamp:
         if file is not None and row.digest:
-            _tell_gone(copy)
+            _log_deleted(copy)
         if file is None and row.pk:
             copy.mark(version=0, digest="", stamp="")
         return file is not None
@@ -112,10 +115,10 @@ def look(copy: Copy) -> bool:
 
 
 def write(copy: Copy) -> None:
-    """Write what is stored over what was found.  Raises ChangedMeanwhile, OSError."""
+    """Write the stored text to disk. Raises ChangedMeanwhile, OSError."""
     if copy.is_stale:
         copy.read()
-        if copy.is_edited:  # new since: the tick looks again
+        if copy.is_edited:  # created since then, so the next check handles it
             return
     content, found = copy.stored, copy.found
     if content is None:
@@ -135,26 +138,26 @@ def write(copy: Copy) -> None:
 
 
 def fail(copy: Copy, exc: OSError) -> None:
-    """Note that the disk refused; it is told once for all files that it is so for."""
+    """Store that the disk can't be used. The same problem of many files is logged once."""
     copy.read_row()
     told = {"why": exc.strerror or str(exc)}
-    problem = _("The copy on disk cannot be read or written: %(why)s. It is tried again.") % told
+    problem = _("The copy on disk can’t be read or written: %(why)s. Beacon keeps trying.") % told
     if copy.row.problem == problem:
         return
     others = MirroredFile.objects.of(copy.owner).filter(problem=problem)
     if not others.exists():
-        _tell(copy, "mirror-failed", problem)
+        _log_problem(copy, "mirror-failed", problem)
     copy.mark(problem=problem)
 
 
 def _take(copy: Copy, found: Found) -> None:
-    """Save an edit, based on the version that was last on disk; keep a refused one beside it."""
+    """Save an edit, based on the version last on disk. Keep a rejected one beside the file."""
     copy.is_stale = True
     try:
         if not settings.BEACON_MIRROR_READ:
             raise MemoryRefused(_("edits on disk are turned off (BEACON_MIRROR_READ=0)."))
         text = text_of(found)
-        # No reason: that it was edited on disk is what its actor says.
+        # No reason is needed, since the actor says that it was edited on disk.
         saved = save_file(copy.owner, copy.path, text, by=DISK, seen=_based_on(copy))
     except MemoryRefused as exc:
         if isinstance(exc, FileConflict):
@@ -166,9 +169,9 @@ def _take(copy: Copy, found: Found) -> None:
 
 
 def _based_on(copy: Copy) -> int:
-    """Return the version that an edit began from.
+    """Return the version that an edit is based on.
 
-    A file that lay there before the mirror did takes the place of an untouched first one.
+    A file that existed before the mirror replaces an unedited first version.
     """
     if copy.row.version:
         return copy.row.version
@@ -177,19 +180,19 @@ def _based_on(copy: Copy) -> int:
 
 
 def text_of(found: Found) -> str:
-    """Return the text that was found.  Raises MemoryRefused."""
+    """Return the text found on disk. Raises MemoryRefused."""
     if found.is_large:
         most = {"most": f"{MOST_EPISODES:,}"}
-        raise MemoryRefused(_("it is far larger than the %(most)s bytes a file may have.") % most)
+        raise MemoryRefused(_("it’s far larger than the limit of %(most)s bytes.") % most)
     if found.content is None:
-        raise MemoryRefused(_("it is no plain file, and links are not followed."))
+        raise MemoryRefused(_("it isn’t a regular file, and links aren’t followed."))
     if b"\0" in found.content:
-        raise MemoryRefused(_("it holds NUL characters, which no text has."))
+        raise MemoryRefused(_("it contains NUL characters."))
     try:
         return found.content.decode()
     except UnicodeDecodeError as exc:
         raise MemoryRefused(
-            _("it is not UTF-8: byte %(at)d is wrong. Save it as UTF-8.") % {"at": exc.start + 1}
+            _("it isn’t valid UTF-8 (byte %(at)d). Save it as UTF-8.") % {"at": exc.start + 1}
         ) from exc
 
 
@@ -197,57 +200,55 @@ def _refuse(copy: Copy, found: Found, exc: MemoryRefused) -> None:
     aside = copy.disk.set_aside(copy.path, found.content)
     why = str(exc)
     if isinstance(exc, FileConflict):
-        why = _("the same lines were changed in Beacon since the version that it was based on.")
+        why = _("the same lines were also changed in Beacon.")
     problem = _(
-        "An edit on disk was not taken in: %(why)s It is kept as %(copy)s beside the file. Put "
-        "what you need of it into the file, then delete that copy."
+        "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s beside the file. Copy what you need into the file, then delete that copy."
     ) % {"why": why, "copy": aside}
     if copy.row.refused != found.digest:
-        _tell(copy, "disk-edit-refused", problem)
-    # What is kept beside the file may be written over; what cannot be read was moved away.
+        _log_problem(copy, "disk-edit-refused", problem)
+    # The rejected copy can be overwritten. An unreadable file was moved away.
     known = {"digest": "", "stamp": ""} if found.content is None else {"digest": found.digest}
     copy.mark(refused=found.digest, problem=problem, **known)
 
 
 def _keep_as_draft(copy: Copy, exc: FileConflict) -> None:
-    """Let the editor open with what was written on disk: saving it leads to the merge screen.
+    """Keep the edit from disk as a draft, so that saving it in the editor opens the merge page.
 
-    Where another draft is kept already, the copy beside the file is all there is.
+    If there is another draft, only the copy beside the file remains.
     """
     with suppress(DraftTaken):
         note, window = _("edited on disk"), uuid4()
         keep_draft(copy.owner, copy.path, exc.mine, note=note, seen=copy.row.version, window=window)
 
 
-def _tell_gone(copy: Copy) -> None:
+def _log_deleted(copy: Copy) -> None:
     why = _(
-        "%(path)s was deleted on disk and is written there again: a month's file is moved to the "
-        "trash in Beacon, and the fact files always stay."
+        "%(path)s was deleted on disk, so Beacon wrote it again. To delete a month’s file, move it to Trash in Beacon. Fact files can’t be deleted."
     )
-    _tell(copy, "disk-file-restored", why % {"path": copy.path})
+    _log_problem(copy, "disk-file-restored", why % {"path": copy.path})
     copy.mark(digest="", stamp="")
 
 
-def _tell(copy: Copy, kind: str, why: str) -> None:
+def _log_problem(copy: Copy, kind: str, why: str) -> None:
     logger.info(kind, owner=copy.owner.pk, path=copy.path, why=why)
     subject = MemoryFile.objects.of(copy.owner).live().at(copy.path).first()
     Activity.log(copy.owner, DISK, kind, subject=subject, label=copy.path, warning=True, why=why)
 
 
-# --- One git commit for each change of a mirrored memory file, if BEACON_MIRROR_GIT says so ---
+# --- Git commits (BEACON_MIRROR_GIT) ---
 
-BRANCH = "main"  # of a repository that Beacon makes; in one that is there, whichever is checked out
+BRANCH = "main"  # of a repository that Beacon creates; in an existing one, the branch that is checked out
 SECONDS = 120.0
 _LEFT_OUT = ".beacon\n*.conflict*\n.*.tmp\n"
 
 
 class GitFailed(Exception):
-    """Git is missing or refused; the message is its own."""
+    """Git is missing or returned an error. The message is Git's."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """One change; no content where the file went."""
+    """A change to commit, without content if the file was deleted."""
 
     order: int
     name: str
@@ -257,7 +258,7 @@ class _Commit:
 
 
 def commit_due(folder: MirrorFolder) -> int:
-    """Commit what is on disk and in no commit yet; return how many commits that made."""
+    """Commit changes on disk that aren't in Git yet. Return the number of commits."""
     if not settings.BEACON_MIRROR_GIT:
         return 0
     behind = MirroredFile.objects.exclude(committed=F("version"))
@@ -304,20 +305,22 @@ def _message(name: str, told: Revision) -> str:
 
 
 def _store(root: Path, commits: list[_Commit]) -> None:
-    """Add the commits to the branch that is checked out, then let the index follow."""
+    """Add the commits to the checked-out branch, then update the index."""
     if not (root / ".git").exists():
         _git(root, "init", "-q", "-b", BRANCH, "--template=")
         (root / ".git/info").mkdir(exist_ok=True)
         (root / ".git/info/exclude").write_text(_LEFT_OUT)
     branch = _git(root, "symbolic-ref", "HEAD").decode().strip()
     begun = bool(_git(root, "for-each-ref", branch).strip())
-    stream = b"".join(_told(one, branch, begun and at == 0) for at, one in enumerate(commits))
+    stream = b"".join(
+        _as_fast_import(one, branch, begun and at == 0) for at, one in enumerate(commits)
+    )
     _git(root, "fast-import", "--quiet", stream=stream)
     _git(root, "reset", "-q", "--", *sorted({one.name for one in commits}))
 
 
-def _told(one: _Commit, branch: str, begun: bool) -> bytes:
-    """Return one commit as fast-import reads it; the first names what stood before it."""
+def _as_fast_import(one: _Commit, branch: str, begun: bool) -> bytes:
+    """Return a commit in fast-import format. The first one names its parent."""
     message = one.message.encode()
     head = (
         f"commit {branch}\n"
@@ -333,7 +336,7 @@ def _told(one: _Commit, branch: str, begun: bool) -> bytes:
 
 
 def _git(root: Path, *arguments: str, stream: bytes = b"") -> bytes:
-    """Run git on the folder's own repository.  Raises GitFailed with what it said, OSError."""
+    """Run Git on the folder's repository. Raises GitFailed with its message, OSError."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     own |= {
         "GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(root), "GIT_CONFIG_NOSYSTEM": "1",
@@ -353,23 +356,25 @@ def _git(root: Path, *arguments: str, stream: bytes = b"") -> bytes:
 
 
 def _warn_about_git(folder: MirrorFolder, said: str) -> None:
-    """Note how git is; what is new and bad is told once in the activity log."""
+    """Store Git's state. New problems are logged in Activity once."""
     folder.git_problem = said
     rows = MirrorFolder.objects.filter(pk=folder.pk).exclude(git_problem=said)
     if rows.update(git_problem=said) and said:
-        logger.warning("no git commit of memory files", why=said)
-        why = _("Changes of memory files could not be committed: %(why)s. It is tried again.")
+        logger.warning("memory files not committed to Git", why=said)
+        why = _(
+            "Changes to memory files couldn’t be committed to Git: %(why)s. Beacon keeps trying."
+        )
         Activity.log(folder.root, DISK, "mirror-git-failed", warning=True, why=why % {"why": said})
 
 
-# --- The copy of memory files on disk, both ways (decision 3.4) ---
+# --- both directions ---
 
-_PATIENCE = 2.0  # seconds for which a file's turn is waited for; the tick does it else
-_ROUNDS = 5  # times that a file which keeps changing is looked at again
+_PATIENCE = 2.0  # seconds to wait for a file's lock; otherwise the scheduled check handles it
+_ROUNDS = 5  # attempts at a file that keeps changing
 
 
 def take_in(owner: User) -> None:
-    """Take in what was changed on disk; never raises, and costs two queries if nothing was."""
+    """Import changes from disk. Never raises, and costs two queries if nothing changed."""
     if not mirror_folder.is_on():
         return
     try:
@@ -380,13 +385,13 @@ def take_in(owner: User) -> None:
             disk = mirror_folder.own_disk(folder, owner)
             suspects = _changed(_known(owner), disk)
         for path in suspects:
-            _look_at(Copy(owner, path, disk))
+            _compare(Copy(owner, path, disk))
     except (DatabaseError, OSError) as exc:
-        logger.warning("not taken in", owner=owner.pk, why=str(exc))
+        logger.warning("edit on disk not imported", owner=owner.pk, why=str(exc))
 
 
 def write_out(owner_id: int, path: str) -> None:
-    """Write the file as it stands now to disk; called once a change is stored for good."""
+    """Write the current file to disk. Called after the commit of a change."""
     if not mirror_folder.is_on():
         return
     try:
@@ -394,11 +399,11 @@ def write_out(owner_id: int, path: str) -> None:
         if owner is not None and folder is not None:
             _settle(folder, Copy(owner, path, mirror_folder.disk_of(folder, owner)))
     except (DatabaseError, OSError) as exc:
-        logger.warning("not written to disk", owner=owner_id, path=path, why=str(exc))
+        logger.warning("file not written to disk", owner=owner_id, path=path, why=str(exc))
 
 
 def catch_up() -> int:
-    """Do what was left undone in either direction for everybody; return for how many files."""
+    """Do the remaining work in both directions for all accounts. Return the number of files."""
     if not mirror_folder.is_on():
         return 0
     with advisory_lock(LockId.MIRROR_SCAN) as is_mine:
@@ -412,9 +417,9 @@ def catch_up() -> int:
 
 
 def differing() -> list[tuple[int, str]]:
-    """Return owner and path of each file whose copy is not what is stored, by its very bytes.
+    """Return owner and path of each file whose copy differs from the stored bytes.
 
-    An edit that was refused is not among them: a person has to look at it.
+    Rejected edits are left out, because a person has to review them.
     """
     folder = mirror_folder.opened() if mirror_folder.is_on() else None
     if folder is None:
@@ -424,7 +429,7 @@ def differing() -> list[tuple[int, str]]:
 
 
 def bring_together() -> int:
-    """Look at those files anew, whatever their stamps say; return how many they were."""
+    """Compare those files again, ignoring their stamps. Return how many there were."""
     found = differing()
     for owner_id, path in found:
         MirroredFile.objects.filter(owner=owner_id, path=path).update(stamp="")
@@ -433,7 +438,7 @@ def bring_together() -> int:
 
 
 def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
-    """Yield the files that differ though stamp and version say that they do not."""
+    """Yield files that differ although stamp and version are unchanged."""
     for row in MirroredFile.objects.exclude(digest="").select_related("owner").iterator():
         file = MemoryFile.objects.of(row.owner).live().at(row.path).first()
         if file is None or file.version != row.version:
@@ -445,7 +450,7 @@ def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
 
 
 def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
-    """Return owner and path of whatever differs between store, disk, and what was mirrored."""
+    """Return owner and path of each file whose stored, mirrored and disk versions differ."""
     same = MirroredFile.objects.filter(owner=OuterRef("owner"), path=OuterRef("path"))
     behind = MemoryFile.objects.live().exclude(Exists(same.filter(version=OuterRef("version"))))
     live = MemoryFile.objects.live().filter(owner=OuterRef("owner"), path=OuterRef("path"))
@@ -459,7 +464,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
         try:
             changed = _changed(known.get(owner.pk, {}), mirror_folder.own_disk(folder, owner))
         except OSError as exc:
-            logger.warning("not looked at", owner=owner.pk, why=str(exc))
+            logger.warning("files on disk not checked", owner=owner.pk, why=str(exc))
             continue
         due |= {(owner.pk, path) for path in changed}
     return due
@@ -470,13 +475,13 @@ def _known(owner: User) -> dict[str, str]:
 
 
 def _changed(known: dict[str, str], disk: Disk) -> list[str]:
-    """Return the paths at which something else lies than what was last mirrored."""
+    """Return the paths whose file on disk differs from the last mirrored one."""
     now = disk.stamps()
     return [path for path in sorted({*known, *now}) if known.get(path, "") != now.get(path, "")]
 
 
-def _look_at(copy: Copy) -> None:
-    """Take an edit in; what is to be written then waits for the caller's transaction, if any."""
+def _compare(copy: Copy) -> None:
+    """Import an edit. If the file must be written, that waits for the caller's transaction."""
     with _turn(copy) as is_mine:
         if not is_mine:
             return
@@ -491,7 +496,7 @@ def _look_at(copy: Copy) -> None:
 
 
 def _settle(folder: MirrorFolder, copy: Copy) -> None:
-    """Take in what is new on disk, then write what stands, until both are the same."""
+    """Import what is new on disk, then write the current text, until both are the same."""
     with _turn(copy) as is_mine:
         try:
             mirror_folder.own_disk(folder, copy.owner)
@@ -507,5 +512,5 @@ def _settle(folder: MirrorFolder, copy: Copy) -> None:
 
 
 def _turn(copy: Copy) -> AbstractContextManager[bool]:
-    """Hold the right to compare one file with the disk; False where another keeps it too long."""
+    """Lock a file for comparing it with the disk. Returns False if another process keeps the lock."""
     return advisory_lock(LockId.MIRROR_FILE, f"{copy.owner.pk}:{copy.path}", wait=_PATIENCE)

@@ -1,8 +1,8 @@
-"""One account's part of the mirror on disk: read, written and set aside, never through a link.
+"""One account's files in the mirror: reading, writing and setting aside, never through a link.
 
-Every folder on the way is opened by its own name without following links, and what lies in it is
-reached from there alone, so no name can lead out of the folder (R145).  What was read has a stamp;
-what is written over must still have it.
+Each folder on the path is opened by name without following links, and its files are reached only
+from there, so no name can lead out of the folder (R145). A stamp identifies what was read, and a
+file is overwritten only if it still has that stamp.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from django.conf import settings
 from memory.core.file_format import FACTS, month_of
 from memory.files.limits import MOST_EPISODES
 
-LARGEST = 4 * MOST_EPISODES  # bytes that are read at all; no file may have so many
-MOST_COPIES = 50  # of refused edits beside one file
+LARGEST = 4 * MOST_EPISODES  # bytes read at most; no valid file is that large
+MOST_COPIES = 50  # rejected edits beside one file
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OLD_TEMP = 60.0  # seconds after which a file half written was left by a killed process
-_TRIES = 20  # before a file that never keeps still is read as it is
+_OLD_TEMP = 60.0  # seconds after which a partly written file must be from a killed process
+_TRIES = 20  # attempts at a file that keeps changing
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOENT}
-_QUIET = 0.1  # seconds for which a file must have been left alone: an editor may still write it
+_QUIET = 0.1  # seconds without changes before a file is read, in case an editor is writing it
 
 
 class ChangedMeanwhile(Exception):
-    """Somebody wrote the file between our reading and our writing; look at it again."""
+    """The file changed between reading and writing. Check it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stands on disk: no stamp where there is nothing, no content where it is no text file."""
+    """A file on disk: without a stamp if it doesn't exist, without content if it isn't readable
+    text.
+    """
 
     stamp: str = ""
     content: bytes | None = None
@@ -52,19 +54,19 @@ class Found:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the content; of what cannot be read, one of its stamp."""
+        """Return the SHA-256 of the content, or of the stamp if it can't be read."""
         return digest_of(self.stamp.encode() if self.content is None else self.content)
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The folder of one account: `parts` lead to it from `root`."""
+    """An account's folder. `parts` lead to it from `root`."""
 
     root: Path
     parts: tuple[str, ...] = ()
 
     def stamps(self) -> dict[str, str]:
-        """Return the stamp of each file there may be, by path; nothing else is looked at."""
+        """Return the stamp of each memory file, by path. Other files are ignored."""
         found = {}
         for folder in ("facts", "episodes"):
             try:
@@ -78,9 +80,9 @@ class Disk:
         return found
 
     def read(self, path: str, *, settled: bool = False) -> Found:
-        """Return what stands at `path`; `settled`: once whoever is writing it is done.
+        """Return the file at `path`, with `settled` only once it no longer changes.
 
-        Raises ChangedMeanwhile where it never keeps still, OSError.
+        Raises ChangedMeanwhile if it keeps changing, OSError.
         """
         folder, _slash, name = path.partition("/")
         found = None
@@ -98,11 +100,10 @@ class Disk:
         return found
 
     def write(self, path: str, content: bytes, expected: str) -> tuple[str, bytes | None]:
-        """Put `content` at `path` in one step that survives a power cut; return its stamp.
+        """Write `content` to `path` atomically, safe against power loss, and return its stamp.
 
-        What an editor wrote there since the last look, up to that very moment, is returned
-        beside it.  Raises ChangedMeanwhile where the file has no longer the stamp `expected`,
-        OSError.
+        An edit that was written in the meantime is returned with it. Raises ChangedMeanwhile if the
+        file no longer has the stamp `expected`, OSError.
         """
         folder, _slash, name = path.partition("/")
         with self._inside(folder, make=True) as inside, _held(inside, name) as old:
@@ -118,7 +119,7 @@ class Disk:
                     os.rename(temp, name, src_dir_fd=inside, dst_dir_fd=inside)
                 stamp = _stamp(os.fstat(handle))
             except BaseException:
-                if not is_swapped:  # else it is what an editor wrote
+                if not is_swapped:  # otherwise it is an editor's text
                     with suppress(FileNotFoundError):
                         os.unlink(temp, dir_fd=inside)
                 raise
@@ -141,9 +142,9 @@ class Disk:
             os.fsync(inside)
 
     def set_aside(self, path: str, content: bytes | None) -> str:
-        """Keep a refused edit beside the file and return the copy's path; none is written over.
+        """Keep a rejected edit beside the file and return the copy's path. No copy is overwritten.
 
-        What cannot be read is moved there as it is; bytes that are kept already are kept once.
+        An unreadable file is moved as it is. Bytes that are already kept are kept once.
         """
         for copy in self.copies(path):
             if content is not None and self.read(copy).content == content:
@@ -163,10 +164,10 @@ class Disk:
                             os.close(handle)
                     os.fsync(inside)
                     return f"{folder}/{copy}"
-        raise FileExistsError(f"{MOST_COPIES} copies ({name}.conflict) lie beside it already")
+        raise FileExistsError(f"there are already {MOST_COPIES} copies ({name}.conflict) beside it")
 
     def copies(self, path: str) -> list[str]:
-        """Return the paths of the refused edits that lie beside the file."""
+        """Return the paths of rejected edits beside the file."""
         folder, _slash, name = path.partition("/")
         try:
             with self._inside(folder) as inside:
@@ -177,7 +178,7 @@ class Disk:
 
     @contextmanager
     def _inside(self, folder: str, *, make: bool = False) -> Iterator[int]:
-        """Open one of the account's two folders, each step by its name alone."""
+        """Open one of the account's two folders, each step by name."""
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in (*self.parts, folder):
@@ -193,7 +194,7 @@ class Disk:
 
 
 def digest_of(content: bytes) -> str:
-    """Return the SHA-256 of what stands, or stood, on disk."""
+    """Return the SHA-256 of a file's content."""
     return sha256(content).hexdigest()
 
 
@@ -210,7 +211,7 @@ def _stamp_at(folder: int, name: str) -> str:
 
 @contextmanager
 def _held(folder: int, name: str) -> Iterator[int | None]:
-    """Keep the file open that is written over, if there is one."""
+    """Keep the file that is overwritten open, if there is one."""
     try:
         handle = os.open(name, _READ, dir_fd=folder)
     except OSError:  # nothing there, or a link
@@ -223,9 +224,9 @@ def _held(folder: int, name: str) -> Iterator[int | None]:
 
 
 def _swapped(folder: int, one: str, other: str) -> bool:
-    """Exchange the names of two files in one step; False where this system or disk cannot.
+    """Swap two file names atomically. Returns False if the system or disk doesn't support it.
 
-    A plain rename loses what an editor put there by a rename of its own since our last look.
+    A plain rename would lose a file that an editor renamed there in the meantime.
     """
     exchange = _exchange()
     if exchange is None:
@@ -241,7 +242,7 @@ def _swapped(folder: int, one: str, other: str) -> bool:
 
 @cache
 def _exchange() -> Any:
-    """Return the C library's function, that of Linux or that of macOS."""
+    """Return the C library's function, on Linux or macOS."""
     library = ctypes.CDLL(None, use_errno=True)
     for name in ("renameat2", "renameatx_np"):
         if found := getattr(library, name, None):
@@ -251,23 +252,25 @@ def _exchange() -> Any:
 
 
 def _replaced(folder: int, name: str, expected: str) -> bytes | None:
-    """Return what the file that was replaced holds, if it is not what was last looked at."""
+    """Return the content of the replaced file if it changed after it was last read."""
     found = None
     for _try in range(_TRIES):
         found, _age = _read(folder, name)
         if found is not None:
             break
-    # Its name changed, and with it the last part of its stamp.
+    # The rename changed the last part of its stamp.
     if found is None or found.stamp.rpartition(":")[0] == expected.rpartition(":")[0]:
         return None
     return found.content
 
 
 def _late(handle: int | None, expected: str) -> bytes | None:
-    """Return what the old file holds if it was written to after it was last looked at."""
+    """Return the content of the old file if it was written after it was last read."""
     if handle is None:
         return None
-    now = _stamp(os.fstat(handle)).rpartition(":")[0]  # its last link went, which changes its ctime
+    now = _stamp(os.fstat(handle)).rpartition(":")[
+        0
+    ]  # the last link was removed, which changes the ctime
     if now == expected.rpartition(":")[0]:
         return None
     with os.fdopen(os.dup(handle), "rb") as file:
@@ -275,7 +278,7 @@ def _late(handle: int | None, expected: str) -> bytes | None:
 
 
 def _mode_at(folder: int, name: str) -> int | None:
-    """Return the rights of the file that is written over: whoever set them keeps them."""
+    """Return the mode of the overwritten file, which is kept."""
     try:
         told = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -284,9 +287,9 @@ def _mode_at(folder: int, name: str) -> int | None:
 
 
 def _read(folder: int, name: str) -> tuple[Found | None, float]:
-    """Return what a file holds (None: it changed while it was read), and the seconds since then."""
+    """Return a file's content (None if it changed while reading), and its age in seconds."""
     told = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISREG(told.st_mode):  # a link, a folder, a pipe: not opened at all
+    if not stat.S_ISREG(told.st_mode):  # a link, folder or pipe, which isn't opened
         return Found(_stamp(told)), 1.0
     handle = os.open(name, _READ, dir_fd=folder)
     try:
@@ -304,9 +307,9 @@ def _read(folder: int, name: str) -> tuple[Found | None, float]:
 
 
 def _move_aside(folder: int, name: str, copy: str) -> None:
-    """Move what cannot be read to a name that is free.  Raises FileExistsError, OSError.
+    """Move an unreadable file to a free name. Raises FileExistsError, OSError.
 
-    The name is taken first, by something of the same sort: a folder replaces no file.
+    The name is first taken by something of the same type, since a folder can't replace a file.
     """
     is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     if is_folder:
@@ -330,7 +333,7 @@ def _fill(handle: int, content: bytes, like: int | None = None) -> None:
 
 
 def _sweep(folder: int, name: str) -> None:
-    """Delete what processes that were killed had half written."""
+    """Delete partly written files of killed processes."""
     for one in os.listdir(folder):
         if one.startswith(f".{name}.") and one.endswith(".tmp"):
             with suppress(FileNotFoundError):
@@ -338,18 +341,18 @@ def _sweep(folder: int, name: str) -> None:
                     os.unlink(one, dir_fd=folder)
 
 
-# --- mirror left ---
+# --- rejected edits ---
 
 FOLDERS = ("facts", "episodes")
 
 
 def folder() -> Path:
-    """Return where the mirror lies, or lay when Beacon ran last: the setting is `make up`'s own."""
+    """Return the mirror's folder, or the last one used, since `make up` sets the variable itself."""
     return Path(settings.BEACON_MIRROR_DIR or settings.DATA_DIR / "memory")
 
 
 def refused_edits(root: Path) -> dict[str, Path]:
-    """Return the copies of refused edits, by their place below the folder; links are not followed."""
+    """Return the copies of rejected edits by relative path. Links aren't followed."""
     return {str(path.relative_to(root)): path for path in _copies(root)}
 
 
@@ -367,7 +370,7 @@ def _folders(place: Path) -> list[os.DirEntry[str]]:
 
 
 def _entries(place: Path) -> list[os.DirEntry[str]]:
-    """Return what lies in a folder, in order; nothing where it is none, or a link to one."""
+    """Return a folder's entries in order, or nothing if it isn't a folder or is a link."""
     if place.is_symlink():
         return []
     try:

@@ -1,4 +1,4 @@
-"""The mirror's folder: that it is there, that it is ours, and whose files lie where in it."""
+"""The mirror's folder: whether it can be used, and which account's files are where in it."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ from memory.models.files import ONLY
 
 logger = structlog.get_logger(__name__)
 
-DISK = Actor("disk")  # whoever edits the files there: somebody with this machine in their hands
+DISK = Actor("disk")  # people who edit the files there, who have access to this machine
 MARK = ".beacon"
 
 
 class NotUsable(Exception):
-    """Nothing may be written to the folder or read from it; the message says why."""
+    """The folder can't be read or written. The message says why."""
 
 
 def is_on() -> bool:
-    """Whether there is a mirror at all."""
     return bool(settings.BEACON_MIRROR_DIR)
 
 
 def problems() -> tuple[str, str]:
-    """Return why nothing is mirrored, and why git has no commits; empty while all is well."""
+    """Return why nothing is mirrored, and why Git has no commits, or "" if there is no problem."""
     found = MirrorFolder.objects.filter(pk=ONLY).first() if is_on() else None
     return (found.problem, found.git_problem) if found else ("", "")
 
 
 def opened() -> MirrorFolder | None:
-    """Return the folder, made if it was missing; None if it cannot be used, which is told once."""
+    """Return the folder, created if it was missing, or None if it can't be used (logged once)."""
     folder = _row()
     if folder is None:
         return None
@@ -55,7 +54,7 @@ def opened() -> MirrorFolder | None:
         return None
     except OSError as exc:
         told = {"folder": settings.BEACON_MIRROR_DIR, "why": exc.strerror or exc}
-        tell(folder, _("%(folder)s cannot be used: %(why)s.") % told)
+        tell(folder, _("%(folder)s can’t be used: %(why)s.") % told)
         return None
     if folder.problem:
         tell(folder, "")
@@ -63,7 +62,7 @@ def opened() -> MirrorFolder | None:
 
 
 def disk_of(folder: MirrorFolder, owner: User) -> Disk:
-    """Return where an account's files lie: the first one's at the root, others by their names."""
+    """Return an account's folder: the first one's at the top level, others under their names."""
     root = Path(settings.BEACON_MIRROR_DIR)
     return Disk(root) if owner.pk == folder.root_id else Disk(root, ("users", name_of(owner)))
 
@@ -71,7 +70,7 @@ def disk_of(folder: MirrorFolder, owner: User) -> Disk:
 def name_of(owner: User) -> str:
     """Return the name of an account's folder.
 
-    Where case makes no difference Alice and alice must not share one, and a name may be `..`.
+    On file systems that ignore case, Alice and alice must not share one. A name can be `..`.
     """
     name = owner.get_username()
     plain = name.isascii() and name == name.lower() and not name.startswith(".")
@@ -79,7 +78,7 @@ def name_of(owner: User) -> str:
 
 
 def tell(folder: MirrorFolder, said: str) -> None:
-    """Store the folder's problem, "" for none; Activity tells when one begins and when it ends."""
+    """Store the folder's problem, or "" for none. Activity logs when one begins and ends."""
     was, folder.problem = folder.problem, said
     told = MirrorFolder.objects.filter(pk=folder.pk).exclude(problem=said).update(problem=said)
     if told and said:
@@ -90,7 +89,7 @@ def tell(folder: MirrorFolder, said: str) -> None:
 
 
 def _row() -> MirrorFolder | None:
-    """Return the folder's row; None before there is an account."""
+    """Return the folder's row, or None before there is an account."""
     folder = MirrorFolder.objects.select_related("root").filter(pk=ONLY).first()
     if folder is None and (first := User.objects.order_by("pk").first()):
         folder, _made = MirrorFolder.objects.get_or_create(pk=ONLY, defaults={"root": first})
@@ -98,7 +97,7 @@ def _row() -> MirrorFolder | None:
 
 
 def _check(folder: MirrorFolder) -> None:
-    """Raise NotUsable if the folder belongs to another Beacon; make it ours if it is nobody's."""
+    """Raise NotUsable if the folder belongs to another Beacon. Claim it if it belongs to none."""
     root = Path(settings.BEACON_MIRROR_DIR)
     mark = root / MARK
     try:
@@ -114,9 +113,7 @@ def _check(folder: MirrorFolder) -> None:
         return
     raise NotUsable(
         _(
-            "The folder %(folder)s belongs to another Beacon, so nothing is written to it or taken "
-            "from it. Name another one in BEACON_MIRROR_DIR; or, if that Beacon is gone, delete "
-            "the file %(mark)s in it: what lies there is taken in then."
+            "The folder %(folder)s belongs to another Beacon, so this one doesn’t read or write it. Set BEACON_MIRROR_DIR to another folder. If the other Beacon is gone, delete the file %(mark)s there, and this one imports the files."
         )
         % {"folder": root, "mark": MARK}
     )
@@ -131,7 +128,9 @@ def _identity(told: str) -> str:
 
 
 def _holds_last_copies(folder: MirrorFolder) -> bool:
-    """Whether a file is there just as it was last mirrored, so that this is the folder of before."""
+    """Whether it contains a file as it was last mirrored, so that this is the same folder as
+    before.
+    """
     rows = MirroredFile.objects.exclude(stamp="").select_related("owner")
     return any(
         disk_of(folder, row.owner).stamps().get(row.path) == row.stamp for row in rows.iterator()
@@ -139,7 +138,7 @@ def _holds_last_copies(folder: MirrorFolder) -> bool:
 
 
 def _put_unless_there(temp: Path, mark: Path) -> None:
-    """Put the mark in its place, unless another Beacon put its own there at the same moment."""
+    """Write the marker file, unless another Beacon did so at the same moment."""
     try:
         os.link(temp, mark)
     except FileExistsError:
@@ -149,18 +148,21 @@ def _put_unless_there(temp: Path, mark: Path) -> None:
 
 
 def _make(folder: MirrorFolder, root: Path) -> None:
-    """Make the folder, or mark one that is there as ours; what was in it before is taken in."""
+    """Create the folder, or claim an existing one and import its files."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_bare = not any((root / name).exists() for name in ("facts", "episodes", "users"))
     is_other = folder.place != str(root) or not (is_bare or _holds_last_copies(folder))
     rows = MirroredFile.objects.exclude(digest="")
-    # Nothing that lies here is what was mirrored last, so no edit can be based on that.
+    # No file here is the last mirrored one, so no edit can be based on that.
     if (is_bare or is_other) and rows.update(digest="", stamp="", version=0) and not is_other:
-        why = _("The folder %(folder)s was gone or empty: all files are written there again.")
+        why = _("The folder %(folder)s was missing or empty, so Beacon wrote all files again.")
         why %= {"folder": root}
         Activity.log(folder.root, DISK, "mirror-renewed", warning=True, why=why)
     temp = root / f"{MARK}.{secrets.token_hex(6)}.tmp"
-    told = {"beacon": str(folder.identity), "about": "The memory files of one Beacon; keep this."}
+    told = {
+        "beacon": str(folder.identity),
+        "about": "The memory files of one Beacon. Keep this file.",
+    }
     try:
         with temp.open("x") as file:
             file.write(json.dumps(told) + "\n")
@@ -171,17 +173,17 @@ def _make(folder: MirrorFolder, root: Path) -> None:
         temp.unlink(missing_ok=True)
 
 
-# --- mirror account ---
+# --- folders of accounts ---
 
-NOBODY = 0  # whose a folder is that bears no number of this Beacon's
-MOST_LEFT = 100  # folders of one name that were moved out of the way
+NOBODY = 0  # owner of a folder without an account number of this Beacon
+MOST_LEFT = 100  # folders of one name that were renamed
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def own_disk(folder: MirrorFolder, owner: User) -> Disk:
-    """Return where the account's files lie, once that is sure to be its own.  Raises OSError."""
+    """Return the account's folder, once it is certain that it belongs to it. Raises OSError."""
     disk = disk_of(folder, owner)
     if disk.parts:
         with _users(disk.root) as users:
@@ -190,19 +192,19 @@ def own_disk(folder: MirrorFolder, owner: User) -> Disk:
 
 
 def forget(owner: User) -> None:
-    """Delete the copies of an account that is being deleted, once it is; what else lies there stays."""
+    """Delete the copies of a deleted account after the commit. Other files are kept."""
     folder = opened() if is_on() else None
     if folder is not None:
         disk = disk_of(folder, owner)
         transaction.on_commit(partial(_removed, disk, folder, int(owner.pk)))
 
 
-# --- whose it is ----------------------------------------------------------------------------------
+# --- owners of folders ---
 
 
 @contextmanager
 def _users(root: Path) -> Iterator[int]:
-    """Open the folder of all accounts but the first."""
+    """Open the folder of all accounts except the first."""
     with _opened(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
         with suppress(FileExistsError):
             os.mkdir("users", 0o700, dir_fd=at)
@@ -219,21 +221,21 @@ def _opened(handle: int) -> Iterator[int]:
 
 
 def _settle(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
-    """Let the folder of this name be the account's, by its number."""
+    """Assign the folder of this name to the account, by its number."""
     try:
-        whose = _whose(users, name, folder)
+        whose = _owner_of(users, name, folder)
     except FileNotFoundError:
-        _bring(users, name, folder, owner)
+        _move_here(users, name, folder, owner)
         return
     if whose == NOBODY:
         _mark(users, name, folder, owner)
     elif whose != owner.pk:
         _move_away(users, name, folder)
-        _bring(users, name, folder, owner)
+        _move_here(users, name, folder, owner)
 
 
-def _whose(users: int, name: str, folder: MirrorFolder) -> int:
-    """Return the number of the account whose folder it is.  Raises FileNotFoundError, OSError."""
+def _owner_of(users: int, name: str, folder: MirrorFolder) -> int:
+    """Return the number of the account that owns the folder. Raises FileNotFoundError, OSError."""
     with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
         try:
             handle = os.open(MARK, _READ, dir_fd=inside)
@@ -249,16 +251,16 @@ def _number(told: bytes, folder: MirrorFolder) -> int:
     except ValueError:
         return NOBODY
     if not isinstance(found, dict) or found.get("beacon") != str(folder.identity):
-        return NOBODY  # of a Beacon that is gone: what lies here is taken in
+        return NOBODY  # from a Beacon that no longer exists: its files are imported
     account = found.get("account")
     return account if type(account) is int else NOBODY
 
 
-def _bring(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
-    """Move the account's folder here from its former name; make it where there is none."""
+def _move_here(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
+    """Move the account's folder from its former name, or create it."""
     for other in os.listdir(users):
-        with suppress(OSError):  # no folder, or a closed one
-            if _whose(users, other, folder) == owner.pk:
+        with suppress(OSError):  # not a folder, or not readable
+            if _owner_of(users, other, folder) == owner.pk:
                 os.rename(other, name, src_dir_fd=users, dst_dir_fd=users)
                 return
     with suppress(FileExistsError):
@@ -267,7 +269,7 @@ def _bring(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
 
 
 def _mark(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
-    """Write the account's number into its folder, in one step."""
+    """Write the account's number to its folder, atomically."""
     told = {"beacon": str(folder.identity), "account": owner.pk}
     temp = f".{MARK}.{secrets.token_hex(6)}.tmp"
     with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
@@ -281,23 +283,23 @@ def _mark(users: int, name: str, folder: MirrorFolder, owner: User) -> None:
 
 
 def _move_away(users: int, name: str, folder: MirrorFolder) -> None:
-    """Give the folder of somebody who had this name another one, and tell it."""
+    """Rename the folder of another account that had this name, and log it."""
     there = set(os.listdir(users))
     names = (f"{name}~left" + (f"-{n}" if n > 1 else "") for n in range(1, MOST_LEFT + 1))
     aside = next((one for one in names if one not in there), None)
     if aside is None:
-        raise FileExistsError(f"{MOST_LEFT} folders {name}~left lie there already")
+        raise FileExistsError(f"there are already {MOST_LEFT} folders {name}~left")
     os.rename(name, aside, src_dir_fd=users, dst_dir_fd=users)
-    why = _("users/%(name)s was the folder of another account; it is users/%(aside)s now.")
+    why = _("users/%(name)s belonged to another account, so it was renamed to users/%(aside)s.")
     told = {"name": name, "aside": aside}
     Activity.log(folder.root, DISK, "mirror-folder-left", warning=True, why=why % told)
 
 
-# --- an account goes ------------------------------------------------------------------------------
+# --- deleted accounts ---
 
 
 def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
-    """Delete the files that a deleted account had there; what cannot be deleted is told."""
+    """Delete a deleted account's files. Those that can't be deleted are logged."""
     try:
         with _opened(os.open(disk.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
             if not disk.parts:
@@ -308,25 +310,25 @@ def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
     except FileNotFoundError:
         return
     except OSError as exc:
-        logger.warning("copies of a deleted account stay", account=number, why=str(exc))
-        why = _("The copies of a deleted account could not be deleted: %(why)s.")
+        logger.warning("copies of a deleted account not deleted", account=number, why=str(exc))
+        why = _("The copies of a deleted account couldn’t be deleted: %(why)s.")
         told = {"why": exc.strerror or exc}
         root = MirrorFolder.objects.select_related("root").get(pk=folder.pk).root
         Activity.log(root, DISK, "mirror-folder-left", warning=True, why=why % told)
 
 
 def _remove_folder(users: int, name: str, folder: MirrorFolder, number: int) -> None:
-    if _whose(users, name, folder) != number:
+    if _owner_of(users, name, folder) != number:
         return
     with _opened(os.open(name, _FOLDER, dir_fd=users)) as inside:
         _empty(inside)
         os.unlink(MARK, dir_fd=inside)
-    with suppress(OSError):  # something of a person's own lies in it
+    with suppress(OSError):  # it contains a person's own files
         os.rmdir(name, dir_fd=users)
 
 
 def _empty(at: int) -> None:
-    """Delete memory files and refused edits from the two folders, then these if nothing else is in."""
+    """Delete memory files and rejected edits from the two folders, then the folders if empty."""
     for folder in ("facts", "episodes"):
         with suppress(FileNotFoundError):
             with _opened(os.open(folder, _FOLDER, dir_fd=at)) as inside:
@@ -338,7 +340,7 @@ def _empty(at: int) -> None:
 
 
 def _is_copy(path: str) -> bool:
-    """Whether Beacon wrote it: a file's copy, an edit that was refused, or one half written."""
+    """Whether Beacon wrote it: a copy, a rejected edit or a partly written file."""
     folder, _slash, name = path.partition("/")
     plain = name.partition(".conflict")[0]
     if name.startswith(".") and name.endswith(".tmp"):

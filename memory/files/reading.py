@@ -1,4 +1,4 @@
-"""The two fact files with which an account begins: version 1, in seed 003's format."""
+"""Reading memory files: one, all of them or their index, and the first two files of an account."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE = "explicit"
 
 
 def first_fields(path: str, day: str) -> dict[str, object]:
-    """Return what a new fact file holds."""
+    """Return the fields of a new fact file."""
     text = first_text(path, day)
     summary = by_rule(path, text)
     text = with_summary(text, summary)
@@ -33,7 +33,7 @@ def first_fields(path: str, day: str) -> dict[str, object]:
 
 
 def make_first_files(user: User) -> None:
-    """Make the account's fact files, each where there is none; there is nothing yet to recall."""
+    """Create the account's missing fact files. There is nothing to recall yet."""
     now = timezone.now()
     there = set(MemoryFile.objects.of(user).live().values_list("path", flat=True))
     made = [
@@ -50,7 +50,7 @@ def make_first_files(user: User) -> None:
         file.tell()
 
 
-# --- Reading memory files: one of them, all of them, and the index that an agent is given ---
+# --- reading ---
 
 __all__ = [
     "Budget",
@@ -69,19 +69,21 @@ INDEX_ENDS = "Use memory_read to load relevant files before responding."
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many bytes both fact files take together, of how many."""
+    """The size of both fact files together, and the limit."""
 
     used: int
     most: int
 
     @property
     def high(self) -> int:
-        """Return from which number of bytes on it is nearly full: nine tenths."""
+        """Return the size from which it is nearly full: 90 percent."""
         return self.most * 9 // 10
 
 
 def read_file(owner: User, path: str) -> MemoryFile:
-    """Return the file at `path`.  Raises InvalidValue for no such name, NoSuchFile for no file."""
+    """Return the file at `path`. Raises InvalidValue for an invalid path, NoSuchFile for a missing
+    file.
+    """
     path = checked_path(path)
     mirror.take_in(owner)
     file: MemoryFile | None = MemoryFile.objects.of(owner).live().filter(path=path).first()
@@ -104,7 +106,7 @@ def index_text(owner: User) -> str:
 def index_of(files: Iterable[MemoryFile]) -> str:
     """Return the index of these files.
 
-    A file marked sensitive is not in it: nothing of it goes to a provider.
+    Sensitive files are left out, because the index goes to a provider.
     """
     shown = [file for file in files if file.sensitivity != Sensitivity.SENSITIVE]
     lines = [f"- {file.path} ({size_in_words(file.size)}): {file.summary}" for file in shown]
@@ -112,13 +114,13 @@ def index_of(files: Iterable[MemoryFile]) -> str:
 
 
 def facts_budget(owner: User) -> Budget:
-    """Return how much of the budget of the fact files is used."""
+    """Return how much of the fact files' size limit is used."""
     rows = MemoryFile.objects.of(owner).live().filter(path__in=FACTS)
     return Budget(sum(rows.values_list("size", flat=True)), MOST_FACTS)
 
 
 def size_in_words(size: int) -> str:
-    """Return a size as the index gives it: 420B, 1.2KB."""
+    """Return a size as in the index: 420B, 1.2KB."""
     if size < 1024:
         return f"{size}B"
     return f"{size / 1024:.1f}KB"

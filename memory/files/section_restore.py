@@ -1,7 +1,7 @@
-"""Putting a section back that a memory file lost, and taking it out again.
+"""Restoring a section that was removed from a memory file, and removing it again.
 
-Data flow: the version without it -> the section put in at its place -> joined with what was written
-since, as any two edits are -> saved, or a conflict, which the file's editor shows as a merge.
+Data flow: the version without it -> the section inserted at its place -> merged with later changes,
+like any two edits -> saved, or a conflict, which the file's editor shows as a merge.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from memory.models import FileEntry, MemoryFile
 
 
 class EntryConflict(MemoryRefused):
-    """Where the section stood, other words stand now; `way` leads to where both are put together."""
+    """The section's place has other text now. `way` is the URL of the page to merge both."""
 
     def __init__(self, entry: FileEntry) -> None:
         told = {"path": entry.path}
         super().__init__(
             _(
-                "Where it stood in %(path)s, other words stand now. Nothing was changed, and it "
-                "stays in the trash: put both together, and save."
+                "This section of %(path)s has other text now. Nothing was changed, and the old text is still in Trash. Merge both, then save."
             )
             % told
         )
@@ -40,33 +39,35 @@ class EntryConflict(MemoryRefused):
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A file's text with the section back in it, and the version that this is based on."""
+    """A file's text with the section restored, and the version it is based on."""
 
     text: str
     seen: int
     base: str
-    had: str  # the text of the version before, where the section stood
+    had: str  # the text of the version before, with the section
 
 
 def restore(entry: Any, by: Actor) -> None:
-    """Put the section back at its place in its file, and take it out of the trash.
+    """Restore the section at its place in its file, and take it out of Trash.
 
-    Raises InvalidValue where its file is not there, EntryConflict, and what a save raises; nothing
-    is changed in any of these cases.
+    Raises InvalidValue if the file doesn't exist, EntryConflict, and what a save raises. Nothing is
+    changed in any of these cases.
     """
     with transaction.atomic():
         file = _held(entry)
         if entry.trashed_at is None:
             return
         if not stands_in(file.content, entry.content):
-            why = _("put back from the trash: %(label)s") % {"label": _label(entry)}
+            why = _("restored from Trash: %(label)s") % {"label": _label(entry)}
             _put_in(entry, file, Act(by, why))
         entry.refresh_from_db(fields=["trashed_at", "version"])
         entry.restore(by=by)
 
 
 def _put_in(entry: FileEntry, file: MemoryFile, act: Act) -> None:
-    """Save the file with the section; where only what stood around it changed, as near as can be."""
+    """Save the file with the section. If only its surroundings changed, insert it as near as
+    possible.
+    """
     back = returning(entry, file)
     try:
         save(entry.owner, file.path, Cleaned(back.text), act, seen=back.seen, join=True)
@@ -78,7 +79,7 @@ def _put_in(entry: FileEntry, file: MemoryFile, act: Act) -> None:
 
 
 def trash(entry: Any, by: Actor) -> None:
-    """Take a section that was put back out of its file again.  Raises InvalidValue if it changed."""
+    """Remove a restored section from its file again. Raises InvalidValue if it was changed."""
     with transaction.atomic():
         file = _held(entry)
         if entry.trashed_at is not None:
@@ -88,12 +89,11 @@ def trash(entry: Any, by: Actor) -> None:
             told = {"label": _label(entry), "path": entry.path}
             raise InvalidValue(
                 _(
-                    "“%(label)s” was changed in %(path)s since it was put back, so it stays there. "
-                    "Edit the file, or restore an older version from its history."
+                    "“%(label)s” in %(path)s was changed after it was restored, so it wasn’t removed. Edit the file, or restore an older version from its history."
                 )
                 % told
             )
-        why = _("moved to the trash: %(label)s") % {"label": _label(entry)}
+        why = _("moved to Trash: %(label)s") % {"label": _label(entry)}
         act = Act(by, why, tells_trash=False)
         saved = save(entry.owner, file.path, Cleaned(text), act, seen=None, join=False)
         entry.removed_in = saved.file.version
@@ -102,14 +102,14 @@ def trash(entry: Any, by: Actor) -> None:
 
 
 def _held(entry: FileEntry) -> MemoryFile:
-    """Return the file at the entry's path, its row and the entry's own held."""
+    """Return the file at the entry's path, with its row and the entry's row locked."""
     file = rows_held(entry.owner, entry.path).get(entry.path)
     if file is None:
         told = {"path": entry.path}
         raise InvalidValue(
-            _("%(path)s lies in the trash itself. Restore the file first, then this.") % told
+            _("%(path)s is in Trash. Restore the file first, then this section.") % told
         )
-    # Two tabs: the second one finds what the first one left.
+    # With two open tabs, the second one sees the result of the first.
     FileEntry.objects.select_for_update(no_key=True).get(pk=entry.pk)
     entry.refresh_from_db(fields=["trashed_at", "version", "removed_in"])
     return file
@@ -120,7 +120,7 @@ def _label(entry: FileEntry) -> str:
 
 
 def returning(entry: FileEntry, file: MemoryFile) -> Return:
-    """Return the text with the section at its place, on the version that lost it."""
+    """Return the text with the section at its place, based on the version that removed it."""
     version, one = entry.removed_in, _removed(entry)
     lost = had = None
     if entry.file_id == file.pk:

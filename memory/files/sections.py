@@ -1,4 +1,4 @@
-"""Sections removed from a file: kept in its trash, with their locks."""
+"""Sections removed from a file: kept in Trash, with their locks."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ def _gone(before: str, after: str) -> set[SectionText]:
             headed[one.heading] -= 1
         else:
             gone.append(one)
-    kept = Counter(_said(lines_of(before)))
+    kept = Counter(_comparable(lines_of(before)))
     for one in gone:
-        kept -= Counter(_said(one.text.split("\n")))
-    fresh = Counter(_said(lines_of(after))) - kept
+        kept -= Counter(_comparable(one.text.split("\n")))
+    fresh = Counter(_comparable(lines_of(after))) - kept
     return {one for one in gone if not _moved(one, fresh)}
 
 
 def _moved(one: SectionText, fresh: Counter[str]) -> bool:
     """Whether at least half of the section's lines are new elsewhere; each counts once."""
-    lines = Counter(_said(one.text.split("\n")[bool(one.heading) :]))
+    lines = Counter(_comparable(one.text.split("\n")[bool(one.heading) :]))
     there = lines & fresh
     if there.total() * 2 < lines.total():
         return False
@@ -96,7 +96,7 @@ def _moved(one: SectionText, fresh: Counter[str]) -> bool:
     return True
 
 
-def _said(lines: Iterable[str]) -> list[str]:
+def _comparable(lines: Iterable[str]) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
@@ -109,7 +109,7 @@ def _without_summary(text: str) -> str:
     return text if end < 0 else text[:begin] + text[end + 1 :]
 
 
-# --- restored, and removed again ----------------------------------------------------------------------
+# --- restored, and removed again ---
 
 
 def stands_in(text: str, words: str) -> bool:
@@ -167,7 +167,7 @@ def _begins(one: Removed, section: SectionText) -> bool:
 
 
 def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -> None:
-    """Move sections removed since `before` to the trash, and take out those that are in the file again.
+    """Move sections removed since `before` to Trash, and take out those that are in the file again.
 
     Called in the transaction that saved the file, with its row locked.
     """
@@ -183,7 +183,7 @@ def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -
     entries = [_entry(file, one, now) for one in gone]
     FileEntry.objects.bulk_create(entries)
     changes = [Change(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
-    said = why or _("moved to the trash")
+    said = why or _("moved to Trash")
     Revision.record_many(changes, by=by, why=said, source=source)
 
 

@@ -1,7 +1,6 @@
-"""Create, save, patch, append to and rename memory files.
+"""Create, save, patch, append to and restore memory files.
 
-Each function returns the saved file, or raises an error from `errors` that says why nothing was
-changed.
+Each function returns the saved file, or raises an error that says why nothing was changed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from memory.files.limits import NoSuchFile, check_lines
 from memory.files.three_way_merge import Kept, content_at, joined, kept_at
 from memory.models import MemoryFile, Revision, Section, Trust, User
 
-# --- cleaning text -----------------------------------------------------------------------------
+# --- cleaning text ---
 
 _MARK = "\ufeff"
 
@@ -63,14 +62,16 @@ def cleaned(text: str) -> Cleaned:
     warnings = []
     if text.startswith(_MARK):
         text = text.removeprefix(_MARK)
-        warnings.append(_("A byte order mark at the beginning was left out."))
+        warnings.append(_("A byte order mark at the beginning was removed."))
     text, was_unclean = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
     if was_unclean:
-        warnings.append(_("Characters that cannot be stored (NUL, controls) were left out."))
+        warnings.append(
+            _("Characters that can’t be stored (NUL, control characters) were removed.")
+        )
     return Cleaned(text, tuple(warnings))
 
 
-# --- writing rows ------------------------------------------------------------------------------
+# --- writing rows ---
 
 BEACON, PERSON, AGENT = MemoryFile.SummaryBy
 MOST_WARNINGS = 10  # per save
@@ -103,7 +104,7 @@ class Act:
     is_exact: bool = False  # an older version is restored, with its summary line
     appends: bool = False
     kept: Kept | None = None
-    tells_trash: bool = True  # whether sections that the write removes go to the trash
+    tells_trash: bool = True  # whether sections that the write removes move to Trash
 
 
 def paths_of(owner: User) -> list[str]:
@@ -157,7 +158,7 @@ def save(
     others = sum(row.size for row in rows.values() if row.path != path)
     limits.check_lines(text)
     limits.check_size(path, limits.size_of(text), others)
-    warnings = (*fresh.warnings, *_told(path, text, file))
+    warnings = (*fresh.warnings, *_new_warnings(path, text, file))
     if file is None:
         file = _made(owner, path, text, act, summary_by)
         return Saved(file, is_merged, warnings[:MOST_WARNINGS])
@@ -181,7 +182,7 @@ def _change(
 ) -> None:
     why = act.why
     if is_merged:
-        why = " ".join([why, _("(joined with version %(n)d)") % {"n": file.version}]).strip()
+        why = " ".join([why, _("(merged with version %(n)d)") % {"n": file.version}]).strip()
     fields = {
         "content": text,
         "summary": summary_of(text) or "",
@@ -264,7 +265,7 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
 
 
 def _writer(act: Act) -> str:
-    """Return the author of a summary line in the write; an edit on disk counts as a person's."""
+    """Return the author of a summary line in the write. An edit on disk counts as a person's."""
     if act.summary_by:
         return act.summary_by
     return PERSON if act.by.is_person or act.by.kind == "disk" else AGENT
@@ -295,14 +296,14 @@ def _section_locks(
                 % told
             )
         if now is None:
-            gone.append(_("The section “%(section)s” was removed, and its lock with it.") % told)
+            gone.append(_("The section “%(section)s” was removed together with its lock.") % told)
         else:
             kept.append(path)
     return kept, tuple(gone)
 
 
-def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
-    """Return warnings about the new text that did not apply to the old one."""
+def _new_warnings(path: str, text: str, file: MemoryFile | None) -> list[str]:
+    """Return warnings about the new text that didn't apply to the old one."""
     told = []
     if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):
         most = {"most": LONGEST_SUMMARY}
@@ -315,13 +316,13 @@ def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
 
 
 def check_rough_size(owner: User, path: str, text: str) -> None:
-    """Refuse a text that is too large for any file, before it is parsed."""
+    """Raise OverBudget for a text that is too large for any file, before it is parsed."""
     if (size := limits.size_of(text)) > limits.MOST_EPISODES:
         facts = MemoryFile.objects.of(owner).live().filter(path__in=FACTS).exclude(path=path)
         limits.check_size(path, size, sum(facts.values_list("size", flat=True)))
 
 
-# --- appending an entry ------------------------------------------------------------------------
+# --- appending an entry ---
 
 _TITLES = {"facts/user.md": "User", "facts/memory.md": "Memory"}
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
@@ -355,13 +356,13 @@ def with_entry(path: str, text: str, entry: str, zone: str) -> str:
     return f"{before}{entry}{gap}- Updated: {day}\n"
 
 
-# --- patching ----------------------------------------------------------------------------------
+# --- patching ---
 
 Pair = tuple[str, str]
 
 
 class PatchRefused(InvalidValue):
-    """A pair does not match the text; `number` counts from 1, and is 0 if there are no pairs."""
+    """A pair doesn't match the text. `number` counts from 1, and is 0 if there are no pairs."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message, errors={"patches": [message]})
@@ -438,7 +439,7 @@ def _found(text: str, old: str) -> list[int]:
     return outside or inside[:2]
 
 
-# --- saving a whole file -----------------------------------------------------------------------
+# --- saving a whole file ---
 
 
 def save_file(
@@ -516,10 +517,10 @@ def append_to(
     trust: str = "",
     once: bool = False,
 ) -> Saved:
-    """Add an entry at a file's end, after a blank line; the first one of a month creates its file.
+    """Add an entry to a file's end, after a blank line. A month's first entry creates its file.
 
-    `summary` and `summary_by` are as in `save_file`.  With `once` an entry that is already at the
-    end isn't added again, as when a form is sent twice.  Raises what `save_file` raises, and
+    `summary` and `summary_by` are as in `save_file`. With `once` an entry that is already at the
+    end isn't added again, as when a form is sent twice. Raises what `save_file` raises, and
     InvalidValue for an empty entry.
     """
     path, fresh = checked_path(path), cleaned(entry)
@@ -527,7 +528,7 @@ def append_to(
         problem = _("There is nothing to append. The entry is empty.")
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(owner, path, fresh.text)
-    check_lines(fresh.text)  # the entry alone, so that line numbers match it
+    check_lines(fresh.text)  # only the entry, so that line numbers match it
     act = Act(by, why, source, trust, summary, summary_by, appends=True)
 
     def write() -> Saved:
@@ -572,13 +573,11 @@ def restore_version(
 def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
     """Restore the fields of a revision, for `memory.records.undo`; size and blame follow as in a save.
 
-    Raises InvalidValue for a file in the trash, since another file may have its path.
+    Raises InvalidValue for a file in Trash, since another file may have its path.
     """
     if file.trashed_at is not None:
         told = {"path": file.path}
-        raise InvalidValue(
-            _("%(path)s is in the trash. Nothing was changed. Restore it first.") % told
-        )
+        raise InvalidValue(_("%(path)s is in Trash. Nothing was changed. Restore it first.") % told)
 
     def write() -> Saved:
         stands = rows_held(file.owner, file.path).get(file.path, file)

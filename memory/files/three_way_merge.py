@@ -12,28 +12,28 @@ from memory.models import MemoryFile, Revision
 
 
 class Kept(NamedTuple):
-    """A text that a file had, and which version each of its lines was from."""
+    """An earlier text of a file, and the version of each of its lines."""
 
     content: str
     blame: Runs
 
 
 def content_at(file: MemoryFile, version: int) -> str | None:
-    """Return the file's text as it was at a version; None where it never had that version."""
+    """Return the file's text of a version, or None if there was no such version."""
     kept = kept_at(file, version)
     return kept.content if kept else None
 
 
 def kept_at(file: MemoryFile, version: int) -> Kept | None:
-    """Return the file's text and blame as they were; None where it never had that version."""
+    """Return the file's text and blame of a version, or None if there was no such version."""
     if version == file.version:
         return Kept(str(file.content), file.blame)
     if not 0 < version < file.version:
         return None
     told = Revision.objects.filter(record_type=file.record_type(), record_id=file.pk)
     upto = told.filter(version__lte=version).order_by("-version", "-id")
-    # One by one from that version down, most often one step: asked all at once, Postgres would
-    # unpack the whole text of every revision to see whether it has one.
+    # One by one from that version down, usually one step. In a single query, Postgres would unpack
+    # the whole text of every revision to see whether it has one.
     for pk in upto.values_list("pk", flat=True).iterator(chunk_size=500):
         after = told.filter(pk=pk).values_list("after", flat=True).get()
         if "content" in after:
@@ -42,15 +42,16 @@ def kept_at(file: MemoryFile, version: int) -> Kept | None:
 
 
 def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tuple[str, bool]:
-    """Return the text to store, and whether it was joined with what others wrote since.
+    """Return the text to store, and whether it was merged with later changes by others.
 
-    `seen` None writes over whatever stands.  Raises FileConflict where both changed the same
-    lines, where `join` is off, and where `seen` is no version of this file (0: it was to be new).
+    With `seen` None the current text is overwritten. Raises FileConflict if both changed the same
+    lines, if `join` is off, or if `seen` isn't a version of this file (0: it was supposed to be
+    new).
     """
     if seen in (None, file.version) or mine == file.content:
         return mine, False
     known = content_at(file, seen or 0)
-    if known == file.content:  # what was changed since is no text: a lock
+    if known == file.content:  # the later change isn't to the text, such as a lock
         return mine, False
     base, theirs = known or "", str(file.content)
     both = put_together(base, mine, theirs)
@@ -64,8 +65,8 @@ def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tupl
 def put_together(base: str, mine: str, theirs: str) -> Merge:
     """Return two changes of `base` merged.
 
-    The summary line never conflicts.  If `mine` changed or emptied it, that counts, else the one
-    of `theirs`.
+    The summary line never conflicts. If `mine` changed or emptied it, that counts, otherwise the
+    one of `theirs`.
     """
     was, written, stands = summary_of(base), summary_of(mine), summary_of(theirs)
     kept = (written or NOTHING) if written != was else stands

@@ -1,7 +1,7 @@
-"""The watched folder (`BEACON_LIBRARY_DIR`): what lies in it is taken into the library.
+"""The watched folder (`BEACON_LIBRARY_DIR`), whose documents are imported into the library.
 
-It is looked at by a task every ten minutes and before a search, at most once a minute.  Its
-documents belong to one account, the first staff account there is, and everyone reads them.
+A task scans it every ten minutes, and a search scans it at most once a minute. Its documents belong
+to the first admin account, and everyone can read them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ logger = structlog.get_logger(__name__)
 
 MOST_FILES = 20_000
 BATCH = 50  # documents stored in one transaction
-AHEAD = 25  # files read while others are stored
-LOOK_EVERY = 60.0  # seconds: a search looks at the folder if nobody did for so long
-SEARCH_SECONDS = 20.0  # how long a search waits for a look; the task does the rest
+AHEAD = 25  # files read while others are being stored
+LOOK_EVERY = 60.0  # seconds since the last scan after which a search scans the folder
+SEARCH_SECONDS = 20.0  # seconds a search waits for a scan; the task does the rest
 TASK_SECONDS = 600.0
-UNWATCHED_SECONDS = 86_400.0  # a folder that nobody looked at for a day is watched no longer
+UNWATCHED_SECONDS = 86_400.0  # a folder that wasn't scanned for a day is no longer watched
 SOURCE = "import:library-folder"
 
 
 @dataclass(slots=True)
 class TakenIn:
-    """What one look at the folder found and did, in files; `left` is what it had no time for."""
+    """The result of a scan, in files. `left` counts those it had no time for."""
 
     added: int = 0
     changed: int = 0
@@ -55,7 +55,7 @@ class TakenIn:
 
 @dataclass(slots=True)
 class _Listing:
-    """The files below the folder by path, those of other kinds counted, folders not readable."""
+    """The files in the folder by path, the number of unsupported ones, and unreadable folders."""
 
     files: dict[str, os.stat_result] = field(default_factory=dict)
     skipped: int = 0
@@ -64,7 +64,7 @@ class _Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is stored of a file."""
+    """The stored state of a file."""
 
     pk: UUID
     size: int
@@ -73,17 +73,17 @@ class _Known:
 
 
 def state() -> LibraryFolder | None:
-    """Return the watched folder's state, or None if none was looked at yet."""
+    """Return the watched folder's state, or None before the first scan."""
     return LibraryFolder.objects.order_by("pk").first()
 
 
 def look_if_due(
     *, every: float = LOOK_EVERY, seconds: float = SEARCH_SECONDS
 ) -> LibraryFolder | None:
-    """Take the folder in if nobody did in the last `every` seconds, and return its state.
+    """Scan the folder if the last scan is older than `every` seconds, and return its state.
 
-    Of several at once one looks and the others wait for it.  None without a folder, or without
-    a staff account whose rows its documents could be.
+    Only one of several concurrent calls scans, and the others wait. Returns None without a folder, or
+    without an admin account to own its documents.
     """
     known = state()
     if not settings.BEACON_LIBRARY_DIR:
@@ -98,13 +98,13 @@ def look_if_due(
 
 
 def take_in_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> TakenIn:
-    """Bring the owner's rows in line with the files of `folder`; return what was done.
+    """Update the owner's documents from the files in `folder`, and return the result.
 
-    A file is read again if its size or time changed, and is a new version only if its bytes
-    did.  At most 20,000 files; hidden ones and links out of the folder are not looked at; one
-    that is too large, or no text, is kept with its `problem`; the row of one that is gone goes
-    to the trash, and comes back with it.  After `seconds` the rest is left to the next look.
-    Raises NotADirectoryError if the folder is not there: nothing is trashed for that.
+    A file is read again if its size or time changed, and becomes a new version only if its bytes
+    did. At most 20,000 files are read. Hidden files and links out of the folder are ignored. A file
+    that is too large or isn't text is kept with its `problem`. The document of a deleted file moves
+    to Trash, and is restored if the file comes back. After `seconds`, the rest is left for the next
+    scan. Raises NotADirectoryError if the folder doesn't exist, and then nothing moves to Trash.
     """
     root = Path(folder).resolve()
     if not root.is_dir():
@@ -140,7 +140,7 @@ def _take_in(
     done: TakenIn,
     fresh: list[LibraryDocument],
 ) -> None:
-    """Store what was read of a file that is new or seems changed; new documents go to `fresh`."""
+    """Store a file that is new or has changed. New documents are added to `fresh`."""
     fields = {
         "title": reading.title,
         "text": reading.text,
@@ -158,7 +158,7 @@ def _take_in(
         return
     document = LibraryDocument.objects.get(pk=before.pk)
     if before.is_live and document.digest == reading.digest:
-        # Touched, not changed: no new version, so that no topic reads it again.
+        # Only its time changed, so there is no new version that topics would read again.
         LibraryDocument.objects.filter(pk=document.pk).update(
             size=stat.st_size, modified_at=_modified(stat)
         )
@@ -169,19 +169,19 @@ def _take_in(
 
 
 def _trash_gone(known: dict[str, _Known], listing: _Listing) -> int:
-    """Trash the rows whose files are not there any more; a folder that is closed hides nothing."""
+    """Move documents to Trash whose files no longer exist, except those in unreadable folders."""
     gone = [
         one.pk
         for path, one in known.items()
         if one.is_live and path not in listing.files and not path.startswith(tuple(listing.closed))
     ]
     for pk in gone:
-        LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file is gone"))
+        LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file no longer exists"))
     return len(gone)
 
 
 def _list(root: Path) -> _Listing:
-    """Return the readable files below `root`, in the order of their names."""
+    """Return the readable files below `root`, sorted by name."""
     listing = _Listing()
     folders = [root]
     while folders and len(listing.files) < MOST_FILES:
@@ -189,7 +189,7 @@ def _list(root: Path) -> _Listing:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as exc:
-            logger.warning("library folder is closed", folder=str(folder), why=exc.strerror)
+            logger.warning("library folder can't be read", folder=str(folder), why=exc.strerror)
             listing.closed.append(f"{folder.relative_to(root).as_posix()}/")
             continue
         inner: list[Path] = []
@@ -209,9 +209,9 @@ def _list_file(root: Path, entry: os.DirEntry[str], listing: _Listing) -> None:
     try:
         inside = not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root)
         stat = entry.stat() if inside else None
-    except (OSError, RuntimeError):  # gone meanwhile, or a ring of links
+    except (OSError, RuntimeError):  # deleted in the meantime, or a circular link
         stat = None
-    storable = clean(path)[0] == path  # a name that is no UTF-8 cannot be kept
+    storable = clean(path)[0] == path  # a name that isn't UTF-8 can't be stored
     if stat and S_ISREG(stat.st_mode) and storable and media_type_of(path):
         listing.files[path] = stat
     else:
@@ -221,9 +221,9 @@ def _list_file(root: Path, entry: os.DirEntry[str], listing: _Listing) -> None:
 def _read_ahead(
     root: Path, paths: Sequence[str], ends: float
 ) -> Iterator[tuple[str, Reading | None]]:
-    """Yield each file with what was read of it, or None where there was no time (`ends`).
+    """Yield each file with its content, or None if there was no time to read it (`ends`).
 
-    HTML and PDF are read in a process of their own: the next files are, while these are stored.
+    HTML and PDF are read in a separate process while earlier files are stored.
     """
     waiting: deque[tuple[str, Future[Reading | None]]] = deque()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="library") as pool:
@@ -246,19 +246,19 @@ def _read_in_time(root: Path, path: str, ends: float) -> Reading | None:
 
 
 def _read(root: Path, path: str) -> Reading:
-    """Read one file, never more than is taken; what the system says of it is its problem."""
+    """Read one file, up to the size limit. A system error becomes its problem."""
     try:
         with (root / path).open("rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as exc:
         reading = read_document(path, b"")
-        why = _("The file could not be read: %(why)s.") % {"why": exc.strerror}
+        why = _("The file couldn’t be read: %(why)s.") % {"why": exc.strerror}
         return Reading(reading.title, "", reading.media_type, "", 0, why)
     return read_document(path, content)
 
 
 def _known(owner: User) -> dict[str, _Known]:
-    """Return what is stored of the folder's files by path; a live row before a trashed one."""
+    """Return the stored state of the folder's files by path, active rows before trashed ones."""
     rows = (
         LibraryDocument.objects.of(owner)
         .from_folder()
@@ -279,7 +279,7 @@ def _is_same(before: _Known | None, stat: os.stat_result) -> bool:
 
 
 def _modified(stat: os.stat_result) -> datetime:
-    """Return the file's time; one that a calendar cannot hold is the oldest."""
+    """Return the file's time. An invalid one counts as the oldest."""
     try:
         return datetime.fromtimestamp(stat.st_mtime_ns // 1000 / 1_000_000, tz=UTC)
     except (OverflowError, ValueError, OSError):
@@ -287,7 +287,7 @@ def _modified(stat: os.stat_result) -> datetime:
 
 
 def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
-    """Take the folder in and note what came of it."""
+    """Scan the folder and store the result."""
     owner = known.owner if known else _librarian()
     if owner is None:
         return None
@@ -297,7 +297,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     try:
         done = take_in_folder(owner, folder, seconds=seconds)
     except OSError as exc:
-        problem = _("The folder could not be read: %(why)s.") % {"why": exc.strerror or folder}
+        problem = _("The folder couldn’t be read: %(why)s.") % {"why": exc.strerror or folder}
     documents = LibraryDocument.objects.of(owner).from_folder().live()
     unreadable = documents.exclude(problem="").count()
     now = known or LibraryFolder(owner=owner)
@@ -307,15 +307,15 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     now.save()
     ms = round((time.monotonic() - started) * 1000)
     counts = {name: getattr(done, name) for name in TakenIn.__slots__}
-    logger.info("library folder taken in", problem=problem, ms=ms, **counts)
+    logger.info("library folder imported", problem=problem, ms=ms, **counts)
     return now
 
 
 def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
-    """Move the documents of a folder that is watched no longer to the trash; return how many.
+    """Move the documents of a folder that is no longer watched to Trash, and return how many.
 
-    Only where nobody has looked at it for a day: a command that was started without
-    BEACON_LIBRARY_DIR must not take the library from everybody.  They return with the folder.
+    Only after a day without a scan, so that a command started without BEACON_LIBRARY_DIR doesn't
+    remove everyone's library. They are restored with the folder.
     """
     known = state()
     if settings.BEACON_LIBRARY_DIR or known is None or known.age < UNWATCHED_SECONDS:
@@ -324,8 +324,8 @@ def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
     with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
         for document in LibraryDocument.objects.from_folder().live() if is_mine else ():
             if time.monotonic() > ends:
-                return gone  # the next task goes on
-            document.trash(by=SYSTEM, why=_("the folder is not watched any more"))
+                return gone  # the next task continues
+            document.trash(by=SYSTEM, why=_("the folder is no longer watched"))
             gone += 1
         if is_mine:
             known.delete()
@@ -333,7 +333,7 @@ def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
 
 
 def _librarian() -> User | None:
-    """Return whose rows the folder's documents are: the first staff account."""
+    """Return the account that owns the folder's documents: the first admin account."""
     return User.objects.filter(is_staff=True, is_active=True).order_by("pk").first()
 
 

@@ -1,7 +1,7 @@
-"""Turning a document's bytes into text for the library.
+"""Converting documents to text for the library.
 
-HTML and PDF go to the killable child that reads pages from the web; Markdown and plain text are
-kept as they are written.
+HTML and PDF are read by the same separate process as web pages. Markdown and plain text are kept
+unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MEDIA_TYPES = {
     ".xhtml": HTML,
     ".pdf": PDF,
 }
-# A file without an ending is most often a program's own; those with these names are for people.
+# A file without an extension is usually for programs. These names are for people.
 FOR_PEOPLE = frozenset(
     [
         "authors",
@@ -60,7 +60,7 @@ FOR_PEOPLE = frozenset(
         "todo",
     ]
 )
-# Names that say nothing without the folder they lie in.
+# Names that are only meaningful together with their folder.
 _COMMON = FOR_PEOPLE | {"index", "main", "overview", "introduction", "default"}
 
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.{0,5000}?)\r?\n(?:---|\.\.\.)\r?\n", re.DOTALL)
@@ -72,7 +72,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\ufffd]")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a document; `problem` says why nothing was."""
+    """A document's text. `problem` says why it couldn't be read."""
 
     title: str
     text: str
@@ -83,7 +83,7 @@ class Reading:
 
 
 def media_type_of(name: str) -> str:
-    """Return the media type by the name's ending, or "" if documents of that kind are not read."""
+    """Return the media type by the name's extension, or "" if it isn't supported."""
     path = PurePath(name)
     if path.suffix:
         return MEDIA_TYPES.get(path.suffix.lower(), "")
@@ -92,17 +92,17 @@ def media_type_of(name: str) -> str:
 
 
 def read_document(name: str, content: bytes) -> Reading:
-    """Read one document; `name` gives its kind, and its title if it has none of its own.
+    """Read one document. `name` gives its type, and a title if the document has none.
 
-    Raises ProviderUnavailable if the reader of HTML and PDF is too busy; whatever is wrong with
-    the document itself is its `problem`.
+    Raises ProviderUnavailable if the HTML and PDF reader is too busy. Problems with the document
+    itself are in `problem`.
     """
     kind = media_type_of(name)
     stem = _named(PurePath(name))
     digest = hashlib.sha256(content).hexdigest()
     title = text = problem = ""
     if not kind:
-        problem = _("Documents of this kind are not read: Markdown, text, HTML and PDF are.")
+        problem = _("This type of document isn’t supported. Use Markdown, text, HTML or PDF.")
     elif len(content) > LARGEST:
         problem = _("The document is larger than 5 MiB.")
     elif kind in (HTML, PDF):
@@ -114,14 +114,14 @@ def read_document(name: str, content: bytes) -> Reading:
 
 
 def _named(path: PurePath) -> str:
-    """Return a document's name by its file, after its folder's name where the file's is common."""
+    """Return a document's name from its file, with the folder's name if the file's is common."""
     stem = clean(path.stem)[0]
     folder = clean(path.parent.name)[0]
     return f"{folder}: {stem}" if folder and stem.lower() in _COMMON else stem
 
 
 def _placed(title: str, path: PurePath) -> str:
-    """Return the title, after the folder's name where the file's name says nothing (README)."""
+    """Return the title, with the folder's name if the file's name is common (README)."""
     folder = clean(path.parent.name)[0]
     if not title or not folder or path.stem.lower() not in _COMMON:
         return title
@@ -129,7 +129,7 @@ def _placed(title: str, path: PurePath) -> str:
 
 
 def title_of(text: str) -> str:
-    """Return the title that a Markdown or plain text gives itself, "" if it gives none."""
+    """Return the title in a Markdown or plain text, or "" if it has none."""
     front = _FRONT_MATTER.match(text)
     if front and (named := _TITLE_LINE.search(front.group(1))):
         return named.group(1)
@@ -140,7 +140,7 @@ def title_of(text: str) -> str:
 
 
 def without_front_matter(text: str) -> str:
-    """Return a Markdown text without the block of settings at its head."""
+    """Return a Markdown text without its front matter."""
     front = _FRONT_MATTER.match(text)
     return text[front.end() :] if front else text
 
@@ -155,12 +155,12 @@ def _extracted(content: bytes, kind: str) -> tuple[str, str, str]:
 
 def _as_written(content: bytes, kind: str) -> tuple[str, str, str]:
     if b"\x00" in content[:8192] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "", "", _("The file is not text, whatever its name says.")
+        return "", "", _("The file isn’t text, despite its name.")
     text = decode(content, "")
     beginning = text[:4000]
     text = clean(text)[0].replace("\r\n", "\n").replace("\r", "\n")
     if len(_CONTROL.findall(beginning)) > 0.02 * len(beginning):
-        return "", "", _("The file is not text, whatever its name says.")
+        return "", "", _("The file isn’t text, despite its name.")
     if not text.strip():
         return "", "", _("The document is empty.")
     return title_of(text), text, ""

@@ -1,4 +1,4 @@
-"""The library: documents that a person added or that lie in the watched folder, searched here."""
+"""The library: adding documents, and searching them and the watched folder's."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from memory.search.snippets import LONGEST_LOOKED_AT, nearness, passage
 logger = structlog.get_logger(__name__)
 
 SERVICE = "library"
-# A document in which no passage holds more than half of what it is asked about is about other things.
+# A document is off topic if no passage contains more than half of what the query is about.
 LEAST_NEARNESS = 0.5
-MOST_LOOKED_AT = 2_000  # documents, when many of the best are left out by their date
+MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document that answers a query: the passage that does so best, its score (BM25, raw)."""
+    """A document that matches a query: its best passage, and the passage's raw BM25 score."""
 
     document: LibraryDocument
     passage: str
@@ -61,11 +61,11 @@ def add_document(
     file: UploadedFile[bytes] | None = None,
     by: Actor,
 ) -> LibraryDocument:
-    """Store a document from pasted text, taken as Markdown, or from a file; return it.
+    """Store a document from pasted text (as Markdown) or from a file, and return it.
 
-    Without a `title` it has its own, else the file's name.  Raises InvalidValue, which names the
-    field and the reason, if there is nothing to read in it, it is larger than 5 MiB, or the very
-    same document is in the owner's library already.
+    The default `title` is the document's own, or the file's name. Raises InvalidValue with the
+    field and the reason if it has no text, is larger than 5 MiB, or is already in the owner's
+    library.
     """
     field = "file" if file is not None else "text"
     reading = _read_file(file) if file is not None else _read_text(text)
@@ -82,37 +82,37 @@ def add_document(
         source=str(by),
     )
     with transaction.atomic():
-        # One after the other for a person: the second of two at once is to see the first.
+        # One at a time per person, so that the second of two concurrent calls sees the first.
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         own = LibraryDocument.objects.of(owner).live().filter(path="")
         twin = own.filter(digest=reading.digest).first()
         if twin is not None:
-            problem = _("This very document is in the library already: “%(title)s”.")
+            problem = _("This document is already in the library: “%(title)s”.")
             raise _invalid(field, problem % {"title": twin})
         LibraryDocument.objects.add([document], by=by)
     return document
 
 
 def find(user: User, query: str, *, limit: int = 20) -> list[Found]:
-    """Return the documents that answer `query` best, of those that `user` may read."""
+    """Return the documents that match `query` best, of those that `user` can read."""
     return _found(user, query, limit, LibraryDocument.objects.live())
 
 
 def text_of(owner: User, address: str) -> WebPage:
-    """Return the text behind a hit's address, in the very version that it names.
+    """Return the text for a search result's URL, in exactly that version.
 
-    Raises ProviderRejected if the document is in the trash or deleted, cannot be read, or is
-    none that `owner` may read.
+    Raises ProviderRejected if the document is deleted, in Trash, unreadable, or not available to
+    `owner`.
     """
     named = ADDRESS.fullmatch(address)
     if named is None:
-        raise ProviderRejected(_("“%(address)s” is no document.") % {"address": address[:100]})
+        raise ProviderRejected(_("“%(address)s” isn’t a document.") % {"address": address[:100]})
     document = (
         LibraryDocument.objects.readable_by(owner).live().filter(pk=_uuid(named.group(1))).first()
     )
     text = document.text_at(int(named.group(2))) if document is not None else None
     if document is None or text is None:
-        raise ProviderRejected(_("The document is not in the library any more."))
+        raise ProviderRejected(_("The document is no longer in the library."))
     if document.problem:
         raise ProviderRejected(document.problem)
     if document.media_type not in (HTML, PDF):
@@ -129,7 +129,7 @@ def text_of(owner: User, address: str) -> WebPage:
 
 
 def link_of(address: str) -> str:
-    """Return where a person reads the document of an address; "" if it is none."""
+    """Return the page for a document's URL, or "" if it isn't one."""
     named = ADDRESS.fullmatch(address)
     pk = _uuid(named.group(1)) if named else None
     return reverse("memory:library-document", args=[pk]) if pk else ""
@@ -137,18 +137,18 @@ def link_of(address: str) -> str:
 
 @dataclass(slots=True)
 class LibrarySearch:
-    """The library as a search service, for one person."""
+    """The library as a search service for one person."""
 
     owner: User
     service: str = SERVICE
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return the documents that answer best, the folder looked at before.
+        """Return the best matches, after scanning the folder if that is due.
 
-        Those last changed before `options.since` are left out, and those marked sensitive.  At
-        most `options.limit`, and as many again of those that came or changed after
-        `options.last_asked`: what is new in the library is not to be crowded out by what is known.
-        Queries about one thing find nearly the same documents, so each may give twice as many.
+        Documents last changed before `options.since` and sensitive ones are left out. Returns at
+        most `options.limit`, and as many again of those added or changed after
+        `options.last_asked`, so that known documents don't crowd out new ones. Each query can
+        return twice as many, because queries about one subject find nearly the same documents.
         """
         started = time.monotonic()
         library_folder.look_if_due()
@@ -172,14 +172,14 @@ class LibrarySearch:
 
 
 def is_empty(owner: User) -> bool:
-    """Whether there is nothing that `owner` could find: no document, and no folder is watched."""
+    """Whether there is nothing for `owner` to find: no documents, and no watched folder."""
     if settings.BEACON_LIBRARY_DIR:
         return False
     return not LibraryDocument.objects.readable_by(owner).live().exists()
 
 
 def library_search(owner: User) -> SearchProvider:
-    """Return the search provider over what `owner` may read."""
+    """Return the search provider for what `owner` can read."""
     return LibrarySearch(owner)
 
 
@@ -190,14 +190,14 @@ def _found(
     among: LibraryQuerySet,
     options: SearchOptions | None = None,
 ) -> list[Found]:
-    """Return the best of `among` that `user` may read, with their passages."""
+    """Return the best of `among` that `user` can read, with their passages."""
     asked = options or SearchOptions()
     kept: list[tuple[UUID, float]] = []
-    # A query says more often what it is about than how it is asked.
+    # A query names its subject more often than how the question is phrased.
     words = f"{query} {asked.about} {asked.about}".strip()
     limit = 2 * limit if asked.about else limit
     wanted = 2 * limit if asked.about else limit
-    # A date or a mark leaves out documents of which the ranking does not know: then it goes deeper.
+    # The ranking doesn't know about dates and sensitivity, so it returns more when these exclude some.
     for depth in (wanted + 20, MOST_LOOKED_AT):
         ranked = _ranked(user, words, depth)
         readable = among.readable_by(user).filter(pk__in=[pk for pk, _score in ranked])
@@ -218,7 +218,9 @@ def _found(
 
 
 def _looked_at(ranked: list[tuple[UUID, float]], query: str, about: str, limit: int) -> list[Found]:
-    """Return the best with their passages: documents that hold more of `about` together rise."""
+    """Return the best with their passages, ranking those with more of `about` in one passage
+    higher.
+    """
     beginnings = LibraryDocument.objects.defer("text").annotate(
         beginning=Left("text", LONGEST_LOOKED_AT)
     )
@@ -230,7 +232,7 @@ def _looked_at(ranked: list[tuple[UUID, float]], query: str, about: str, limit: 
         share = nearness(document.title, document.beginning, about) if about else 1.0
         if share > LEAST_NEARNESS:
             near.append((score * share, document, document.beginning))
-    if not near and about:  # a name that no document knows: then the query's words decide
+    if not near and about:  # a name that occurs in no document, so all words of the query are used
         return _looked_at(ranked, query, "", limit)
     near.sort(key=lambda pair: (-pair[0], pair[1].pk))
     return [

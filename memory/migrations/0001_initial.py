@@ -124,7 +124,7 @@ class Migration(migrations.Migration):
                 (
                     "monthly_tokens",
                     models.PositiveIntegerField(
-                        blank=True, null=True, verbose_name="tokens a month"
+                        blank=True, null=True, verbose_name="tokens per month"
                     ),
                 ),
                 (
@@ -134,7 +134,7 @@ class Migration(migrations.Migration):
                         decimal_places=2,
                         max_digits=10,
                         null=True,
-                        verbose_name="money a month",
+                        verbose_name="money per month",
                     ),
                 ),
                 ("shortcuts", models.BooleanField(default=True, verbose_name="keyboard shortcuts")),
@@ -331,7 +331,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("waiting", "waiting"),
                             ("running", "running"),
-                            ("checked", "looked through"),
+                            ("checked", "previewed"),
                             ("done", "done"),
                             ("failed", "failed"),
                         ],
@@ -406,7 +406,7 @@ class Migration(migrations.Migration):
                             ("running", "running"),
                             ("done", "done"),
                             ("failed", "failed"),
-                            ("undone", "taken back"),
+                            ("undone", "undone"),
                         ],
                         default="waiting",
                         max_length=8,
@@ -484,7 +484,7 @@ class Migration(migrations.Migration):
                             ("right", "kept right"),
                             ("both", "kept both"),
                             ("merged", "merged"),
-                            ("gone", "settled itself: one of the two is gone"),
+                            ("gone", "settled automatically because one of the two is gone"),
                         ],
                         max_length=6,
                     ),
@@ -544,7 +544,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.CharField(max_length=40)),
-                ("base_url", models.CharField(blank=True, max_length=500, verbose_name="address")),
+                ("base_url", models.CharField(blank=True, max_length=500, verbose_name="URL")),
                 ("model", models.CharField(blank=True, max_length=200, verbose_name="model")),
                 ("secret", models.TextField(blank=True, editable=False)),
                 ("profile", models.JSONField(blank=True, default=dict)),
@@ -659,11 +659,11 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("token_hash", models.CharField(max_length=64, unique=True)),
-                ("note", models.CharField(blank=True, max_length=150, verbose_name="for whom")),
+                ("note", models.CharField(blank=True, max_length=150, verbose_name="who it’s for")),
                 (
                     "makes_staff",
                     models.BooleanField(
-                        default=False, verbose_name="may manage people and connections"
+                        default=False, verbose_name="admin (can manage users and connections)"
                     ),
                 ),
                 ("is_first", models.BooleanField(default=False)),
@@ -1070,7 +1070,7 @@ class Migration(migrations.Migration):
                     models.PositiveSmallIntegerField(
                         choices=[
                             (1, "Prompt injection"),
-                            (2, "Changes your own words"),
+                            (2, "Changes to your own words"),
                             (3, "Rules and identity"),
                             (4, "From pages and documents"),
                             (5, "Other changes"),
@@ -1960,7 +1960,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("title", models.CharField(blank=True, max_length=500, verbose_name="title")),
-                ("url", models.TextField(blank=True, verbose_name="address")),
+                ("url", models.TextField(blank=True, verbose_name="URL")),
                 ("size", models.PositiveIntegerField(default=0, verbose_name="size")),
                 ("action", models.CharField(blank=True, max_length=80, verbose_name="action")),
                 (
@@ -2155,7 +2155,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name_plural": "put away",
+                "verbose_name_plural": "moved to Trash",
                 "ordering": ("-id",),
             },
         ),
@@ -2413,7 +2413,7 @@ class Migration(migrations.Migration):
                     "stability",
                     models.CharField(
                         choices=[
-                            ("volatile", "volatile"),
+                            ("volatile", "temporary"),
                             ("stable", "stable"),
                             ("permanent", "permanent"),
                         ],
@@ -2424,7 +2424,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "ttl_days",
-                    models.PositiveIntegerField(blank=True, null=True, verbose_name="days to live"),
+                    models.PositiveIntegerField(
+                        blank=True, null=True, verbose_name="expires after"
+                    ),
                 ),
                 ("expires_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -2578,10 +2580,10 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("unavailable", "it could not be reached, or could not answer now"),
+                            ("unavailable", "it couldn’t be reached or was unavailable"),
                             ("rejected", "it refused the request"),
-                            ("nonsense", "it answered, but not as it was asked to"),
-                            ("left", "nobody waited for its answer"),
+                            ("nonsense", "its answer couldn’t be used"),
+                            ("left", "the call was given up before it answered"),
                         ],
                         max_length=12,
                     ),
@@ -2688,7 +2690,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("title", models.CharField(blank=True, max_length=500, verbose_name="title")),
-                ("url", models.TextField(blank=True, verbose_name="address")),
+                ("url", models.TextField(blank=True, verbose_name="URL")),
                 ("size", models.PositiveIntegerField(default=0, verbose_name="size")),
                 ("action", models.CharField(blank=True, max_length=80, verbose_name="action")),
                 (
@@ -2866,7 +2868,7 @@ class Migration(migrations.Migration):
                 ("updated", models.DateTimeField(default=django.utils.timezone.now)),
                 ("trashed_at", models.DateTimeField(blank=True, null=True)),
                 ("text", models.TextField(verbose_name="fact")),
-                ("url", models.TextField(blank=True, verbose_name="source address")),
+                ("url", models.TextField(blank=True, verbose_name="source URL")),
                 ("source_title", models.CharField(blank=True, max_length=500)),
                 ("quote", models.TextField(blank=True)),
                 ("published_at", models.DateField(blank=True, null=True)),
@@ -2875,8 +2877,8 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("current", "current"),
-                            ("struck", "struck"),
-                            ("retired", "retired"),
+                            ("struck", "marked as wrong"),
+                            ("retired", "replaced"),
                         ],
                         default="current",
                         max_length=8,
@@ -2895,8 +2897,8 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("page", "its quote stands in the kept page"),
-                            ("snippet", "its quote stands in the search result alone"),
+                            ("page", "quote found in the stored page"),
+                            ("snippet", "quote found only in the search result"),
                         ],
                         max_length=8,
                     ),

@@ -1,4 +1,4 @@
-"""All models of memory, by noun family."""
+"""All models of the memory app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents and the tokens by which they and people's programs come in."""
+"""Accounts: people, their sign-ins and invitations, their agents, API tokens and kept API answers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from django.utils.translation import gettext_lazy as _
 from memory.core.actors import Actor
 from memory.models.history import APPEND_ONLY, Activity, OwnedQuerySet
 
-LONGEST_NAME = 80  # characters of an agent's
+LONGEST_NAME = 80  # characters in an agent's name
 
 
 class Agent(models.Model):
-    """A program that acts for its owner, one per API token; `research` is the built-in one.
+    """A client that acts for its owner, one per API token. `research` is the built-in agent.
 
-    The four settings are seed 002's: memory off, sharing with sub-agents on, compaction by a
-    model off, and the prompt of that compaction.  `read_trust` is the lowest trust of what it read
-    lately, `read_at` when it last called (`memory.review.trust`).
+    The defaults are those of seed 002: memory off, sharing with sub-agents on, model compaction
+    off, and its prompt. `read_trust` is the lowest trust of what the agent read recently, and
+    `read_at` is the time of its last call (`memory.review.trust`).
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -56,32 +56,34 @@ class Agent(models.Model):
 
     @property
     def actor(self) -> Actor:
-        """Return this agent as the one who acts."""
+        """Return this agent as an actor."""
         return Actor("agent", self.name)
 
 
 class AgentScopeQuerySet(OwnedQuerySet):
-    """The questions asked of the scopes that agents named."""
-
     def holder(self, owner: Any, scope: str) -> str:
-        """Return the name of the agent that holds the scope, or that it is part of; "" for none."""
+        """Return the name of the agent that holds the scope or its parent scope, or "" if none
+        does.
+        """
         names = self.of(owner).filter(scope=_whole(scope)).values_list("agent", flat=True)
         return names.first() or ""
 
     def claim(self, owner: Any, scope: str, agent: str) -> bool:
-        """Let the agent hold the scope if no other agent does; return whether it holds it now."""
+        """Claim the scope for the agent unless another one holds it. Return whether the agent holds
+        it now.
+        """
         row, _made = self.get_or_create(owner=owner, scope=_whole(scope), defaults={"agent": agent})
         return bool(row.agent == agent)
 
 
 def _whole(scope: str) -> str:
-    return scope.partition("/")[0]  # a sub-agent's scope is part of that of its run or session
+    return scope.partition("/")[0]  # a sub-agent's scope belongs to the scope of its run or session
 
 
 class AgentScope(models.Model):
-    """Which agent holds a scope that it named itself (`session:<name>`, `run:<name>`).
+    """A scope that an agent named itself (`session:<name>`, `run:<name>`).
 
-    The first agent that writes there holds it, and no other agent reads or writes there.
+    The first agent that writes to it holds it. No other agent can read or write there.
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -101,20 +103,20 @@ class AgentScope(models.Model):
 
 
 class TokenQuerySet(models.QuerySet["ApiToken"]):
-    """Tokens, whose owner is their agent's."""
+    """Queries for tokens, which are owned through their agent."""
 
     def of(self, user: Any) -> TokenQuerySet:
-        """Keep the tokens of what acts for `user`: the one owner filter."""
+        """Keep the tokens of `user`'s agents. This is the only owner filter."""
         return self.filter(agent__owner=user)
 
     def usable(self, at: datetime | None = None) -> TokenQuerySet:
-        """Keep tokens neither revoked nor expired at `at` (default: now), of open accounts."""
+        """Keep the tokens of active accounts that aren't revoked or expired at `at` (default: now)."""
         unexpired = Q(expires_at=None) | Q(expires_at__gt=at or timezone.now())
         return self.filter(unexpired, revoked_at=None, agent__owner__is_active=True)
 
 
 class ApiToken(models.Model):
-    """A bearer token (`bcn_…`), of which only the hash is stored."""
+    """A bearer token (`bcn_…`). Only its hash is stored."""
 
     agent = models.ForeignKey(Agent, models.CASCADE, related_name="tokens")
     hash = models.CharField(max_length=64, unique=True)
@@ -130,7 +132,7 @@ class ApiToken(models.Model):
         return f"{self.agent} ({', '.join(self.scopes)})"
 
 
-# --- Answers of the API that are kept, so that a request sent twice is carried out once ---
+# --- kept API answers, so that a repeated request is carried out once ---
 
 KEPT = timedelta(hours=24)
 LONGEST_KEY = 255
@@ -138,24 +140,21 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 class ApiAnswerQuerySet(models.QuerySet["ApiAnswer"]):
-    """The questions asked of kept answers."""
-
     def kept(self, at: datetime | None = None) -> Self:
-        """Keep those that are still given again at `at` (default: now)."""
+        """Keep the answers that can still be sent again at `at` (default: now)."""
         return self.filter(created__gt=(at or timezone.now()) - KEPT)
 
     def old(self, at: datetime | None = None) -> Self:
-        """Keep those whose day is over."""
+        """Keep the expired answers."""
         return self.filter(created__lte=(at or timezone.now()) - KEPT)
 
 
 class ApiAnswer(models.Model):
-    """What a POST with an Idempotency-Key was answered, for 24 hours.
+    """The answer to a POST request with an Idempotency-Key, kept for 24 hours.
 
-    `fingerprint` is what the same request has in common (method, address, body).  `record_ids` are
-    the records that the answer names or shows: it goes with them when one is deleted for good, and
-    becomes `bare` (no stored text) when somebody else may see one, or it is believed otherwise.
-    `trust` is the lowest of what the answer shows.
+    `fingerprint` identifies the request (method, URL, body). `record_ids` are the records in the
+    answer. The answer is deleted when one of them is purged. It becomes `bare` (no stored text)
+    when a record's visibility or trust changes. `trust` is the lowest trust of its records.
     """
 
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
@@ -192,7 +191,7 @@ class ApiAnswer(models.Model):
         bare: str = "",
         ids: Iterable[uuid.UUID] = (),
     ) -> None:
-        """Store the answer, with the records that it names and those of `ids`."""
+        """Store the answer with the records it contains and those in `ids`."""
         self.status, self.headers, self.body, self.bare = status, headers, body, bare
         named = [uuid.UUID(key) for key in _ID.findall(body)]
         self.record_ids = list(dict.fromkeys([*named, *ids]))
@@ -200,30 +199,30 @@ class ApiAnswer(models.Model):
 
     @classmethod
     def forget(cls, ids: Iterable[uuid.UUID]) -> None:
-        """Delete the answers that name records deleted for good: their text is to be gone."""
+        """Delete the answers that contain purged records, so that no text of them remains."""
         cls.objects.filter(record_ids__overlap=list(ids)).delete()
 
     @classmethod
     def withhold(cls, ids: Iterable[uuid.UUID]) -> None:
-        """Take the text out of the answers that name these records: who may see it has changed.
+        """Remove the text from answers with these records, because their visibility changed.
 
-        The request itself stays known, so that sending it again does not carry it out again.
+        The request is still known, so sending it again doesn't repeat it.
         """
         cls.objects.filter(record_ids__overlap=list(ids)).update(body=models.F("bare"))
 
 
-# --- Accounts, their sign-ins, and the one-time links by which they are made ---
+# --- people, invitations and sign-ins ---
 
 INVITATION_LIFETIME = timedelta(days=7)
 
-# What an account starts with, each made in the transaction that makes the account.
+# Called in the transaction that creates an account, to create its first rows.
 FIRST_ROWS: list[Callable[[User], object]] = []
-# Called with an account that is deleted, in that transaction: what of it lies outside the database.
+# Called in the transaction that deletes an account, to delete its data outside the database.
 LAST_ACTS: list[Callable[[User], object]] = []
 
 
 class UserManager(DjangoUserManager["User"]):
-    """Makes accounts together with what each starts with."""
+    """Creates accounts together with their first rows."""
 
     def _create_user(self, *args: Any, **kwargs: Any) -> User:
         with transaction.atomic():
@@ -234,15 +233,15 @@ class UserManager(DjangoUserManager["User"]):
 
 
 class User(AbstractUser):
-    """A person with an account; everything stored belongs to one."""
+    """A person with an account. Everything stored belongs to one."""
 
     display_name = models.CharField(_("name"), max_length=150, blank=True)
     time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
     language = models.CharField(_("language"), max_length=16, default="en")
     interests = models.TextField(_("interests"), blank=True)
-    monthly_tokens = models.PositiveIntegerField(_("tokens a month"), null=True, blank=True)
+    monthly_tokens = models.PositiveIntegerField(_("tokens per month"), null=True, blank=True)
     monthly_money = models.DecimalField(
-        _("money a month"), max_digits=10, decimal_places=2, null=True, blank=True
+        _("money per month"), max_digits=10, decimal_places=2, null=True, blank=True
     )
     shortcuts = models.BooleanField(_("keyboard shortcuts"), default=True)
 
@@ -256,11 +255,11 @@ class User(AbstractUser):
 
     @property
     def actor(self) -> Actor:
-        """Return this person as the one who acts."""
+        """Return this person as an actor."""
         return Actor.person(self)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete the account with all it owns, history included."""
+        """Delete the account and everything it owns, including history."""
         with transaction.atomic(), pgtrigger.ignore(APPEND_ONLY):
             for act in LAST_ACTS:
                 act(self)
@@ -268,7 +267,7 @@ class User(AbstractUser):
 
 
 def _research_agent(user: User) -> Agent:
-    """Make the built-in research agent, whose memory is on."""
+    """Create the built-in research agent, with memory on."""
     return Agent.objects.create(owner=user, name="research", enable_memory=True)
 
 
@@ -276,15 +275,15 @@ FIRST_ROWS.append(_research_agent)
 
 
 class Invitation(models.Model):
-    """A one-time link that makes an account: the first one's, or one that staff gave out.
+    """A one-time link that creates an account: the first one, or one an admin invited.
 
-    Only the token's hash is stored; the link is shown once.
+    Only the token's hash is stored. The link is shown once.
     """
 
     id = models.BigAutoField(primary_key=True)
     token_hash = models.CharField(max_length=64, unique=True)
-    note = models.CharField(_("for whom"), max_length=150, blank=True)
-    makes_staff = models.BooleanField(_("may manage people and connections"), default=False)
+    note = models.CharField(_("who it’s for"), max_length=150, blank=True)
+    makes_staff = models.BooleanField(_("admin (can manage users and connections)"), default=False)
     is_first = models.BooleanField(default=False)
     invited_by = models.ForeignKey(User, models.CASCADE, null=True, related_name="+")
     created = models.DateTimeField(default=timezone.now)
@@ -302,9 +301,9 @@ class Invitation(models.Model):
     def give_out(
         cls, *, by: User | None, note: str = "", makes_staff: bool = False, is_first: bool = False
     ) -> tuple[Invitation, str]:
-        """Make an invitation and return it with its token, which is not stored.
+        """Create an invitation and return it with its token, which isn't stored.
 
-        A link for the first account replaces the one given out before.
+        A new link for the first account replaces the previous one.
         """
         token = secrets.token_urlsafe(32)
         if is_first:
@@ -323,8 +322,8 @@ class Invitation(models.Model):
     def open_for(cls, token: str) -> Invitation | None:
         """Return the invitation of `token` if it can still be used.
 
-        The first account's link is dead as soon as any account exists, any other while the
-        account that gave it out is disabled.
+        The link for the first account stops working once any account exists. Other links don't work
+        while the account that created them is disabled.
         """
         invitation = (
             cls.objects.filter(cls._given_by_open_account(), used_at=None)
@@ -341,11 +340,11 @@ class Invitation(models.Model):
 
     @staticmethod
     def hash_of(token: str) -> str:
-        """Return what is stored of a token."""
+        """Return the hash that is stored for a token."""
         return hashlib.sha256(token.encode()).hexdigest()
 
     def accept(self, *, username: str, password: str, **fields: Any) -> User | None:
-        """Make the account and use the link up, or return None if it was used meanwhile."""
+        """Create the account and use up the link. Return None if the link was already used."""
         with transaction.atomic():
             mine = type(self).objects.filter(self._given_by_open_account(), pk=self.pk)
             open_still = mine.filter(used_at=None).select_for_update(of=("self",))
@@ -365,7 +364,7 @@ class Invitation(models.Model):
 
 
 class SignIn(models.Model):
-    """One browser in which a person is signed in, so that they can see it and end it."""
+    """A browser in which a person is signed in, so that they can see it and sign it out."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey(User, models.CASCADE, related_name="+")

@@ -1,4 +1,4 @@
-"""Exports and imports: each a row with its file, how far it is, and what came of it."""
+"""Exports and imports: their files, progress and results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.models.history import OwnedQuerySet
 
-KEPT = timedelta(days=7)  # how long its file lies in the data folder
+KEPT = timedelta(days=7)  # how long its file is kept in the data folder
 
 
 class Archive(models.Model):
-    """One export, or one import from its upload to its end.
+    """An export, or an import from upload to completion.
 
-    An import is looked through first (`checked`): nothing is stored before its owner confirms.
-    `options` are what they chose, `result` what was counted.
+    An import is previewed first (`checked`). Nothing is stored before its owner confirms. `options`
+    are the owner's choices and `result` holds the counts.
     """
 
     class Way(models.TextChoices):
@@ -32,7 +32,7 @@ class Archive(models.Model):
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
         RUNNING = "running", _("running")
-        CHECKED = "checked", _("looked through")
+        CHECKED = "checked", _("previewed")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
 
@@ -62,32 +62,31 @@ class Archive(models.Model):
 
     @property
     def file(self) -> Path:
-        """Return where its file lies: in the data folder, which web and worker share."""
+        """Return the path of the file in the data folder, which web and worker share."""
         return Path(settings.DATA_DIR) / "archives" / f"{self.pk}.file"
 
     @property
     def has_file(self) -> bool:
-        """Whether the file is there still."""
         return self.file.is_file()
 
     @property
     def kept_until(self) -> Any:
-        """Return when its file is deleted."""
+        """Return when the file is deleted."""
         return self.created + KEPT
 
     @property
     def is_at_work(self) -> bool:
-        """Whether something is being done with it, or will be."""
+        """Whether work on it is queued or running."""
         return self.state in (self.State.WAITING, self.State.RUNNING)
 
     @property
     def brings(self) -> int:
-        """Return how many new rows an import has, as far as it was looked through."""
+        """Return how many new rows an import has, according to its preview."""
         counted = self.result.get("sums", {}).get("new", 0)
         named = self.result.get("notes", 0) + self.result.get("observations", 0)
         return int(counted or named)
 
     def discard(self) -> None:
-        """Delete the row with its file."""
+        """Delete the row and its file."""
         self.file.unlink(missing_ok=True)
         self.delete()

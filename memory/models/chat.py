@@ -1,4 +1,4 @@
-"""Conversations with the agent."""
+"""Conversations with the agent, and their messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory.models.remembered import Remembered, RememberedQuerySet
 
 
 class Session(Remembered):
-    """A conversation with the agent, until it is ended."""
+    """A conversation with the agent."""
 
     REVISED = ("title",)
 
@@ -27,18 +27,17 @@ class Session(Remembered):
         return self.title or f"session {self.pk}"
 
     def get_absolute_url(self) -> str:
-        """Return the page of the session."""
         return reverse("memory:session", args=[self.pk])
 
 
 class Message(models.Model):
-    """One turn of a session, in order; `role` is user or assistant.
+    """One message of a session. `role` is user or assistant.
 
-    An answer is `waiting` until it is worked out, `answering` while it is: `lease_until` lets
-    another worker take it up after one that was killed.  `tool_calls` lists what the model called,
-    in order (`name`, `arguments`, `result`, `is_error`); `cites` the records that the answer names
-    (`type`, `id`, `title`, `url`, `quote`).  `is_index` marks the list of memory files that stands
-    before the first turn (R157).
+    An answer is `waiting` until a worker starts it and `answering` while it runs. After
+    `lease_until`, another worker can take over from one that was killed. `tool_calls` lists the
+    model's calls in order (`name`, `arguments`, `result`, `is_error`). `cites` lists the records
+    that the answer cites (`type`, `id`, `title`, `url`, `quote`). `is_index` marks the list of
+    memory files before the first turn (R157).
     """
 
     class State(models.TextChoices):
@@ -56,7 +55,7 @@ class Message(models.Model):
     cites = models.JSONField(default=list, blank=True)
     is_index = models.BooleanField(default=False)
     state = models.CharField(max_length=10, choices=State, default=State.DONE)
-    by = models.CharField(max_length=10, blank=True)  # of an answer: model or recall
+    by = models.CharField(max_length=10, blank=True)  # who answered: model or recall
     notice = models.TextField(blank=True)
     attempt = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True, blank=True)

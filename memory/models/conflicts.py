@@ -1,4 +1,4 @@
-"""Two records that say almost the same, or do not go together, until a person settles it."""
+"""Conflicts: two records that contradict or nearly repeat each other, until a person resolves them."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
     from memory.models.accounts import User
     from memory.models.remembered import Remembered
 
-# The types whose records can stand in a conflict.
+# The types whose records can be in conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact")
-MOST_NEAR = 500  # open near-duplicates of one owner: more is no list that a person works through
+MOST_NEAR = 500  # open near-duplicates per owner, since a longer list is too much to work through
 LONGEST_REASON, LONGEST_SOURCE, LONGEST_LABEL = 2_000, 200, 120
 
 
 class ConflictQuerySet(OwnedQuerySet):
-    """The questions asked of conflicts, and the one door by which they are noted."""
+    """Queries for conflicts, and the only way to create them."""
 
     def open(self) -> Self:
-        """Keep what waits for a person; of some of it a side may be gone."""
+        """Keep open conflicts, including those with a missing side."""
         return self.filter(state=Conflict.State.OPEN)
 
     def standing(self) -> Self:
-        """Keep what waits for a person and of which both sides still stand."""
+        """Keep open conflicts whose sides are both active."""
         return self.open().with_both_sides()
 
     def with_both_sides(self) -> Self:
-        """Keep those of which both sides still stand."""
-        return self.filter(_stands("left_id"), _stands("right_id"))
+        """Keep conflicts whose sides are both active."""
+        return self.filter(_side_is_active("left_id"), _side_is_active("right_id"))
 
     def about(self, ids: Iterable[Any]) -> Self:
-        """Keep those of which a side is one of these records."""
+        """Keep conflicts about any of these records."""
         keys = list(ids)
         return self.filter(Q(left_id__in=keys) | Q(right_id__in=keys))
 
     def between(self, one: Any, other: Any) -> Self:
-        """Keep those of these two records, whichever of them is left."""
+        """Keep conflicts between these two records, in either order."""
         return self.filter(Q(left_id=one, right_id=other) | Q(left_id=other, right_id=one))
 
     def note(
@@ -66,33 +66,33 @@ class ConflictQuerySet(OwnedQuerySet):
         reason: str = "",
         by: Actor = MAINTENANCE,
     ) -> Conflict | None:
-        """Note that two of the owner's records do not go together, and return the conflict.
+        """Create a conflict between two of the owner's records, or return the existing one.
 
-        `left` is what stood, `right` what came; `source` names what found it (`run:12`), `reason`
-        says why in a sentence.  The same pair again adds nothing: it gives the open one, or the
-        a resolved one only while neither side has changed since.  None where a side
-        no longer stands, or so many near-duplicates wait that another helps nobody.
-        Raises InvalidValue for what cannot be in conflict: one record with itself, somebody
-        else's, a soul, agent or user note.
+        `left` is the existing record and `right` the new one. `source` names what found the
+        conflict (`run:12`) and `reason` explains it in a sentence. An open conflict of the same
+        pair is returned as it is, and so is a resolved one while neither side has changed. Returns
+        None if a side is no longer active, or if too many near-duplicates are open. Raises
+        InvalidValue for records that can't be in conflict: a record with itself, another owner's
+        record, or a soul, agent or user note.
         """
         _check_pair(owner, kind, left, right)
         with transaction.atomic():
             known = self._known(owner, left, right)
             if known is not None:
                 return known
-            if not _both_stand(left, right) or (
+            if not _both_active(left, right) or (
                 kind == Conflict.Kind.NEAR_DUPLICATE and self._is_full(owner)
             ):
                 return None
             try:
                 with transaction.atomic():
                     return self._make(owner, kind, left, right, source, reason, by)
-            except IntegrityError:  # another writer was quicker: the open one is theirs
+            except IntegrityError:  # a concurrent writer created the open conflict
                 found: Conflict | None = self.of(owner).open().between(left.pk, right.pk).first()
                 return found
 
     def _known(self, owner: User, left: Remembered, right: Remembered) -> Conflict | None:
-        """Return the pair's open conflict, or the last settled one that still holds."""
+        """Return the pair's open conflict, or the last resolved one that is still valid."""
         pair = self.of(owner).between(left.pk, right.pk)
         found: Conflict | None = pair.open().first()
         if found is not None:
@@ -129,13 +129,15 @@ class ConflictQuerySet(OwnedQuerySet):
             reason=shorten(clean(reason)[0], LONGEST_REASON),
         )
         if kind == Conflict.Kind.CONTRADICTION:
-            # Near-duplicates are many and can wait; a line for each would bury the log.
+            # There are many near-duplicates, and none is urgent. Logging each would flood the log.
             Activity.log(owner, by, "conflict-found", subject=made, label=label_of(left, right))
         return made
 
 
 def label_of(*sides: Any) -> str:
-    """Return what the log calls a conflict: the words of its first side, unless one is sensitive."""
+    """Return the conflict's name in the log: the text of its first side, unless a side is
+    sensitive.
+    """
     if any(side.sensitivity != "normal" for side in sides):
         return gettext("a sensitive record")
     return shorten(str(sides[0]), LONGEST_LABEL)
@@ -143,25 +145,25 @@ def label_of(*sides: Any) -> str:
 
 def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> None:
     if kind not in Conflict.Kind.values:
-        raise InvalidValue(gettext("“%(kind)s” is no kind of conflict.") % {"kind": kind[:40]})
+        raise InvalidValue(gettext("There is no conflict kind “%(kind)s”.") % {"kind": kind[:40]})
     for side in (left, right):
         if side.owner_id != owner.pk:
-            raise InvalidValue(gettext("A conflict is between two records of one owner."))
+            raise InvalidValue(gettext("Both records of a conflict must belong to the same owner."))
         if side.record_type() not in CONFLICT_TYPES or getattr(side, "is_standing_identity", False):
-            problem = gettext("“%(label)s” is of a kind that is not looked at for conflicts.")
+            problem = gettext("“%(label)s” is of a kind that Beacon doesn’t check for conflicts.")
             raise InvalidValue(problem % {"label": side})
     if left.pk == right.pk:
-        raise InvalidValue(gettext("A record cannot be in conflict with itself."))
+        raise InvalidValue(gettext("A record can’t be in conflict with itself."))
 
 
-def _both_stand(left: Remembered, right: Remembered) -> bool:
+def _both_active(left: Remembered, right: Remembered) -> bool:
     return all(
         standing_rows(side.record_type()).filter(pk=side.pk).exists() for side in (left, right)
     )
 
 
 def standing_rows(record_type: str) -> models.QuerySet[Any]:
-    """Return the records of a type that stand: not trashed, superseded, expired, struck, retired."""
+    """Return the active records of a type: not trashed, superseded, expired, struck or retired."""
     rows: models.QuerySet[Any] = apps.get_model("memory", record_type)._default_manager.filter(
         trashed_at=None
     )
@@ -173,7 +175,7 @@ def standing_rows(record_type: str) -> models.QuerySet[Any]:
     return rows
 
 
-def _stands(side: str) -> Q:
+def _side_is_active(side: str) -> Q:
     found = Q()
     for record_type in CONFLICT_TYPES:
         found |= Q(Exists(standing_rows(record_type).filter(pk=OuterRef(side))))
@@ -181,11 +183,11 @@ def _stands(side: str) -> Q:
 
 
 class Conflict(models.Model):
-    """Two records of an owner that a person is to look at side by side.
+    """Two of an owner's records that a person should compare.
 
-    `left` is what stood and `right` what came; the versions are those seen when it was noted, or
-    those that the settling left.  `results` names each revision that settling made, in order, as
-    `[record type, record, version]`: by these it can be taken back.
+    `left` is the existing record and `right` the new one. The versions are those at creation, or
+    those after it was resolved. `results` lists each revision of the resolution in order, as
+    `[record type, record, version]`, for undo.
     """
 
     class Kind(models.TextChoices):
@@ -201,7 +203,7 @@ class Conflict(models.Model):
         RIGHT = "right", _("kept right")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
-        GONE = "gone", _("settled itself: one of the two is gone")
+        GONE = "gone", _("settled automatically because one of the two is gone")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -247,16 +249,14 @@ class Conflict(models.Model):
         return f"{self.get_kind_display()} {self.left_type} {self.right_type}"
 
     def get_absolute_url(self) -> str:
-        """Return the page on which a person settles it."""
         return reverse("memory:conflict", args=[self.pk])
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits for a person."""
         return self.state == self.State.OPEN
 
     def says_else_since(self) -> bool:
-        """Whether a side says something else than when the conflict was noted or settled."""
+        """Whether a side's text has changed since the conflict was created or resolved."""
         sides = (
             (self.left_type, self.left_id, self.left_version),
             (self.right_type, self.right_id, self.right_version),
@@ -269,13 +269,13 @@ class Conflict(models.Model):
 
     @classmethod
     def went(cls, ids: Iterable[Any], *, by: Actor) -> int:
-        """Let settle themselves the conflicts of records that went to the trash; return how many."""
+        """Resolve the conflicts of records that moved to Trash, and return how many."""
         gone = list(cls.objects.open().about(ids).select_related("owner"))
         return cls.settle_themselves(gone, by=by)
 
     @classmethod
     def settle_themselves(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
-        """Settle conflicts of which a side is gone, each with a line in the activity log."""
+        """Resolve conflicts with a missing side, each with a line in the activity log."""
         settled = 0
         for one in gone:
             changed = (
@@ -295,7 +295,7 @@ class Conflict(models.Model):
 
     @classmethod
     def came_back(cls, ids: Iterable[Any], *, by: Actor) -> None:
-        """Open again what settled itself, where both sides stand again."""
+        """Reopen conflicts that were resolved automatically if both sides are active again."""
         gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
         for one in gone.select_related("owner").order_by("-settled_at"):
             pair = cls.objects.of(one.owner).between(one.left_id, one.right_id)
@@ -304,14 +304,14 @@ class Conflict(models.Model):
                 Activity.log(one.owner, by, "conflict-reopened", subject=one, label=str(one))
 
     def open_again(self) -> None:
-        """Let the conflict wait as if nobody had looked at it."""
+        """Reopen the conflict as if it had never been resolved."""
         self.state, self.settled_how, self.settled_by = self.State.OPEN, "", ""
         self.settled_at, self.results = None, []
         self.save(update_fields=["state", "settled_how", "settled_by", "settled_at", "results"])
 
     @classmethod
     def forget(cls, ids: Iterable[Any]) -> None:
-        """Delete the conflicts of records that are deleted for good, with what the log says of them."""
+        """Delete the conflicts of purged records, and what the log says of them."""
         keys = list(cls.objects.about(ids).values_list("pk", flat=True))
         Activity.forget(keys)
         cls.objects.filter(pk__in=keys).delete()

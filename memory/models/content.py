@@ -1,4 +1,4 @@
-"""Full results of actions, kept outside the conversation (seed 002), and snapshots of them."""
+"""Content store: full results of actions, kept outside the conversation (seed 002), and snapshots."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SNAPSHOT_FORMAT = 1
 
 
 class Kept(models.Model):
-    """What a content item holds, and its copy in a snapshot holds too.
+    """Fields that a content item and its copy in a snapshot share.
 
-    `size` is the length of the content in characters; `scope` says who sees it (`run:<id>`,
-    `agent:<name>`, `owner`).  `action` is the name of the action whose result it is; `kept_with`
-    names the run's step that it belongs to (`run:12/step:345`), for whoever looks into that.
+    `size` is the content's length in characters. `scope` says who sees it (`run:<id>`,
+    `agent:<name>`, `owner`). `action` is the action that returned it. `kept_with` names the run's
+    step it belongs to (`run:12/step:345`).
     """
 
     class Type(models.TextChoices):
@@ -36,7 +36,7 @@ class Kept(models.Model):
         models.CharField(max_length=80), verbose_name=_("tags"), default=list, blank=True
     )
     title = models.CharField(_("title"), max_length=500, blank=True)
-    url = models.TextField(_("address"), blank=True)
+    url = models.TextField(_("URL"), blank=True)
     size = models.PositiveIntegerField(_("size"), default=0)
     action = models.CharField(_("action"), max_length=80, blank=True)
     kept_with = models.CharField(_("kept with"), max_length=200, blank=True)
@@ -46,23 +46,20 @@ class Kept(models.Model):
 
     @property
     def link(self) -> str:
-        """Return the address if it is one that a browser may follow."""
+        """Return the URL if a browser can follow it."""
         return self.url if self.url.startswith(("https://", "http://")) else ""
 
 
 class ContentQuerySet(RememberedQuerySet):
-    """The questions asked of content items."""
-
     def in_scopes(self, scopes: Collection[str] | None) -> Self:
-        """Keep what one of these scopes holds; None takes all, for the owner's pages."""
+        """Keep the items in these scopes. None keeps all, for the owner's pages."""
         return self if scopes is None else self.filter(scope__in=list(scopes))
 
 
 class ContentItem(Remembered, Kept):
-    """A full action result; nothing of it enters a prompt unless it is asked for.
+    """The full result of an action. It enters a prompt only on request.
 
-    The content itself is no part of its first revision: it stands in the row, and would only be
-    kept twice.
+    Its first revision doesn't include the content, since that would store it twice.
     """
 
     REVISED = ("type", "title", "tags", "scope", "size")
@@ -70,7 +67,7 @@ class ContentItem(Remembered, Kept):
     related_to = models.ManyToManyField(
         "self", verbose_name=_("related items"), blank=True, symmetrical=False
     )
-    # What was read for a topic goes with it when it is purged.
+    # Content read for a topic is deleted when the topic is purged.
     topic = models.ForeignKey(
         "memory.Topic", models.CASCADE, null=True, blank=True, related_name="content_items"
     )
@@ -90,15 +87,14 @@ class ContentItem(Remembered, Kept):
         return self.title or self.url or self.action or str(self.pk)
 
     def get_absolute_url(self) -> str:
-        """Return the item's page."""
         return reverse("memory:content-item", args=[self.pk])
 
 
 class Snapshot(Remembered):
-    """What one scope of the content store held at a moment; kept until it is deleted itself.
+    """The items in one scope of the content store at one time, kept until the snapshot is deleted.
 
-    It has its own copy of everything, so that it outlives the items.  `format` is that of its
-    JSON; `count` and `size` (characters) are of all its items together.
+    A snapshot has its own copies, so it outlives the items. `format` is the version of its JSON
+    format. `count` and `size` (characters) are totals.
     """
 
     REVISED = ("title", "scope", "count", "size", "pinned", "lock")
@@ -118,12 +114,11 @@ class Snapshot(Remembered):
         return self.title or self.scope
 
     def get_absolute_url(self) -> str:
-        """Return the snapshot's page."""
         return reverse("memory:content-snapshot", args=[self.pk])
 
 
 class SnapshotItem(Kept):
-    """One item as it was when the snapshot was taken; `related_to` names items of the snapshot too."""
+    """An item at the time of the snapshot. `related_to` names other items of the snapshot."""
 
     id = models.BigAutoField(primary_key=True)
     snapshot = models.ForeignKey(Snapshot, models.CASCADE, related_name="items")
@@ -135,7 +130,7 @@ class SnapshotItem(Kept):
     sensitivity = models.CharField(max_length=10, choices=Sensitivity, default=Sensitivity.NORMAL)
     pinned = models.BooleanField(default=False)
     created = models.DateTimeField()
-    # Like the item itself: what was read for a topic goes with it when it is purged.
+    # As with items: content read for a topic is deleted when the topic is purged.
     topic = models.ForeignKey("memory.Topic", models.CASCADE, null=True, related_name="+")
 
     class Meta:

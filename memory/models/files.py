@@ -1,4 +1,6 @@
-"""Memory files: Markdown that a person and an agent keep together (seed 003, decision 3.4)."""
+"""Memory files: Markdown that a person and an agent edit together, and their copies on disk (seed
+003).
+"""
 
 from __future__ import annotations
 
@@ -38,29 +40,27 @@ Placed = tuple[int, SectionText]
 
 
 class MemoryFileQuerySet(RememberedQuerySet):
-    """The questions asked of memory files."""
-
     def at(self, path: str) -> MemoryFileQuerySet:
-        """Keep the file at this virtual path."""
+        """Keep the file with this path."""
         return self.filter(path=path)
 
     def facts(self) -> MemoryFileQuerySet:
-        """Keep the two fact files, which share one budget of bytes."""
+        """Keep the two fact files, which share a size limit."""
         return self.filter(path__startswith="facts/")
 
     def episodes(self) -> MemoryFileQuerySet:
-        """Keep the months' files."""
+        """Keep the episode files, one per month."""
         return self.filter(path__startswith="episodes/")
 
 
 class MemoryFile(Remembered):
-    """One file of its owner: the exact Markdown, and what is worked out from it in each save.
+    """A memory file: the exact Markdown, and fields derived from it on each save.
 
-    `summary` is the text of its `> Summary:` line and `summary_by` its author: a person's line is
-    kept until a person empties it.  `size` is its bytes in UTF-8.  `blame` says which
-    version each line is from, as runs `[lines, version]` from the top; every revision keeps its
-    own.  `section_locks` names the sections that only a person may change, each by its heading
-    path (`["User", "Work"]`).
+    `summary` is the text of its `> Summary:` line and `summary_by` the line's author. A person's
+    line is kept until a person empties it. `size` is in bytes of UTF-8. `blame` gives the version
+    of each line, as runs `[lines, version]` from the top, and every revision keeps its own.
+    `section_locks` lists the heading paths of sections that only a person can change (`["User",
+    "Work"]`).
     """
 
     class SummaryBy(models.TextChoices):
@@ -82,9 +82,9 @@ class MemoryFile(Remembered):
 
     objects: ClassVar[models.Manager[Any]] = MemoryFileQuerySet.as_manager()
 
-    # Called with owner id and path once a change is stored for good (the mirror writes it out).
+    # Called with owner ID and path after the commit of a change, so that the mirror writes the file.
     ON_CHANGE: ClassVar[list[Callable[[int, str], object]]] = []
-    is_appended = False  # set by `memory.files.services` for a write that only adds at the end
+    is_appended = False  # set by `memory.files.services` for writes that only append
 
     class Meta:
         ordering = ("path",)
@@ -98,11 +98,10 @@ class MemoryFile(Remembered):
         return self.path
 
     def get_absolute_url(self) -> str:
-        """Return the page on which a person reads and edits it."""
         return reverse("memory:file", args=[self.path])
 
     def summary_by_at(self, version: int) -> str:
-        """Return who wrote the summary line that the file had at `version`."""
+        """Return who wrote the summary line of `version`."""
         if version >= self.version:
             return self.summary_by
         told = Revision.objects.filter(
@@ -116,53 +115,53 @@ class MemoryFile(Remembered):
 
     @property
     def summary_line(self) -> int:
-        """Return the number of the summary line in the text; 0 if there is none."""
+        """Return the line number of the summary line in the text, or 0 if there is none."""
         place = summary_place(self.content)
         return 0 if place is None else place + 1
 
     @property
     def is_fact(self) -> bool:
-        """Whether it is one of the two fact files, which are always there."""
+        """Whether this is one of the two fact files, which always exist."""
         return is_fact(self.path)
 
     def check_may_change(self, by: Actor) -> None:
-        """Raise Locked if `by` may not change the file; who may append only, may append."""
+        """Raise Locked if `by` can't change the file. Append-only locks allow appending."""
         if not (self.is_appended and self.lock == Lock.APPEND_ONLY):
             super().check_may_change(by)
 
     def change(self, *, by: Actor, **kwargs: Any) -> Self:
-        """Change the file as Remembered.change does; its sections follow, then the mirror.
+        """Change the file as Remembered.change does, then update its sections and the mirror.
 
-        Only `memory.files.services` changes its text, since it checks the limits.  Raises Locked
-        if anybody but a person would lock or unlock it.
+        Only `memory.files.services` changes its text, since it checks the limits. Raises Locked if
+        anyone but a person locks or unlocks it.
         """
         if not by.is_person and kwargs.keys() & {"lock", "section_locks"}:
             told = {"label": str(self)}
-            raise Locked(_("Only a person locks or unlocks “%(label)s”.") % told)
+            raise Locked(_("Only a person can lock or unlock “%(label)s”.") % told)
         with transaction.atomic():
-            was, version = self._told(), self.version
+            was, version = self._mirrored_fields(), self.version
             changed = super().change(by=by, **kwargs)
-            if self._told() != was:
+            if self._mirrored_fields() != was:
                 Section.follow_file(self)
             if self.version != version:
                 self.tell()
         return changed
 
-    def _told(self) -> tuple[Any, ...]:
+    def _mirrored_fields(self) -> tuple[Any, ...]:
         return (self.content, self.trashed_at, self.trust, self.sensitivity)
 
     def tell(self) -> None:
-        """Let who follows files know of a change, once it is stored for good."""
+        """Notify listeners of a change after the commit."""
         for told in self.ON_CHANGE:
             transaction.on_commit(partial(told, self.owner_id, self.path))
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
-        """Move a month's file to the trash.  Raises InvalidValue for a fact file."""
+        """Move a month's file to Trash. Raises InvalidValue for a fact file."""
         self._check_may_go()
         super().trash(by=by, why=why, source=source)
 
     def purge(self, *, by: Actor) -> None:
-        """Delete a month's file for good.  Raises InvalidValue for a fact file."""
+        """Delete a month's file permanently. Raises InvalidValue for a fact file."""
         self._check_may_go()
         with transaction.atomic():
             Section.unfollow(self.sections.all())
@@ -170,22 +169,20 @@ class MemoryFile(Remembered):
             self.tell()
 
     def purged_with(self) -> list[Remembered]:
-        """Return the file, and what it lost and lies in the trash by itself."""
+        """Return the file and its removed sections in Trash."""
         return [self, *self.entries.all()]
 
     def _check_may_go(self) -> None:
         if self.is_fact:
             told = {"path": self.path}
-            raise InvalidValue(
-                _("%(path)s is always there and cannot be deleted; empty it instead.") % told
-            )
+            raise InvalidValue(_("%(path)s can’t be deleted. Empty it instead.") % told)
 
 
 class Section(Recalled):
-    """A part of a memory file under one heading, so that recall finds it on its own.
+    """A section of a memory file, stored so that recall can find it.
 
-    Made and removed in the transaction that saves its file, and never changed by anybody else: the
-    file holds the text and the history.  `heading` is the path of headings, the file's title first.
+    Sections are created and deleted only in the transaction that saves their file, which holds the
+    text and the history. `heading` is the heading path, starting with the file's title.
     """
 
     SEARCH_TYPE = "section"
@@ -204,19 +201,20 @@ class Section(Recalled):
         return " › ".join(self.heading) or self.file.path
 
     def get_absolute_url(self) -> str:
-        """Return where it stands on its file's page."""
+        """Return the section's place on its file's page."""
         return f"{self.file.get_absolute_url()}#{anchor_of(self.heading)}"
 
     def search_text(self) -> str:
-        """Return the section with its heading: what a person would search for."""
+        """Return the heading and the text."""
         return self.content
 
     @classmethod
     def follow_file(cls, file: MemoryFile) -> None:
-        """Let the rows say what the file says now, and recall find that; in the caller's transaction.
+        """Update section rows and the search index from the file's text, in the caller's
+        transaction.
 
-        A section that says what it said keeps its row, and so does one of the same heading path:
-        what refers to it goes on doing so.
+        A section with the same text, or else the same heading path, keeps its row, so that
+        references to it stay valid.
         """
         told = (
             [] if file.trashed_at is not None else telling(file.content, without=_generated(file))
@@ -246,7 +244,7 @@ class Section(Recalled):
 
     @classmethod
     def _place(cls, rows: list[tuple[_Known, int, SectionText]]) -> None:
-        """Store what changed of rows that stay, in one statement."""
+        """Store changes of the remaining rows in one statement."""
         moved = [
             (row.pk, place, one.text)
             for row, place, one in rows
@@ -264,7 +262,7 @@ class Section(Recalled):
 
 
 class _Known(NamedTuple):
-    """A row as it stands."""
+    """An existing row."""
 
     pk: uuid.UUID
     position: int
@@ -273,25 +271,26 @@ class _Known(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """What the index knows a section by, without its text."""
+    """A section in the search index, without its text."""
 
     pk: uuid.UUID
     owner_id: int
 
     def search_type(self) -> str:
-        """Return the type under which it was found."""
         return Section.SEARCH_TYPE
 
 
 def _generated(file: MemoryFile) -> str:
-    """Return the summary line if Beacon generated it: it repeats what the sections say."""
+    """Return the summary line if Beacon generated it, because it only repeats the sections."""
     return line_of(file.summary) if file.summary_by == MemoryFile.SummaryBy.BEACON else ""
 
 
 def _paired(
     known: list[_Known], told: Iterable[Placed], key: Callable[[Any, str], Any]
 ) -> tuple[list[tuple[_Known, int, SectionText]], list[Placed]]:
-    """Take out of `known` a row for each section of the same key; return the pairs, and the rest."""
+    """Match rows in `known` to sections with the same key. Return the pairs and the remaining
+    sections.
+    """
     by_key: dict[Any, list[_Known]] = {}
     for row in reversed(known):
         by_key.setdefault(key(tuple(row.heading), row.content), []).append(row)
@@ -308,7 +307,7 @@ def _paired(
 
 
 class FileDraft(models.Model):
-    """What somebody typed into a file's editor and has not saved, with the version it began from."""
+    """Unsaved text from a file's editor, and the version it is based on."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -330,11 +329,11 @@ class FileDraft(models.Model):
 
 
 class MirroredFile(models.Model):
-    """What the mirror last wrote to, or took in from, the disk for one path of one owner.
+    """The state of one mirrored file when it was last written to disk or read from it.
 
-    `version` and `digest` (SHA-256 of the bytes) are those of the file then: an edit on disk is one
-    whose bytes have another digest, and is based on that version.  `problem` says why a file on
-    disk was not taken in; `refused` is the digest it had, so that it is told once.
+    `version` and `digest` (SHA-256 of the bytes) are the file's at that time. If the bytes on disk
+    have another digest, they were edited, based on that version. `problem` says why an edit on disk
+    wasn't imported, and `refused` is its digest, so that it's reported once.
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -345,7 +344,7 @@ class MirroredFile(models.Model):
     refused = models.CharField(max_length=64, blank=True)
     problem = models.TextField(blank=True)
     at = models.DateTimeField(default=timezone.now)
-    committed = models.PositiveIntegerField(default=0)  # the version that git has
+    committed = models.PositiveIntegerField(default=0)  # the version in git
 
     objects: ClassVar[models.Manager[MirroredFile]] = OwnedQuerySet.as_manager()
 
@@ -358,15 +357,15 @@ class MirroredFile(models.Model):
         return self.path
 
 
-# --- A section that was taken out of a memory file, as it lies in the trash ---
+# --- sections removed from a memory file, in Trash ---
 
 
 class FileEntry(Remembered):
-    """What a change of a file took away as a whole: its path of headings, and its text.
+    """A whole section that a change removed from a file: its heading path and text.
 
-    Made in the transaction that saves the file (`memory.files.sections`).  `removed_in` is the
-    file's version that has it no more: from the one before it is known where it stood.  Outside the
-    trash the row only remembers that it was put back; the file holds the words.
+    Created in the transaction that saves the file (`memory.files.sections`). `removed_in` is the
+    first version without it, so the version before says where it was. After a restore the row only
+    records that it was restored. The file holds the text.
     """
 
     REVISED = ("path", "heading", "content", "removed_in")
@@ -389,9 +388,9 @@ class FileEntry(Remembered):
         return " · ".join(filter(None, parts))
 
     def purge(self, *, by: Actor) -> None:
-        """Delete it for good; by a person's hand its words go from the file's older versions, too.
+        """Delete it permanently. If a person does so, its text is also removed from older versions.
 
-        What only grew old in the trash leaves the history whole: nobody asked for a hole in it.
+        When it only expired in Trash, the history stays complete, since no one asked to purge it.
         """
         with transaction.atomic():
             self._hold_in_trash()
@@ -417,22 +416,21 @@ class FileEntry(Remembered):
         Revision.rewrite(file, renew)
 
     def get_absolute_url(self) -> str:
-        """Return the page of the file that it was taken from."""
+        """Return the page of the file it was removed from."""
         return self.file.get_absolute_url()
 
 
 # --- mirror folder ---
 
-ONLY = 1  # its key: there is one
+ONLY = 1  # the key of the only row
 
 
 class MirrorFolder(models.Model):
-    """The one folder of this Beacon.
+    """The mirror folder of this Beacon.
 
-    `identity` stands in the folder's file `.beacon`, too, so that two Beacons never write into one
-    folder.  `root` is the account whose files lie at its root: the first that there was.
-    `place` is where it lay when it was last used.  `problem` says why nothing is written or
-    taken in; empty while all is well.
+    `identity` is also in the folder's `.beacon` file, so that two Beacons never use the same
+    folder. `root` is the account whose files are at the top level: the first account. `place` is
+    the folder's last path. `problem` says why nothing is written or read, and is empty otherwise.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=ONLY, editable=False)
@@ -440,7 +438,7 @@ class MirrorFolder(models.Model):
     root = models.ForeignKey("memory.User", models.SET_NULL, null=True, related_name="+")
     place = models.TextField(blank=True)
     problem = models.TextField(blank=True)
-    git_problem = models.TextField(blank=True)  # why BEACON_MIRROR_GIT makes no commits
+    git_problem = models.TextField(blank=True)  # why BEACON_MIRROR_GIT creates no commits
 
     def __str__(self) -> str:
         return str(self.identity)

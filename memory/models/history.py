@@ -1,4 +1,4 @@
-"""What happened: revisions of records, the activity log, model calls, and uses in prompts."""
+"""History: revisions of records, the activity log, model calls, uses in prompts, and reservations."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ APPEND_ONLY = "memory.Revision:append_only"
 
 
 def actor_kind(field: str = "actor") -> Func:
-    """Return the expression for what an actor is (`human` of `human:alice`), as indexes have it."""
+    """Return the SQL expression for an actor's kind (`human` of `human:alice`), as used in indexes."""
     return Func(
         F(field), Value(":"), Value(1), function="split_part", output_field=models.TextField()
     )
 
 
 class OwnedQuerySet(models.QuerySet[Any]):
-    """Rows that are no memory themselves but belong to somebody."""
+    """Queries for rows that aren't records but have an owner."""
 
     def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
+        """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(owner=user)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one of many records that are changed together."""
+    """The change of one of many records that are changed together."""
 
     record: Remembered
     before: dict[str, Any]
@@ -51,7 +51,9 @@ class Change:
 
 
 class Revision(models.Model):
-    """One stored change of one record: who, why, from what to what.  Append-only by trigger."""
+    """A stored change of a record: who, why, and the old and new values. A trigger makes it
+    append-only.
+    """
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -100,7 +102,7 @@ class Revision(models.Model):
         why: str = "",
         source: str = "",
     ) -> Revision:
-        """Store one change of `record`; `before` and `after` hold the fields that changed."""
+        """Store one change of `record`. `before` and `after` hold the changed fields."""
         return cls.objects.create(
             owner_id=record.owner_id,
             record_type=record.record_type(),
@@ -116,7 +118,7 @@ class Revision(models.Model):
 
     @classmethod
     def record_many(cls, changes: Iterable[Change], *, by: Actor, why: str, source: str) -> None:
-        """Store one change of each of many records, in one statement."""
+        """Store one change for each of many records, in one statement."""
         cls.objects.bulk_create(
             cls(
                 owner_id=one.record.owner_id,
@@ -135,7 +137,7 @@ class Revision(models.Model):
 
     @classmethod
     def record_first(cls, records: Iterable[Remembered], *, by: Actor, source: str = "") -> None:
-        """Store the first revision of records just made, in one statement."""
+        """Store the first revision of new records, in one statement."""
         cls.objects.bulk_create(
             cls(
                 owner_id=record.owner_id,
@@ -152,16 +154,17 @@ class Revision(models.Model):
 
     @classmethod
     def forget(cls, records: Iterable[Remembered]) -> None:
-        """Delete the revisions of records that are purged: with `rewrite` the one way past the trigger."""
+        """Delete the revisions of purged records. Only this and `rewrite` can bypass the trigger."""
         ids = [record.pk for record in records]
         with pgtrigger.ignore(APPEND_ONLY):
             cls.objects.filter(record_id__in=ids).delete()
 
     @classmethod
     def rewrite(cls, record: Remembered, renew: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Let a purge take a part out of a record's history: `renew` returns the fields without it.
+        """Remove something from a record's history for a purge. `renew` returns the fields without
+        it.
 
-        One by one: each may hold a whole text.
+        Revisions are rewritten one by one, since each can hold a whole text.
         """
         told = cls.objects.filter(record_type=record.record_type(), record_id=record.pk)
         with pgtrigger.ignore(APPEND_ONLY):
@@ -173,7 +176,7 @@ class Revision(models.Model):
 
 
 def as_json(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as plain JSON values (a model instance as its key)."""
+    """Return the fields as plain JSON values, with model instances as their keys."""
     keyed = {
         name: value.pk if isinstance(value, models.Model) else value
         for name, value in fields.items()
@@ -183,7 +186,7 @@ def as_json(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class Activity(models.Model):
-    """One line of the log of everything that happened, with its actor (R235)."""
+    """One line of the activity log, with its actor (R235)."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+", null=True)
@@ -191,7 +194,7 @@ class Activity(models.Model):
     kind = models.CharField(max_length=40)
     subject_type = models.CharField(max_length=40, blank=True)
     subject_id = models.CharField(max_length=64, blank=True)
-    # The topic that the line tells of: when that is purged, the line loses its words.
+    # The line's topic. When the topic is purged, the line loses its text.
     topic = models.ForeignKey(
         "memory.Topic", models.SET_NULL, null=True, editable=False, related_name="+"
     )
@@ -229,9 +232,9 @@ class Activity(models.Model):
         warning: bool = False,
         **detail: Any,
     ) -> Activity:
-        """Store one line; `kind` is a verb in the past (`purged`, `signed-in`, `run-failed`).
+        """Add a line. `kind` is a past participle (`purged`, `signed-in`, `run-failed`).
 
-        A subject that is a topic, or hangs on one, names the line's topic.
+        If the subject is a topic or belongs to one, the line is linked to that topic.
         """
         return cls.objects.create(
             owner=owner,
@@ -247,9 +250,9 @@ class Activity(models.Model):
 
     @classmethod
     def forget(cls, ids: Iterable[Any], *, topic: models.Model | None = None) -> None:
-        """Blank what the log says of purged records: their labels and details, not that they were.
+        """Blank the labels and details of purged records in the log. The lines themselves stay.
 
-        `topic` blanks all lines that tell of that topic: its runs, its facts, itself.
+        `topic` blanks all lines of that topic: its runs, its facts and the topic itself.
         """
         lines = models.Q(subject_id__in=[str(key) for key in ids])
         if topic is not None:
@@ -258,17 +261,17 @@ class Activity(models.Model):
 
 
 def _topic_of(subject: models.Model | None) -> Any:
-    """Return the id of the topic that `subject` is or hangs on, None where there is none."""
+    """Return the ID of the topic that `subject` is or belongs to, or None."""
     if subject is not None and subject._meta.label == "memory.Topic":
         return subject.pk
     return getattr(subject, "topic_id", None)
 
 
 class ModelCall(models.Model):
-    """One call of a model: why, on whose behalf, what was said and what it cost.
+    """A call of a model: its purpose, owner, messages and cost.
 
-    `error` tells its owner what went wrong, `failure` everybody who runs the site of what kind it
-    was; both are empty where an answer came that could be used.
+    `error` tells the owner what went wrong. `failure` is the kind of error, for admins. Both are
+    empty after a usable answer.
     """
 
     class Purpose(models.TextChoices):
@@ -277,30 +280,30 @@ class ModelCall(models.Model):
         COMPARE = "compare", _("comparing sentences")
         CONDENSE = "condense", _("condensing a file")
         EXTRACT = "extract", _("extracting observations")
-        JUDGE = "judge", _("judging what to tell")
+        JUDGE = "judge", _("choosing what to notify about")
         MERGE = "merge", _("merging notes")
         PLAN = "plan", _("planning")
         REFLECT = "reflect", _("reflecting")
-        SUMMARISE = "summarise", _("summarising")
+        SUMMARISE = "summarise", _("summarizing")
         TRACK = "track", _("researching a track")
         WRITE = "write", _("writing the report")
 
     class Failure(models.TextChoices):
-        UNAVAILABLE = "unavailable", _("it could not be reached, or could not answer now")
+        UNAVAILABLE = "unavailable", _("it couldn’t be reached or was unavailable")
         REJECTED = "rejected", _("it refused the request")
-        NONSENSE = "nonsense", _("it answered, but not as it was asked to")
-        LEFT = "left", _("nobody waited for its answer")
+        NONSENSE = "nonsense", _("its answer couldn’t be used")
+        LEFT = "left", _("the call was given up before it answered")
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    # When the topic is purged the call stays for the accounts, without its text.
+    # When the topic is purged, the call is kept for accounting, without its text.
     topic = models.ForeignKey("memory.Topic", models.SET_NULL, null=True, related_name="+")
     purpose = models.CharField(max_length=40)
     source = models.CharField(max_length=200)
     model = models.CharField(max_length=200)
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
-    # None: the price of the model is not known, which is not the same as nothing.
+    # None: the model's price isn't known, which doesn't mean free.
     money = models.DecimalField(max_digits=12, decimal_places=6, null=True, default=Decimal(0))
     milliseconds = models.PositiveIntegerField(default=0)
     prompt = models.JSONField(default=list)
@@ -323,17 +326,17 @@ class ModelCall(models.Model):
 
     @property
     def aim(self) -> str:
-        """Return the purpose in words."""
+        """Return the purpose as text."""
         return self.aim_of(self.purpose)
 
     @classmethod
     def aim_of(cls, purpose: str) -> str:
-        """Return a purpose in words; one that came with an import may be unknown."""
+        """Return a purpose as text. An imported one can be unknown."""
         return str(dict(cls.Purpose.choices).get(purpose, purpose))
 
 
 class Use(models.Model):
-    """That a record entered a prompt or an answer: where, and when."""
+    """The use of a record in a prompt or an answer: where and when."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -356,7 +359,7 @@ class Use(models.Model):
 
     @classmethod
     def note(cls, owner: Any, used: Iterable[tuple[str, Any]], place: str) -> None:
-        """Note that the records, each by its type and id, were used in `place`, once each."""
+        """Record that each of the records, given by type and ID, was used in `place`."""
         cls.objects.bulk_create(
             [
                 cls(owner=owner, record_type=record_type, record_id=key, place=place[:200])
@@ -367,7 +370,7 @@ class Use(models.Model):
 
     @classmethod
     def note_records(cls, owner: Any, records: Iterable[Any], place: str) -> None:
-        """Note the use of the records; of a file's section, that the file was used."""
+        """Record the use of the records. Using a section counts as using its file."""
         if place:
             wholes = {whole.pk: whole for whole in (getattr(one, "file", one) for one in records)}
             cls.note(owner, [(one.record_type(), key) for key, one in wholes.items()], place)
@@ -375,30 +378,28 @@ class Use(models.Model):
 
 # --- reservations ---
 
-# No call of a model takes longer; what stands longer was left by a process that died.
+# No model call takes longer. Older reservations are from a killed process.
 LIFETIME = timedelta(minutes=15)
 
 
 class CallReservationQuerySet(models.QuerySet[Any]):
-    """The questions asked of reservations."""
-
     def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
+        """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(owner=user)
 
     def run_out(self) -> Self:
-        """Keep those that count no more: whoever made them died before the call was counted."""
+        """Keep expired reservations, whose process died before it recorded the call."""
         return self.filter(created__lte=timezone.now() - LIFETIME)
 
     def held(self) -> Self:
-        """Keep those of calls that can still be under way."""
+        """Keep the reservations of calls that can still be running."""
         return self.filter(created__gt=timezone.now() - LIFETIME)
 
 
 class CallReservation(models.Model):
-    """One call that is under way: the most that it can spend, gone once the call is counted.
+    """A running model call: the most it can cost. Deleted when the call is recorded.
 
-    `money` is 0 where the price is not known.
+    `money` is 0 if the price isn't known.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -1,4 +1,4 @@
-"""Documents that a person added, or that lie in the watched folder, for the library search."""
+"""Library: documents that a person added or that are in the watched folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ADDRESS = re.compile(r"library:([0-9a-f-]{36})/(\d{1,9})")
 
 
 def page_of(address: str) -> str:
-    """Return what names a page in all its versions and spellings.
+    """Return the identity of a page across versions and spellings.
 
-    That is a document's address without its version, and the canonical address of a web page.
+    This is a document's URL without the version, or the canonical URL of a web page.
     """
     named = ADDRESS.fullmatch(address)
     if named:
@@ -36,26 +36,24 @@ def page_of(address: str) -> str:
         return address
 
 
-# The folder's documents are ranked among themselves: everyone reads them, and nobody's own
-# documents may show through in what their words count.
+# The folder's documents have their own search space: everyone reads them, and term statistics
+# must not reveal anything about a person's own documents.
 OWN, FOLDER = "librarydocument", "libraryfolder"
 
 
 class LibraryQuerySet(RememberedQuerySet):
-    """The questions asked of the library."""
-
     def readable_by(self, user: Any) -> Self:
-        """Keep what `user` may read: their own, and the watched folder's, which are everyone's."""
+        """Keep what `user` can read: their own documents and those of the watched folder."""
         return self.filter(Q(owner=user) | ~Q(path=""))
 
     def from_folder(self) -> Self:
-        """Keep what lies, or lay, in the watched folder."""
+        """Keep documents that are, or were, in the watched folder."""
         return self.exclude(path="")
 
     def add(
         self, documents: Sequence[LibraryDocument], *, by: Actor, source: str = ""
     ) -> Sequence[LibraryDocument]:
-        """Store new documents with their first revision, and make them findable."""
+        """Store new documents with their first revision, and index them."""
         with transaction.atomic():
             self.bulk_create(documents)
             Revision.record_first(documents, by=by, source=source)
@@ -64,13 +62,12 @@ class LibraryQuerySet(RememberedQuerySet):
 
 
 class LibraryDocument(Remembered):
-    """One document: its text, and where it came from.
+    """A document: its text and origin.
 
-    `path` is the file below the watched folder, empty for a document added by hand; `digest` the
-    SHA-256 of its bytes and `size` their number, by which a changed file is noticed; `problem`
-    says why a file could not be read.  Each version of its words has an address of its own
-    (`library:<id>/<content version>`), so a changed document is read again, and one that was in
-    the trash meanwhile is not.
+    `path` is relative to the watched folder, or empty for a document added by hand. `digest`
+    (SHA-256 of the bytes) and `size` show whether a file changed. `problem` says why a file
+    couldn't be read. Each version of the text has its own URL (`library:<id>/<content version>`),
+    so that runs read a changed document again, but not one that was only restored from Trash.
     """
 
     REVISED = ("title", "text", "path", "digest")
@@ -107,34 +104,32 @@ class LibraryDocument(Remembered):
         return self.title
 
     def get_absolute_url(self) -> str:
-        """Return the document's page."""
         return reverse("memory:library-document", args=[self.pk])
 
     @property
     def address(self) -> str:
-        """Return the address by which a hit names this version of the document."""
+        """Return the URL by which a search result names this version."""
         return f"library:{self.pk}/{self.content_version}"
 
     @property
     def day(self) -> date:
-        """Return the day of the document's last change: the file's, or the last edit's."""
+        """Return the date of the last change: the file's, or the last edit's."""
         return (self.modified_at or self.updated).date()
 
     @property
     def is_markdown(self) -> bool:
-        """Whether the text is Markdown, to be shown as such."""
+        """Whether the text is displayed as Markdown."""
         return self.media_type == "text/markdown"
 
     def search_type(self) -> str:
-        """Return among what the document is ranked: its owner's own, or the folder's."""
+        """Return the search type: the owner's own documents, or the folder's."""
         return FOLDER if self.path else OWN
 
     def search_text(self) -> str:
-        """Return what the document is found by."""
         return f"{self.title}\n{self.text}"
 
     def change(self, **how: Any) -> Self:
-        """Set fields as every record does, and have the index follow in the same transaction."""
+        """Change fields as any record does, and update the index in the same transaction."""
         if any(name in how and how[name] != getattr(self, name) for name in ("title", "text")):
             how["content_version"] = (how.get("expected_version") or self.version) + 1
         with transaction.atomic():
@@ -148,9 +143,9 @@ class LibraryDocument(Remembered):
     def rewrite(
         self, *, title: str, text: str, by: Actor, expected_version: int, why: str = ""
     ) -> Self:
-        """Store what a person made of the document, if nobody wrote since `expected_version`.
+        """Store a person's edit if the document is unchanged since `expected_version`.
 
-        Raises StaleWrite, or Locked; nothing is stored in either case.
+        Raises StaleWrite or Locked, and then nothing is stored.
         """
         content = text.encode()
         return self.change(
@@ -164,13 +159,13 @@ class LibraryDocument(Remembered):
         )
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the document, its history and its place in the index for good."""
+        """Delete the document permanently, with its history and index entry."""
         with transaction.atomic():
             search_index.unindex([self])
             super().purge(by=by)
 
     def text_at(self, version: int) -> str | None:
-        """Return the text as it was at `version`, from the revisions; None if there was none."""
+        """Return the text of `version` from the revisions, or None if there was no such version."""
         if not 1 <= version <= self.version:
             return None
         later = Revision.objects.filter(
@@ -182,10 +177,10 @@ class LibraryDocument(Remembered):
 
 
 class LibraryFolder(models.Model):
-    """The watched folder's state: whose rows its documents are, when it was looked at, what for.
+    """The state of the watched folder: the account that owns its documents, and the last scan.
 
-    There is one, `BEACON_LIBRARY_DIR`; `files` counts those that can be searched, `left` those
-    that the last look had no time for.
+    There is only one, `BEACON_LIBRARY_DIR`. `files` counts the searchable files, and `left` those
+    the last scan had no time for.
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -203,7 +198,7 @@ class LibraryFolder(models.Model):
 
     @property
     def age(self) -> float:
-        """Return the seconds since the last look; infinite before the first."""
+        """Return the seconds since the last scan, or infinity before the first."""
         if self.checked_at is None:
             return float("inf")
         return (timezone.now() - self.checked_at).total_seconds()

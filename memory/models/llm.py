@@ -1,4 +1,4 @@
-"""Outside services as set up in Settings, site-wide, by staff."""
+"""Connections to outside services, set up by admins for the whole server."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from beacon_site import logs
 
 
 def _cipher() -> Fernet:
-    """Return the cipher for stored secrets, its key derived from SECRET_KEY."""
+    """Return the cipher for stored secrets. Its key is derived from SECRET_KEY."""
     digest = hashlib.sha256(b"beacon connection secrets\0" + settings.SECRET_KEY.encode()).digest()
     return Fernet(base64.urlsafe_b64encode(digest))
 
 
 def seal(text: str) -> str:
-    """Return `text` as it may be stored: encrypted, "" for nothing."""
+    """Return `text` encrypted, or "" for an empty text."""
     return _cipher().encrypt(text.encode()).decode() if text else ""
 
 
 def unseal(stored: str) -> str:
-    """Return what `seal` stored; "" for nothing, or if SECRET_KEY has changed since."""
+    """Return the text that `seal` encrypted, or "" for nothing or if SECRET_KEY has changed since."""
     if not stored:
         return ""
     try:
@@ -35,9 +35,9 @@ def unseal(stored: str) -> str:
 
 
 class Connection(models.Model):
-    """One outside service: where it is, and the secret for it (stored encrypted, never shown).
+    """An outside service: its URL and its secret, which is stored encrypted and never shown.
 
-    `profile` holds what was probed or set about it; `prices` money per million tokens.
+    `profile` holds what was detected or configured. `prices` are per million tokens.
     """
 
     class Kind(models.TextChoices):
@@ -47,7 +47,7 @@ class Connection(models.Model):
 
     kind = models.CharField(max_length=12, choices=Kind)
     name = models.CharField(max_length=40)
-    base_url = models.CharField(_("address"), max_length=500, blank=True)
+    base_url = models.CharField(_("URL"), max_length=500, blank=True)
     model = models.CharField(_("model"), max_length=200, blank=True)
     secret = models.TextField(blank=True, editable=False)
     profile = models.JSONField(default=dict, blank=True)
@@ -63,16 +63,16 @@ class Connection(models.Model):
         return f"{self.get_kind_display()}: {self.name}"
 
     def set_secret(self, secret: str) -> None:
-        """Keep `secret` encrypted; the caller saves the row."""
+        """Set the encrypted secret. The caller saves the row."""
         self.secret = seal(secret)
 
     def reveal_secret(self) -> str:
-        """Return the secret for use in a request; empty if none, or if SECRET_KEY has changed."""
+        """Return the secret for a request, or "" if there is none or SECRET_KEY has changed."""
         secret = unseal(self.secret)
         logs.remember(secret)
         return secret
 
     @property
     def secret_is_lost(self) -> bool:
-        """Whether a secret is stored that the present SECRET_KEY does not open."""
+        """Whether there is a stored secret that the current SECRET_KEY can't decrypt."""
         return bool(self.secret) and not self.reveal_secret()

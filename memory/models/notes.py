@@ -1,4 +1,4 @@
-"""Notes: six kinds, each with its stability, its time to live and what it was based on (seed 004)."""
+"""Notes: six kinds, each with its stability, expiry and evidence (seed 004)."""
 
 from __future__ import annotations
 
@@ -22,42 +22,41 @@ from memory.models.proposals import Proposal
 from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet
 from memory.models.search_index import Recalled, list_indexes
 
-MOST_CONTENT = 65_536  # bytes of UTF-8 a note or an observation may hold (issue 4: 64 KiB)
+MOST_CONTENT = 65_536  # bytes of UTF-8 in a note or an observation (issue 4: 64 KiB)
 MOST_TAGS, LONGEST_TAG = 50, 80
 MOST_EVIDENCE, LONGEST_EVIDENCE = 50, 2_000
 
 
 class NoteQuerySet(RememberedQuerySet):
-    """The questions asked of notes."""
-
     def unexpired(self, at: datetime | None = None) -> Self:
-        """Keep notes that have not expired at `at` (default: now); at its time one has (R193)."""
+        """Keep notes that haven't expired at `at` (default: now). A note expires exactly at its
+        time (R193).
+        """
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=at or timezone.now()))
 
     def expired(self, at: datetime | None = None) -> Self:
-        """Keep notes that have expired at `at` (default: now)."""
         return self.filter(expires_at__lte=at or timezone.now())
 
     def active(self, at: datetime | None = None) -> Self:
-        """Keep notes neither trashed, expired nor superseded at `at` (default: now)."""
+        """Keep notes not trashed, expired or superseded at `at` (default: now)."""
         return self.live().unexpired(at).filter(superseded_by=None)
 
     def tagged(self, *tags: str) -> Self:
-        """Keep notes that bear any of the tags (R195)."""
+        """Keep notes with any of the tags (R195)."""
         return self.filter(tags__overlap=list(tags))
 
     def standing_identity(self) -> Self:
-        """Keep the soul, agent and user note that stand: they are never trashed, only superseded."""
+        """Keep the current soul, agent and user notes. These are never trashed, only superseded."""
         return self.live().filter(kind__in=Note.IDENTITY, superseded_by=None)
 
 
 class Note(Recalled):
-    """One note of its owner.
+    """A note.
 
-    `ttl_days` is what was asked for, `expires_at` the moment worked out from it.  A note that was
-    replaced names its successor in `superseded_by`; it is kept, and is not recalled.  `edited_by_person` keeps
-    maintenance from merging or pruning it (decision 9); `job` names what wrote it, where a run or
-    session did.
+    `ttl_days` is what the writer asked for, and `expires_at` the resulting time. A replaced note
+    names its successor in `superseded_by`. It is kept, but not recalled. `edited_by_person` keeps
+    maintenance from merging or pruning the note (decision 9). `job` names the run or session that
+    wrote it.
     """
 
     class Kind(models.TextChoices):
@@ -69,7 +68,7 @@ class Note(Recalled):
         USER = "user", _("user")
 
     class Stability(models.TextChoices):
-        VOLATILE = "volatile", _("volatile")
+        VOLATILE = "volatile", _("temporary")
         STABLE = "stable", _("stable")
         PERMANENT = "permanent", _("permanent")
 
@@ -89,7 +88,7 @@ class Note(Recalled):
     stability = models.CharField(
         _("stability"), max_length=9, choices=Stability, default=Stability.STABLE
     )
-    ttl_days = models.PositiveIntegerField(_("days to live"), null=True, blank=True)
+    ttl_days = models.PositiveIntegerField(_("expires after"), null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     evidence = ArrayField(models.TextField(), default=list, blank=True, verbose_name=_("evidence"))
     job = models.CharField(max_length=200, blank=True)
@@ -138,72 +137,70 @@ class Note(Recalled):
             GinIndex(fields=["tags"], name="note_by_tag"),
         ]
 
-    # The fields from which a write took characters that cannot be stored; said to the writer.
+    # The fields from which unstorable characters were removed, for a warning to the writer.
     cleaned: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return in_brief(self.content, 120)
 
     def get_absolute_url(self) -> str:
-        """Return the note's page."""
         return address("memory:note", self.pk)
 
     def search_text(self) -> str:
-        """Return what recall finds the note by: its content alone (R75, R76)."""
+        """Return the content, which is all that recall searches (R75, R76)."""
         return self.content
 
     def has_expired(self, at: datetime | None = None) -> bool:
-        """Whether the note has expired at `at` (default: now), to the very second (R193)."""
+        """Whether the note has expired at `at` (default: now), to the second (R193)."""
         return self.expires_at is not None and self.expires_at <= (at or timezone.now())
 
     @property
     def is_standing_identity(self) -> bool:
-        """Whether this is the soul, agent or user note that stands."""
+        """Whether this is the current soul, agent or user note."""
         is_superseded = self.superseded_by_id is not None
         return self.kind in self.IDENTITY and not is_superseded and self.trashed_at is None
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
-        """Move the note to the trash; what it superseded stays superseded, and does not come back.
+        """Move the note to Trash. The notes it superseded stay superseded.
 
-        Raises InvalidValue for the soul, agent or user note that stands.
+        Raises InvalidValue for the current soul, agent or user note.
         """
         if self.is_standing_identity:
             problem = gettext(
-                "The %(kind)s note that stands cannot go to the trash: every context begins with "
-                "it. Write another one under Settings; that supersedes it."
+                "The current %(kind)s note can’t be moved to Trash because every context begins with it. Write a new one under Settings to replace it."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().trash(by=by, why=why, source=source)
 
     def restore(self, *, by: Actor) -> None:
-        """Bring the note back from the trash as it was.
+        """Restore the note from Trash.
 
-        Raises InvalidValue for a soul, agent or user note where another one stands.
+        Raises InvalidValue for a soul, agent or user note if there is a newer one.
         """
         standing = Note.objects.filter(owner=self.owner_id, kind=self.kind).standing_identity()
         is_second = self.superseded_by_id is None and standing.exclude(pk=self.pk).exists()
         if self.kind in self.IDENTITY and is_second:
             problem = gettext(
-                "Another %(kind)s note stands meanwhile. Bring this one's text back under Settings."
+                "There is a newer %(kind)s note. Restore this one’s text under Settings."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().restore(by=by)
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the note for good; what it had superseded does not come back by that.
+        """Delete the note permanently, without bringing back the notes it superseded.
 
-        The next note of the chain supersedes it from then on; without one it goes to the trash.  So
-        nothing that was replaced is recalled again, and nothing else is lost (docs/dev/decisions.md).
+        They are superseded by the next note of the chain, or else move to Trash. This way no
+        replaced note is recalled again, and nothing else is lost (docs/dev/decisions.md).
         """
         with transaction.atomic():
             self.let_go([self], by=by)
-            # A proposed merge holds the words of each note that it joins.
+            # A proposed merge holds the text of each of its notes.
             Proposal.forget(Q(record_type="note", after__versions__has_key=str(self.pk)))
             super().purge(by=by)
 
     @classmethod
     def let_go(cls, notes: list[Note], *, by: Actor) -> None:
-        """Take `notes`, about to be deleted, out of the chains in which they stand."""
+        """Remove `notes`, which will be deleted, from their chains."""
         going = {note.pk: note for note in notes}
         before = cls.objects.filter(superseded_by__in=going).exclude(pk__in=going)
         for old in before.select_for_update():
@@ -213,14 +210,14 @@ class Note(Recalled):
             old._follow_in_chain(next_id, by=by)
 
     def _follow_in_chain(self, successor_id: object, *, by: Actor) -> None:
-        """Point at another successor, or go to the trash without one, whatever lock there is."""
+        """Point to another successor, or move to Trash without one, even if locked."""
         now = timezone.now()
         fields: dict[str, object] = {"superseded_by_id": successor_id}
         if successor_id is None:
             fields["trashed_at"] = self.trashed_at or now
         before = self.snapshot(*fields)
         Note.objects.filter(pk=self.pk).update(version=F("version") + 1, updated=now, **fields)
-        why = gettext("the note that superseded it was deleted for good")
+        why = gettext("the note that replaced it was permanently deleted")
         Revision.record(self, before=before, after=fields, by=by, why=why, version=self.version + 1)
         for name, value in fields.items():
             setattr(self, name, value)

@@ -1,4 +1,4 @@
-"""Observations: findings, insights and lessons that were taken from a step or a session (seed 001)."""
+"""Observations: findings, insights and lessons from a step or a session (seed 001)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ from memory.models.search_index import Recalled, list_indexes
 
 
 class ObservationQuerySet(RememberedQuerySet):
-    """The questions asked of observations."""
-
     def active(self) -> Self:
-        """Keep what recall may return: what is not in the trash."""
+        """Keep the observations that recall can return: those not in Trash."""
         return self.live()
 
 
 class Observation(Recalled):
-    """One finding, insight or lesson; agents only add, people also correct (R83).
+    """A finding, insight or lesson. Agents can only add them, people can also correct them (R83).
 
-    `digest` is what two writings of the same words have in common: the same again from the same
-    source is the same observation (R98).  `near_duplicate_of` names an older one that says almost
-    the same; both are kept and shown as such.
+    `digest` identifies the text: the same text from the same source is the same observation (R98).
+    `near_duplicate_of` is an older one that says almost the same. Both are kept and marked.
     """
 
     class Category(models.TextChoices):
@@ -88,23 +85,22 @@ class Observation(Recalled):
         return in_brief(self.content, 120)
 
     def get_absolute_url(self) -> str:
-        """Return the observation's page."""
         return address("memory:observation", self.pk)
 
     def search_text(self) -> str:
-        """Return what recall finds it by: its content alone, never its category (R75, R76)."""
+        """Return the content, which is all that recall searches, never the category (R75, R76)."""
         return self.content
 
     def check_may_change(self, by: Actor) -> None:
-        """Raise Locked for all but people: agents only add observations (R83)."""
+        """Raise Locked for agents, which can only add observations (R83)."""
         if not by.is_person:
-            told = _("Agents only add observations: only a person may change “%(label)s”.")
+            told = _("Agents can only add observations. Only a person can change “%(label)s”.")
             raise Locked(str(told) % {"label": self})
 
     def change(self, **kwargs: Any) -> Self:
-        """Change the observation as Recalled.change does; its digest follows its words.
+        """Change the observation as Recalled.change does, and update its digest.
 
-        Raises InvalidValue if its source has given the same words in the same category already.
+        Raises InvalidValue if its source already has the same text in the same category.
         """
         try:
             with transaction.atomic():
@@ -115,11 +111,11 @@ class Observation(Recalled):
                     self.digest = digest
         except IntegrityError as exc:
             self.refresh_from_db()
-            problem = str(_("This source has an observation of these very words already."))
+            problem = str(_("This source already has an observation with the same text."))
             raise InvalidValue(problem, errors={"content": [problem]}) from exc
         return changed
 
     @staticmethod
     def digest_of(content: str) -> str:
-        """Return what the same words have in common: SHA-256 of them in one line, case folded."""
+        """Return the SHA-256 of the text on one line, case folded, so that equal texts match."""
         return hashlib.sha256(one_line(content).casefold().encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""What a source, scope or place means in words, and where it can be looked at (`run:12`, `human:alice`).
+"""The origin of a record as text and URL, from its source or scope (`run:12`, `human:alice`).
 
-Memory knows runs and topics as text only; research adds the words and addresses of its own in
-`AppConfig.ready()`, through `FINDERS`.
+Memory knows runs and topics only by their IDs. Research adds their names and URLs through `FINDERS`
+in `AppConfig.ready()`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEURISTIC = ":heuristic"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where something came from or went to: `kind` is the text's first word, `url` may be empty."""
+    """An origin or a destination. `kind` is the text's first word, and `url` can be empty."""
 
     text: str
     words: str
@@ -28,17 +28,17 @@ class Origin:
 
     @property
     def kind(self) -> str:
-        """Return what kind of origin it is: run, session, human, agent, import, or the text."""
+        """Return the kind of origin: run, session, human, agent, import, or the text itself."""
         return self.text.partition(":")[0]
 
 
-# Each takes an owner and what stands after the colon, and tells of those that it knows.
+# Each takes an owner and the parts after the colon, and returns the origins it knows.
 Finder = Callable[[User, list[str]], Mapping[str, tuple[str, str]]]
 FINDERS: dict[str, Finder] = {}
 
 
 def of(owner: User, texts: Iterable[str]) -> dict[str, Origin]:
-    """Return what each text means; one query for each kind of which there is any."""
+    """Return the origin of each text, with one query per kind."""
     wanted = {text for text in texts if text}
     behind: dict[str, set[str]] = {}
     for text in wanted:
@@ -64,19 +64,19 @@ def _plain(owner: User, kind: str, key: str) -> str:
     if kind == "human":
         return _("you") if key == owner.get_username() else key
     told = {
-        "run": _("run %(key)s, which is gone"),
+        "run": _("run %(key)s (deleted)"),
         "session": _("session %(key)s"),
         "agent": _("the agent “%(key)s”"),
         "import": _("the import “%(key)s”"),
-        "bulk": _("an act on many records"),
-        "forget": _("forgetting a source"),
+        "bulk": _("a bulk action"),
+        "forget": _("deleting everything from a source"),
         "explicit": _("written directly"),
-        "research": _("Beacon's research"),
-        "reflector": _("Beacon's reflection"),
-        "maintenance": _("Beacon's upkeep"),
+        "research": _("Beacon’s research"),
+        "reflector": _("Beacon’s reflection"),
+        "maintenance": _("Beacon’s maintenance"),
         "disk": _("an edit on disk"),
         "system": _("Beacon"),
-        "owner": _("everything of yours"),
+        "owner": _("everything you have"),
     }
     return told.get(kind, "") % {"key": shorten(key, 60)} if kind in told else ""
 
@@ -85,7 +85,7 @@ def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
     rows = Session.objects.of(owner).live().filter(pk__in=[key for key in keys if _is_uuid(key)])
     return {
         str(row.pk): (
-            _("the session “%(title)s”") % {"title": shorten(row.title, 60)},
+            _("the conversation “%(title)s”") % {"title": shorten(row.title, 60)},
             row.get_absolute_url(),
         )
         for row in rows

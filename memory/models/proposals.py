@@ -1,4 +1,4 @@
-"""Agents' writes that wait for a person, and the levels that decide which do."""
+"""Proposals: agents' writes that wait for approval, the rules for them, and refused sources."""
 
 from __future__ import annotations
 
@@ -24,38 +24,36 @@ def _a_lifetime_from_now() -> datetime:
 
 
 class Danger(models.IntegerChoices):
-    """How much harm accepting a proposal unseen could do, the gravest first: the order of Review."""
+    """How much harm accepting a proposal unread could do, worst first. Review uses this order."""
 
     INJECTION = 1, _("Prompt injection")
-    YOUR_WORDS = 2, _("Changes your own words")
+    YOUR_WORDS = 2, _("Changes to your own words")
     IDENTITY = 3, _("Rules and identity")
     EXTERNAL = 4, _("From pages and documents")
     OTHER = 5, _("Other changes")
 
     @property
     def code(self) -> str:
-        """Return the name that REST uses."""
+        """Return the name in REST."""
         return self.name.lower().replace("_", "-")
 
 
 class ProposalQuerySet(OwnedQuerySet):
-    """The questions asked of proposals."""
-
     def waiting(self) -> ProposalQuerySet:
-        """Keep those that a person can still decide, the most dangerous first, then the oldest."""
+        """Keep pending proposals, most dangerous first, then oldest."""
         now = timezone.now()
         rows = self.filter(state=Proposal.State.WAITING, expires_at__gt=now)
         return rows.order_by("danger", "created", "id")
 
 
 class Proposal(models.Model):
-    """A write that is held: what it would change, from which version, and why it is held.
+    """A held write: what it would change, in which version, and why it is held.
 
-    `record_type` and `target_id` name the record it would change (no target: it would make one),
-    `before` and `after` what the writer saw and wants.  `edited` is what a person made of `after`
-    before accepting it, `result_id` the record that came of it, `results` each revision that this
-    made, in order, as `[record type, record, version]`: by these it can be taken back.  `risks` are
-    the codes of why it is held (`memory.review.risks`), `danger` the gravest of them.
+    `record_type` and `target_id` name the record. Without a target, it would be created. `before`
+    and `after` are what the writer saw and wants. `edited` is a person's version of `after`, and
+    `result_id` the resulting record. `results` lists each resulting revision in order, as `[record
+    type, record, version]`, for undo. `risks` are the codes for why it is held
+    (`memory.review.risks`), and `danger` is the worst of them.
     """
 
     class State(models.TextChoices):
@@ -104,19 +102,18 @@ class Proposal(models.Model):
         return f"{self.record_type} by {self.actor}"
 
     def get_absolute_url(self) -> str:
-        """Return the page on which a person looks at it."""
         return reverse("memory:proposal", args=[self.pk])
 
     @classmethod
     def forget(cls, which: models.Q) -> None:
-        """Delete proposals for good, with what the log says of them: their text is to be gone."""
+        """Delete proposals permanently, and blank what the log says of them."""
         ids = list(cls.objects.filter(which).values_list("pk", flat=True))
         Activity.forget(ids)
         cls.objects.filter(pk__in=ids).delete()
 
     @property
     def label(self) -> str:
-        """Return in a few words what it would write."""
+        """Return a short description of the write."""
         if "path" in self.after:
             return str(self.after["path"])
         lines = self.after.get("lines") or [self.after]
@@ -124,17 +121,17 @@ class Proposal(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it can still be decided."""
+        """Whether it is still undecided."""
         return self.state == self.State.WAITING and self.expires_at > timezone.now()
 
     @property
     def reasons(self) -> list[str]:
-        """Return why it is held, one reason each."""
+        """Return the reasons why it is held."""
         return [reason for reason in self.held_because.split("; ") if reason]
 
 
 class ReviewLevel(models.Model):
-    """How an owner wants agents' writes of one kind treated; no row means `hold risky`."""
+    """An owner's review rule for agents' writes of one kind. No row means `hold risky`."""
 
     class Level(models.TextChoices):
         ACCEPT = "accept", _("accept")
@@ -156,21 +153,19 @@ class ReviewLevel(models.Model):
         return f"{self.kind}: {self.level}"
 
 
-# --- Sources from which an owner wants nothing any more: an agent, a domain of the web, a name ---
+# --- refused sources: an agent, a web domain or a name ---
 
 LONGEST_NAME = 255
 
 
 class RefusedSourceQuerySet(OwnedQuerySet):
-    """The questions asked of refused sources."""
-
     def count_refusals(self, number: int = 1) -> None:
-        """Note that these turned something away."""
+        """Count a refusal for each of these sources."""
         self.update(refused=F("refused") + number, last_refused_at=timezone.now())
 
 
 class RefusedSource(models.Model):
-    """A source whose writes are refused, or whose pages are not read; `refused` counts both."""
+    """A source whose writes are refused or whose pages aren't read. `refused` counts both."""
 
     class Kind(models.TextChoices):
         AGENT = "agent", _("agent")

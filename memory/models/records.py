@@ -1,4 +1,4 @@
-"""One act on all records that a list's filters match, carried out as a task where they are many."""
+"""Bulk actions on all records that match a list's filters, and saved views of lists."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from memory.models.history import OwnedQuerySet
 
 
 class BulkAct(models.Model):
-    """What a person asked to be done to many records, how far it is, and how it is taken back.
+    """A bulk action on many records, its progress, and how to undo it.
 
-    `query` is the list's query string as it was, `before` the moment up to which records count:
-    what is written later is not meant.  Each change bears `source="bulk:<id>"`, by which Undo
-    finds them all.
+    `query` is the list's query string. Only records from before the time `before` are included.
+    Each change has `source="bulk:<id>"`, by which Undo finds them.
     """
 
     class State(models.TextChoices):
@@ -26,7 +25,7 @@ class BulkAct(models.Model):
         RUNNING = "running", _("running")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
-        UNDONE = "undone", _("taken back")
+        UNDONE = "undone", _("undone")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -55,15 +54,15 @@ class BulkAct(models.Model):
 
     @property
     def worked(self) -> int:
-        """Return how many records were looked at so far."""
+        """Return how many records were processed so far."""
         return self.done + self.left
 
 
-# --- Views of a list that a person saved under a name ---
+# --- saved views ---
 
 
 class SavedView(models.Model):
-    """The address of a list as a person filtered and sorted it; `query` is its query string."""
+    """A list's filters and order, saved under a name. `query` is the query string."""
 
     class Page(models.TextChoices):
         NOTES = "notes", _("notes")
@@ -72,7 +71,7 @@ class SavedView(models.Model):
         RECALL = "recall", _("recall")
         ACTIVITY = "activity", _("activity")
 
-    MOST = 30  # of one page: a list of views that nobody reads helps nobody
+    MOST = 30  # per page, since a longer list is hard to use
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

@@ -1,4 +1,4 @@
-"""What the reflector made of a finished piece of work, kept so that a person can look at it."""
+"""Reflections on finished runs and sessions, kept so that a person can review them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from memory.models.history import OwnedQuerySet
 
 
 class Reflection(models.Model):
-    """One reflection on a run or a session: at most one for each source (decision 7).
+    """A reflection on a run or a session, at most one per source (decision 7).
 
-    `calls` lists the tool calls in order (`round`, `tool`, `arguments`, `result`, `is_error`);
-    `changes` what came of them (`path`, `version` or `proposal`, `act`).  `by` says whether a model
-    drove it or rules did, for want of one.
+    `calls` lists the tool calls in order (`round`, `tool`, `arguments`, `result`, `is_error`), and
+    `changes` their results (`path`, `version` or `proposal`, `act`). `by` says whether a model did
+    it, or rules because no model was available.
     """
 
     class State(models.TextChoices):
@@ -31,7 +31,7 @@ class Reflection(models.Model):
     topic = models.ForeignKey("memory.Topic", models.SET_NULL, null=True, related_name="+")
     source = models.CharField(max_length=200)
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
-    why = models.TextField(blank=True)  # of being skipped, or of having failed
+    why = models.TextField(blank=True)  # why it was skipped or failed
     by = models.CharField(max_length=10, blank=True)  # model or rules
     rounds = models.PositiveIntegerField(default=0)
     assessment = models.TextField(blank=True)

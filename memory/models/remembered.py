@@ -1,4 +1,4 @@
-"""What every remembered record has, and the only ways in which it changes."""
+"""The base of all remembered records, and the only ways to change them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from memory.models.conflicts import Conflict
 from memory.models.history import Activity, Change, OwnedQuerySet, Revision, as_json
 from memory.models.proposals import Proposal
 
-OWNER_SCOPE = "owner"  # of records that all of the owner's agents may read
+OWNER_SCOPE = "owner"  # for records that all of the owner's agents can read
 
 
 class Trust(models.TextChoices):
-    """How far a record may be believed; a derived one takes the lowest of what it came from."""
+    """How far a record can be trusted. A derived record takes the lowest trust of its origins."""
 
     OWNER = "owner", gettext_lazy("owner")
     AGENT = "agent", gettext_lazy("agent")
@@ -35,21 +35,21 @@ class Trust(models.TextChoices):
 
 
 class Sensitivity(models.TextChoices):
-    """Whether a record may be sent to an outside provider."""
+    """Whether a record can be sent to an outside provider."""
 
     NORMAL = "normal", gettext_lazy("normal")
     SENSITIVE = "sensitive", gettext_lazy("sensitive")
 
 
 class Lock(models.TextChoices):
-    """What agents may do with a record; people may always edit."""
+    """What agents can do with a record. People can always edit it."""
 
     OPEN = "open", gettext_lazy("open")
     APPEND_ONLY = "append-only", gettext_lazy("append-only")
     READ_ONLY = "read-only", gettext_lazy("read-only")
 
 
-# A person who moves, locks, strikes or trashes a record has not vouched for what it says.
+# Moving, locking, striking or trashing a record doesn't mean that a person vouches for its text.
 NO_VOUCHING = frozenset(
     {
         "trashed_at",
@@ -70,22 +70,20 @@ NO_VOUCHING = frozenset(
 
 
 class RememberedQuerySet(models.QuerySet[Any]):
-    """The questions that every remembered record answers."""
+    """Queries for all remembered records."""
 
     def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
+        """Keep the records of `user`. This is the only owner filter."""
         return self.filter(owner=user)
 
     def live(self) -> Self:
-        """Keep what is not in the trash."""
         return self.filter(trashed_at=None)
 
     def in_trash(self) -> Self:
-        """Keep what is in the trash."""
         return self.exclude(trashed_at=None)
 
     def for_agents(self) -> Self:
-        """Keep what agents may see: nothing that is sensitive or quarantined, or whose topic is."""
+        """Keep what agents can see: not sensitive, not quarantined, nor is the topic."""
         rows = self.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
         columns = {column.name for column in self.model._meta.concrete_fields}
         topic = getattr(self.model, "TOPIC_PATH", "topic" if "topic" in columns else "")
@@ -96,18 +94,18 @@ class RememberedQuerySet(models.QuerySet[Any]):
 
 
 class Remembered(models.Model):
-    """A stored thing that says whose it is, where it came from, and how far to believe it.
+    """A stored record with its owner, origin and trust.
 
-    `REVISED` names the fields whose change is a revision.  All changes go through `change()`,
-    `trash()`, `restore()` and `purge()`, whoever makes them.  `IS_PART` marks what only belongs to
-    another record (a file's section): it has no history, no trash and no name of its own.
+    Changes to the fields in `REVISED` are stored as revisions. All changes go through `change()`,
+    `trash()`, `restore()` and `purge()`. `IS_PART` marks a record that only belongs to another one
+    (a file's section) and has no history, trash or name.
     """
 
     REVISED: ClassVar[tuple[str, ...]] = ()
     IS_PART: ClassVar[bool] = False
 
-    # Called with records that are about to be deleted permanently, and who does it; what each
-    # returns is called once they are gone, in the same transaction (memory.records.traces).
+    # Called with records that are about to be deleted permanently, and who does it. What each
+    # returns is called after the deletion, in the same transaction (memory.records.traces).
     BEFORE_PURGE: ClassVar[list[Callable[[Sequence[Remembered], Actor], Callable[[], None]]]] = []
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -129,16 +127,16 @@ class Remembered(models.Model):
 
     @classmethod
     def record_type(cls) -> str:
-        """Return the type's name in history, activity and the trash (`topic`, `topicfact`)."""
+        """Return the type's name in history, activity and Trash (`topic`, `topicfact`)."""
         return cls._meta.model_name or cls.__name__.lower()
 
     def snapshot(self, *fields: str) -> dict[str, Any]:
-        """Return the named fields (default: all revised ones) as they are in memory."""
+        """Return the named fields (default: all revised ones) of this instance."""
         return {name: getattr(self, name) for name in fields or self.REVISED}
 
     @property
     def is_for_agents(self) -> bool:
-        """Whether agents may see it: neither it nor its topic is sensitive or quarantined."""
+        """Whether agents can see it: neither it nor its topic is sensitive or quarantined."""
         topic = getattr(getattr(self, "run", None) or self, "topic", None)
         return not any(
             one.sensitivity == Sensitivity.SENSITIVE or one.trust == Trust.QUARANTINED
@@ -147,10 +145,10 @@ class Remembered(models.Model):
         )
 
     def check_may_change(self, by: Actor) -> None:
-        """Raise Locked if `by` may not change the record as it stands."""
+        """Raise Locked if `by` can't change the record."""
         if not by.is_person and self.lock != Lock.OPEN:
             raise Locked(
-                _("“%(label)s” is locked (%(lock)s): only a person may change it.")
+                _("“%(label)s” is locked (%(lock)s). Only a person can change it.")
                 % {"label": str(self), "lock": self.get_lock_display()}
             )
 
@@ -163,12 +161,13 @@ class Remembered(models.Model):
         source: str = "",
         **fields: Any,
     ) -> Self:
-        """Set `fields`, if nobody wrote since `expected_version` (default: the one loaded here).
+        """Set `fields` if nothing was written since `expected_version` (default: this instance's
+        version).
 
-        Stores one revision with what was there before.  What a person writes is trusted as the
-        owner's own from then on; moving, locking or trashing it is no writing.  `source` names the
-        run or session of the change, not of the record.  Raises Locked, or StaleWrite if the
-        stored version is another; nothing is stored in either case.
+        Stores one revision with the previous values. A person's text becomes trusted as the owner's
+        own, but moving, locking or trashing doesn't count as writing. `source` names the run or
+        session of the change, not of the record. Raises Locked, or StaleWrite if the stored version
+        is another. Nothing is stored in either case.
         """
         self.check_may_change(by)
         expected = self.version if expected_version is None else expected_version
@@ -197,7 +196,7 @@ class Remembered(models.Model):
                 source=source,
                 version=expected + 1,
             )
-            _tell_conflicts([self.pk], fields, by=by)
+            _update_conflicts([self.pk], fields, by=by)
             _withhold_answers([self.pk], before)
         for name, value in fields.items():
             setattr(self, name, value)
@@ -215,8 +214,8 @@ class Remembered(models.Model):
     ) -> None:
         """Change each record to its own `fields` as `change()` does, in few statements.
 
-        Call it in a transaction that holds the rows (`select_for_update`): versions are not
-        compared.  Raises Locked if `by` may not change one of them; then nothing is stored.
+        Call it in a transaction that holds the rows (`select_for_update`), since it doesn't compare
+        versions. Raises Locked if `by` can't change one of them, and then nothing is stored.
         """
         now = timezone.now()
         groups: dict[str, tuple[dict[str, Any], list[Any]]] = {}
@@ -236,41 +235,40 @@ class Remembered(models.Model):
         for after, keys in groups.values():
             rows = cls.objects.filter(pk__in=keys)
             rows.update(version=F("version") + 1, updated=now, **after)
-            _tell_conflicts(keys, after, by=by)
+            _update_conflicts(keys, after, by=by)
             _withhold_answers(keys, after)
         Revision.record_many(changes, by=by, why=why, source=source)
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
-        """Move the record to the trash, from which it can be restored for 30 days."""
+        """Move the record to Trash, from which it can be restored for 30 days."""
         if self.trashed_at is None:
             self.change(
-                by=by, why=why or _("moved to the trash"), source=source, trashed_at=timezone.now()
+                by=by, why=why or _("moved to Trash"), source=source, trashed_at=timezone.now()
             )
 
     def restore(self, *, by: Actor) -> None:
-        """Bring the record back from the trash as it was.
+        """Restore the record from Trash.
 
-        Raises InvalidValue if another took its place, where there can be only one (a key, the
-        same words of one source).
+        Raises InvalidValue if another record has taken its place where there can be only one (a
+        key, or the same text of one source).
         """
         if self.trashed_at is None:
             return
         try:
             with transaction.atomic():
-                self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+                self.change(by=by, why=_("restored from Trash"), trashed_at=None)
         except IntegrityError as exc:
             raise InvalidValue(
                 _(
-                    "“%(label)s” cannot come back from the trash: another one stands in its place. "
-                    "Move that one to the trash first."
+                    "“%(label)s” can’t be restored because another one has taken its place. Move that one to Trash first."
                 )
                 % {"label": shorten(str(self), 80)}
             ) from exc
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the record, its history and its copies elsewhere; the log keeps that, not the text.
+        """Delete the record, its history and its copies. The log keeps the event, but not the text.
 
-        Raises InvalidValue if it was in the trash when it was read, and is not there any more.
+        Raises InvalidValue if it was in Trash when it was loaded and no longer is.
         """
         with transaction.atomic():
             self._hold_in_trash()
@@ -278,7 +276,7 @@ class Remembered(models.Model):
             finish = self.prepare_purge(records, by=by)
             ids = [record.pk for record in records]
             Activity.forget(ids)
-            # What was proposed for it, or became it, holds its text too.
+            # Its proposals hold its text, too.
             Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
             Conflict.forget(ids)
             ApiAnswer.forget(ids)
@@ -289,7 +287,7 @@ class Remembered(models.Model):
 
     @classmethod
     def prepare_purge(cls, records: Iterable[Remembered], *, by: Actor) -> Callable[[], None]:
-        """Return what takes away the copies of the records, to be called once they are deleted."""
+        """Return the callbacks that remove copies of the records after they are deleted."""
         members = list(records)
         each = [prepare(members, by) for prepare in cls.BEFORE_PURGE]
 
@@ -300,51 +298,56 @@ class Remembered(models.Model):
         return finish
 
     def _hold_in_trash(self) -> None:
-        """Hold the row of what is deleted from the trash, so that nobody restores it meanwhile."""
+        """Lock the row in Trash, so that it can't be restored in the meantime."""
         if self.trashed_at is None:
             return
         row = type(self).objects.filter(pk=self.pk).select_for_update()
         found = list(row.values_list("trashed_at", flat=True))
-        if not found:  # another tab was quicker; its name may hang on what is gone too
+        if not found:  # another tab was faster; the rows that hold its name can be gone, too
             raise InvalidValue(_("It has already been permanently deleted."))
         if found == [None]:
             raise InvalidValue(
-                _("“%(label)s” is no longer in the trash, so it was not deleted.")
+                _("“%(label)s” is no longer in Trash, so it wasn’t deleted.")
                 % {"label": shorten(str(self), 80)}
             )
 
     def purged_with(self) -> list[Remembered]:
-        """Return the records whose history goes with this one's (itself, and what hangs on it)."""
+        """Return the records whose history is deleted with this one: itself, and what belongs to
+        it.
+        """
         return [self]
 
 
-# What a record has that stands no more: in the trash, superseded, struck or retired.
+# The field values of a record that is no longer active.
 _STANDING: dict[str, Any] = {"trashed_at": None, "superseded_by_id": None, "state": "current"}
 
 
-def _tell_conflicts(ids: Sequence[Any], fields: Mapping[str, Any], *, by: Actor) -> None:
-    """Let conflicts follow what became of these records: one of which a side is gone is none."""
+def _update_conflicts(ids: Sequence[Any], fields: Mapping[str, Any], *, by: Actor) -> None:
+    """Update the conflicts of these records: a conflict with a missing side is resolved."""
     told = [fields[name] == stands for name, stands in _STANDING.items() if name in fields]
     if told:
         (Conflict.came_back if all(told) else Conflict.went)(ids, by=by)
 
 
 def _withhold_answers(ids: Sequence[Any], changed: Mapping[str, Any]) -> None:
-    """Let no kept answer of the API repeat a record that is hidden or believed otherwise now."""
+    """Remove the text of these records from kept API answers, since visibility or trust has
+    changed.
+    """
     if changed.keys() & {"trashed_at", "sensitivity", "trust"}:
         ApiAnswer.withhold(ids)
 
 
-# --- For how long the trash keeps things, and what went along and has no trash of its own ---
+# --- Trash ---
 
-TRASH_DAYS = 30  # decision 9: deletes go to the trash for 30 days
+TRASH_DAYS = 30  # decision 9: deleted records stay in Trash for 30 days
 
 
 class PutAway(models.Model):
-    """Rows that left their tables when a record was moved to the trash, to be put back with it.
+    """Rows that left their tables when a record moved to Trash, to be restored with it.
 
-    Records that went along are found by their revisions, whose `source` is `source_of()`; `rows`
-    holds the others as JSON: a run's seen URLs and sources, and what it noted on facts that stay.
+    Records that were trashed along with it are found by their revisions, whose `source` is
+    `source_of()`. `rows` holds other rows as JSON: a run's seen URLs and sources, and its changes
+    to facts that remain.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -359,12 +362,12 @@ class PutAway(models.Model):
 
     class Meta:
         ordering = ("-id",)
-        verbose_name_plural = "put away"
+        verbose_name_plural = "moved to Trash"
 
     def __str__(self) -> str:
         return f"{self.record_type} {self.record_id}"
 
     @staticmethod
     def source_of(record_id: object) -> str:
-        """Return the source of the revisions by which records went along with this one."""
+        """Return the `source` for revisions of records that were trashed along with this one."""
         return f"put-away:{record_id}"

@@ -15,15 +15,13 @@ MOST_VALUE = 65_536  # bytes of UTF-8
 
 
 class ScratchpadQuerySet(RememberedQuerySet):
-    """The questions asked of the scratchpad."""
-
     def in_scope(self, scope: str = OWNER_SCOPE) -> Self:
         """Keep the entries of one scope (`owner`, `session:<id>`, `run:<id>`, `agent:<name>`)."""
         return self.filter(scope=scope)
 
 
 class ScratchpadEntry(Remembered):
-    """One value under its key, once in each scope."""
+    """A value and its key, which is unique in its scope."""
 
     REVISED = ("key", "value", "pinned", "lock")
     is_new = False  # set by the write that created it

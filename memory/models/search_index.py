@@ -1,4 +1,4 @@
-"""Vectors of what records say, and which records wait for one."""
+"""The search index: embeddings, terms and their counts, and the records that recall can find."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memory.models.remembered import Remembered
 
 
 class OfRecordsQuerySet(OwnedQuerySet):
-    """Rows that each hang on one record of any type."""
+    """Queries for rows that belong to one record of any type."""
 
     def about(self, records: Iterable[Any]) -> Any:
         """Keep the rows of these records."""
@@ -50,12 +50,11 @@ SELECT one.owner_id, one.record_type, one.object_id, 0, false, new.at, new.at
 
 
 class EmbeddingDueQuerySet(OfRecordsQuerySet):
-    """What waits for a vector."""
-
     def mark(self, records: Iterable[Any]) -> None:
-        """Let the records wait for a vector of what they say now; one they had is taken away.
+        """Queue the records for a new embedding, and delete the old one.
 
-        In the writer's own transaction: so no vector of words that are gone is ever looked at.
+        This runs in the writer's transaction, so that no embedding of outdated text is ever
+        searched.
         """
         members = sorted(records, key=lambda record: record.pk)
         rows = [(one.owner_id, one.search_type(), one.pk) for one in members]
@@ -63,24 +62,23 @@ class EmbeddingDueQuerySet(OfRecordsQuerySet):
             return
         with connection.cursor() as cursor:
             cursor.execute(_MARK, [timezone.now(), *map(list, zip(*rows, strict=True))])
-        # After the mark, at which a task waits that stores a vector of the old words just now.
+        # After the mark, where a task that is storing an outdated embedding waits.
         Embedding.objects.about(members).delete()
 
     def waiting(self) -> Any:
-        """Keep what an embedder of this Beacon could work off."""
+        """Keep the records that an embedder of this Beacon can process."""
         return self.filter(held=False)
 
 
 class RealField(models.FloatField):  # type: ignore[type-arg]
-    """A four-byte float: a vector's figures need no more, and there are many of them."""
+    """A four-byte float. Embeddings need no more precision, and there are many of them."""
 
     def db_type(self, connection: Any) -> str:
-        """Return Postgres' name of the type."""
         return "real"
 
 
 class Embedding(models.Model):
-    """The vector of one record by one model.  An ordinary table: no extension is needed for it."""
+    """The embedding of a record by one model, in an ordinary table without any extension."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -106,10 +104,10 @@ class Embedding(models.Model):
 
 
 class EmbeddingDue(models.Model):
-    """A record whose words changed and that has no vector of them yet; a task works these off.
+    """A record whose text changed and that has no current embedding yet. A task processes these.
 
-    `created` is when its words last changed, by which a task knows that what it embedded still
-    stands; `held` says that it is sensitive and waits for an embedder on this machine.
+    `created` is when the text last changed, so that the task knows whether its embedding is still
+    current. `held` marks a sensitive record that waits for an embedder on this machine.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -134,15 +132,15 @@ class EmbeddingDue(models.Model):
         return f"{self.record_type} {self.object_id}"
 
 
-# --- The search index: what each record says as counted terms, and how often each term occurs ---
+# --- terms and their counts ---
 
-# Writers of one owner wait for each other at the rows of all the owner's spaces, in their order: the
-# terms they count are shared, and one that writes a note and then a finding would else lock the two
-# spaces in another order than one that does the reverse, and Postgres end one of them (a deadlock).
-# NO KEY leaves the key alone, which is all that a foreign key's check needs.
+# Writers of one owner lock the rows of all the owner's spaces in a fixed order. They share the terms
+# they count, so without that order a writer of a note and then a finding could deadlock with one
+# that writes a finding and then a note.
+# NO KEY leaves the key unlocked, which is enough for foreign key checks.
 #
-# `most` and `shortest` bound what a term can add to a score, for exact pruning: they only widen,
-# since a bound that is too wide costs time and nothing else.
+# `most` and `shortest` bound what a term can add to a score, for exact pruning. They only widen,
+# because a bound that is too wide only costs time.
 _COUNTED = """
     PERFORM 1 FROM memory_searchspace
      WHERE owner_id IN (SELECT owner_id FROM memory_searchspace
@@ -181,7 +179,7 @@ _DISCOUNTED = """
     RETURN NULL;
 """
 
-# An entry's other columns change more often than its words: then there is nothing to count.
+# An entry's other columns change more often than its words, and then there is nothing to count.
 _RECOUNTED = """
     IF NOT EXISTS (SELECT 1 FROM gone JOIN added USING (id, space_id)
                     WHERE gone.words <> added.words OR gone.length <> added.length)
@@ -221,10 +219,10 @@ _RECOUNTED = """
 
 
 class SearchSpace(models.Model):
-    """Records that are ranked among each other: one owner's, of one type.
+    """Records that are ranked together: one owner's, of one type.
 
-    `documents` and `length` (terms counted, all documents together) are BM25's N and N x avgdl;
-    `language` is the one as which its words were stemmed.
+    `documents` and `length` (counted terms in all documents) are BM25's N and N x avgdl. `language`
+    is the language used for stemming.
     """
 
     id = models.AutoField(primary_key=True)
@@ -248,11 +246,11 @@ class SearchSpace(models.Model):
 
 
 class SearchEntry(models.Model):
-    """What one record says, as counted terms; `length` is how many are counted.
+    """The counted terms of a record. `length` is their number.
 
-    The other columns are what recall filters by most: beside the words they cost no look at the
-    record.  `until` is when it expires, `stands` whether nothing superseded it; trust and
-    sensitivity are here because every recall of an agent leaves some of both out.
+    The other columns are recall's most frequent filters, stored here so that it doesn't need to
+    load the record. `until` is its expiry and `stands` whether it isn't superseded. Trust and
+    sensitivity are here because every recall by an agent filters by them.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -315,7 +313,8 @@ class SearchEntry(models.Model):
 class SearchTerm(models.Model):
     """In how many documents of its space a term occurs: BM25's document frequency.
 
-    `most` is how often at most it occurs in one of them, `shortest` the length of none less.
+    `most` is its highest count in one document, and `shortest` the length of the shortest document
+    with it.
     """
 
     pk = models.CompositePrimaryKey("space_id", "lexeme")
@@ -331,29 +330,29 @@ class SearchTerm(models.Model):
 
 # --- indexing ---
 
-MOST_BYTES = 4_000_000  # of the terms that one statement brings
+MOST_BYTES = 4_000_000  # of the terms in one statement
 
 
 class Searchable(Protocol):
-    """A record that can be found by its words; `search_marks()`, where it has it, gives its Marks."""
+    """A record that can be found by its text. If it has `search_marks()`, that returns its Marks."""
 
     pk: Any
     owner_id: Any
 
     def search_type(self) -> str:
-        """Return the type among which it is ranked, most often `record_type()`."""
+        """Return the type it is ranked in, usually `record_type()`."""
         ...
 
     def search_text(self) -> str:
-        """Return what it says: the content alone, never its category or labels (R76)."""
+        """Return the content, never the category or labels (R76)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the index knows of a record besides its words, to filter by.
+    """The fields of a record that the index filters by.
 
-    `labels` are who said it, its tags and its topic's title: only `lexical` looks at them.
+    `labels` are its author, tags and topic title. Only `lexical` uses them.
     """
 
     labels: str = ""
@@ -366,8 +365,8 @@ class Marks:
     sensitivity: str = "normal"
 
 
-# Each column as an array: a thousand records are one statement of few parameters, and its
-# triggers count them once.
+# Each column is an array, so a thousand records are one statement with few parameters, and its
+# triggers run once.
 _COLUMNS = {
     "record_id": "uuid", "length": "int", "words": "text", "kind": "text", "topic_id": "uuid",
     "created": "timestamptz", "until": "timestamptz", "stands": "boolean",
@@ -385,7 +384,7 @@ _INDEX = (
 
 
 def index(records: Iterable[Searchable]) -> None:
-    """Make the records findable by what they say now, those that were before included."""
+    """Index the current text of the records, whether or not they were indexed before."""
     for space, members in _by_space(records):
         rows: list[list[Any]] = []
         room = MOST_BYTES
@@ -408,7 +407,9 @@ def _store(space: SearchSpace, rows: list[list[Any]]) -> None:
 
 def _row(space: SearchSpace, record: Searchable) -> list[Any]:
     """Return the columns of a record's entry, in the order of _COLUMNS."""
-    told = getattr(record, "search_marks", None)  # asked of each: a protocol's check takes longer
+    told = getattr(
+        record, "search_marks", None
+    )  # checked on each record, since a protocol's isinstance check is slower
     marks: Marks = told() if told else Marks()
     words, length = vector_of(record.search_text(), marks.labels, space.language)
     created = marks.created or timezone.now()
@@ -419,10 +420,10 @@ def _row(space: SearchSpace, record: Searchable) -> list[Any]:
 
 
 def mark(records: Iterable[Any], *, trust: str, sensitivity: str) -> None:
-    """Let the index say how far the records are believed, where their words stay as they are.
+    """Update the filter fields of records in the index, when their text hasn't changed.
 
-    A file's sections take the file's: to count all their terms anew would take a hundred times
-    as long.
+    A file's sections take the file's fields. Counting all their terms again would take a hundred
+    times as long.
     """
     for space, members in _by_space(records):
         entries = SearchEntry.objects.filter(
@@ -434,14 +435,14 @@ def mark(records: Iterable[Any], *, trust: str, sensitivity: str) -> None:
 
 
 def unindex(records: Iterable[Searchable]) -> None:
-    """Make the records unfindable; those that were so already do not matter."""
+    """Remove the records from the index. Records that aren't in it are ignored."""
     for space, members in _by_space(records):
         ids = [record.pk for record in members]
         SearchEntry.objects.filter(space=space, record_id__in=ids).delete()
 
 
 def _by_space(records: Iterable[Searchable]) -> list[tuple[SearchSpace, list[Searchable]]]:
-    """Group the records by space, spaces in the order in which their writers wait."""
+    """Group the records by space, in the order in which writers lock the spaces."""
     groups: dict[tuple[Any, str], list[Searchable]] = defaultdict(list)
     for record in records:
         groups[record.owner_id, record.search_type()].append(record)
@@ -470,16 +471,16 @@ def _space(owner_id: Any, kind: str) -> SearchSpace | None:
     return SearchSpace.objects.filter(owner_id=owner_id, record_type=kind).first()
 
 
-# --- Records that are found by their words: the search index follows each of their changes ---
+# --- records that recall finds ---
 
-_KINDS = ("kind", "category", "state")  # of a note, an observation, a topic fact
+_KINDS = ("kind", "category", "state")  # text of a note, an observation or a topic fact
 _MARKED = ("trust", "sensitivity")
 
 
 def list_indexes(name: str, kind: str) -> list[models.Index]:
-    """Return the indexes by which a list of many stays quick, whatever narrows or sorts it.
+    """Return the indexes that keep a long list fast with any filter and order.
 
-    What most records are is walked in the order of the list; what few are has an index of its own.
+    Common values use the list's order. Rare values have their own index.
     """
     order = ["-created", "-id"]
     live = Q(trashed_at=None)
@@ -500,32 +501,32 @@ def list_indexes(name: str, kind: str) -> list[models.Index]:
 
 
 class Recalled(Remembered):
-    """A remembered record that recall finds.
+    """A record that recall finds.
 
-    It is indexed in the transaction that writes it, so a search sees what stands in the row, and
-    a rollback leaves nothing.  `SAID` names the fields whose change changes what is found.
+    It is indexed in the transaction that writes it, so searches always see the stored text and a
+    rollback leaves nothing. `SAID` names the fields that affect search.
     """
 
     SAID: ClassVar[tuple[str, ...]] = ("content",)
-    SEARCH_TYPE: ClassVar[str] = ""  # as recall names the type, if not by the model's name
+    SEARCH_TYPE: ClassVar[str] = ""  # the type's name in recall, if not the model's name
 
-    # Called in the transaction of a change, with the records that are to be found from now on by
-    # what they say (memory.search.embedding marks them as due for a vector).
+    # Called in the transaction of a change with the records to be indexed
+    # (memory.search.embedding queues them for an embedding).
     ON_FOLLOW: ClassVar[list[Callable[[list[Any]], object]]] = []
 
     class Meta:
         abstract = True
 
     def search_type(self) -> str:
-        """Return the type among which the record is ranked, as recall names it."""
+        """Return the type in which the record is ranked, as recall names it."""
         return self.SEARCH_TYPE or self.record_type()
 
     def search_text(self) -> str:
-        """Return what the record says: the content alone, never its category or tags (R76)."""
+        """Return the content, never the category or tags (R76)."""
         raise NotImplementedError
 
     def search_marks(self) -> Marks:
-        """Return what recall filters by beside the words: each field that this type has."""
+        """Return recall's filter fields that this type has."""
         topic_id = getattr(self, "topic_id", None)
         topic = getattr(self, "topic", None) if topic_id else None
         labels = [*getattr(self, "tags", ()), who_of(self.source), topic.title if topic else ""]
@@ -541,12 +542,12 @@ class Recalled(Remembered):
         )
 
     def is_found(self) -> bool:
-        """Whether recall may find the record; one in the trash is not indexed."""
+        """Whether recall can find the record. Records in Trash aren't indexed."""
         return self.trashed_at is None
 
     @classmethod
     def follow(cls, records: Iterable[Recalled]) -> None:
-        """Let the search index say what the records say now, in the caller's transaction."""
+        """Index the records' current text, in the caller's transaction."""
         members = list(records)
         found = [record for record in members if record.is_found()]
         cls.unfollow([record for record in members if not record.is_found()])
@@ -558,20 +559,24 @@ class Recalled(Remembered):
 
     @classmethod
     def unfollow(cls, records: Iterable[Any]) -> None:
-        """Let the records be found no more, neither by their words nor by their meaning."""
+        """Remove the records from full-text and semantic search."""
         gone = list(records)
-        if not gone:  # as at most writes, which would ask for nothing three times
+        if not gone:  # as for most writes, which would otherwise send three needless queries
             return
         unindex(gone)
         Embedding.objects.about(gone).delete()
         EmbeddingDue.objects.about(gone).delete()
 
     def change(self, **kwargs: Any) -> Self:
-        """Change the record as Remembered.change does; recall finds the new words at once."""
+        """Change the record as Remembered.change does. Recall finds the new text immediately."""
         with transaction.atomic():
-            was_said, was_found, was_marked = self._said(), self.is_found(), self._marks()
+            was_said, was_found, was_marked = (
+                self._searched_fields(),
+                self.is_found(),
+                self._marks(),
+            )
             changed = super().change(**kwargs)
-            if self._said() != was_said or self.is_found() != was_found:
+            if self._searched_fields() != was_said or self.is_found() != was_found:
                 self.follow([self])
             elif self.is_found() and self._marks() != was_marked:
                 index([self])
@@ -579,34 +584,36 @@ class Recalled(Remembered):
 
     @classmethod
     def change_many(cls, wanted: Sequence[tuple[Self, dict[str, Any]]], **kwargs: Any) -> None:
-        """Change the records as Remembered.change_many does; the index follows those it must."""
-        were = [(one, one._said(), one.is_found(), one._marks()) for one, _fields in wanted]
+        """Change the records as Remembered.change_many does, and update the index where needed."""
+        were = [
+            (one, one._searched_fields(), one.is_found(), one._marks()) for one, _fields in wanted
+        ]
         super().change_many(wanted, **kwargs)
         said_else, marked_else = [], []
         for record, said, found, marks in were:
-            if record._said() != said or record.is_found() != found:
+            if record._searched_fields() != said or record.is_found() != found:
                 said_else.append(record)
             elif record.is_found() and record._marks() != marks:
                 marked_else.append(record)
         cls.follow(said_else)
         index(marked_else)
 
-    def _said(self) -> tuple[Any, ...]:
+    def _searched_fields(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.SAID)
 
     def _marks(self) -> tuple[Any, ...]:
-        """Return the fields that `search_marks()` is made of; the topic's title is told by it."""
+        """Return the fields that `search_marks()` uses. The topic itself updates its title."""
         names = ("tags", "source", "topic_id", "expires_at", "superseded_by_id", *_MARKED, *_KINDS)
         return tuple(getattr(self, name, None) for name in names)
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the record for good, also from the search index."""
+        """Delete the record permanently, also from the search index."""
         with transaction.atomic():
             self.unfollow([one for one in self.purged_with() if isinstance(one, Recalled)])
             super().purge(by=by)
 
 
 def who_of(source: str) -> str:
-    """Return the name in a source: `human:alice` and `agent:claude` have one, `run:12` has none."""
+    """Return the name in a source: `human:alice` and `agent:claude` have one, `run:12` doesn't."""
     kind, _colon, name = source.partition(":")
     return name if kind in ("human", "agent", "import") else ""

@@ -1,4 +1,4 @@
-"""Topic facts: at most ten current findings of a topic, and all that were."""
+"""Topic facts: at most 10 current facts of a topic, and all earlier ones."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from memory.models.topics import Topic
 
 
 class TopicFactQuerySet(RememberedQuerySet):
-    """The questions asked of topic facts, and how people add to them."""
+    """Queries for topic facts, and how people add to them."""
 
     def current(self) -> Self:
-        """Keep what is known now, in order."""
+        """Keep current facts, in order."""
         return self.live().filter(state=TopicFact.State.CURRENT).order_by("position", "created")
 
     def struck(self) -> Self:
-        """Keep what a person struck: it is not to be repeated."""
+        """Keep facts that a person marked as wrong, which runs must not repeat."""
         return self.live().filter(state=TopicFact.State.STRUCK)
 
     def current_and_struck(self) -> tuple[list[TopicFact], list[TopicFact]]:
-        """Return what is known now, in order, and what a person struck: one query for both."""
+        """Return current and struck facts, in order, in one query."""
         told = (TopicFact.State.CURRENT, TopicFact.State.STRUCK)
         facts = list(self.live().filter(state__in=told).order_by("position", "created"))
         return tuple([fact for fact in facts if fact.state == state] for state in told)  # type: ignore[return-value]
 
     def retired(self) -> Self:
-        """Keep what was known once, the latest retired first."""
+        """Keep retired facts, the most recent first."""
         found = self.live().filter(state=TopicFact.State.RETIRED)
         return found.order_by("-retired_run", "position", "created")
 
     def add(self, topic: Topic, text: str, *, by: Actor, url: str = "") -> TopicFact:
         """Add a fact that `by` wrote.
 
-        Where ten are current already, the last one that no person touched is retired for it.
-        Raises InvalidValue for a text that is too short, a struck or current one, and LimitReached
-        if people wrote eight already (decision 2).
+        If there are already 10 current facts, the last one that no person has touched is retired.
+        Raises InvalidValue for a text that is too short, struck or current, and LimitReached if
+        people keep 8 already (decision 2).
         """
         text = TopicFact.checked_text(text)
         with transaction.atomic():
@@ -76,36 +76,36 @@ class TopicFactQuerySet(RememberedQuerySet):
         return fact
 
     def reorder(self, topic: Topic, ids: Sequence[Any], *, by: Actor) -> None:
-        """Put the topic's current facts in the order of `ids`; others follow as they were."""
+        """Put the topic's current facts in the order of `ids`. Others follow in their old order."""
         with transaction.atomic():
-            # One after the other, and before any fact: two orders would wait for each other.
+            # Lock the topic before any fact, so that two calls can't deadlock.
             Topic.objects.select_for_update(no_key=True).get(pk=topic.pk)
             facts = list(self.filter(topic=topic).current().select_for_update())
             wanted = {str(key): place for place, key in enumerate(ids)}
             facts.sort(key=lambda fact: wanted.get(str(fact.pk), len(wanted) + fact.position))
             for place, fact in enumerate(facts, start=1):
                 if fact.position != place:
-                    fact.change(by=by, why=_("put in another order"), position=place)
+                    fact.change(by=by, why=_("reordered"), position=place)
 
 
 class TopicFact(Recalled):
-    """One current finding of a topic, or one that was retired or struck.
+    """A current, retired or struck fact of a topic.
 
-    A run replaces only facts that no person touched; retired ones stay, with the run that
+    A run replaces only facts that no person has touched. Retired facts are kept, with the run that
     retired them, as the topic's timeline (R20).
     """
 
     class State(models.TextChoices):
         CURRENT = "current", gettext_lazy("current")
-        STRUCK = "struck", gettext_lazy("struck")
-        RETIRED = "retired", gettext_lazy("retired")
+        STRUCK = "struck", gettext_lazy("marked as wrong")
+        RETIRED = "retired", gettext_lazy("replaced")
 
     class Support(models.TextChoices):
-        PAGE = "page", gettext_lazy("its quote stands in the kept page")
-        SNIPPET = "snippet", gettext_lazy("its quote stands in the search result alone")
+        PAGE = "page", gettext_lazy("quote found in the stored page")
+        SNIPPET = "snippet", gettext_lazy("quote found only in the search result")
 
     MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
-    MOST_BY_PEOPLE = 8  # decision 2: two places at least stay for what runs find
+    MOST_BY_PEOPLE = 8  # decision 2: at least two places remain for what runs find
     LEAST_WIDTH = 21  # R22
     MOST_LENGTH = 1000
     REVISED = ("text", "url", "state", "position", "lock", "retired_run")
@@ -114,7 +114,7 @@ class TopicFact(Recalled):
 
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="facts")
     text = models.TextField(gettext_lazy("fact"))
-    url = models.TextField(gettext_lazy("source address"), blank=True)
+    url = models.TextField(gettext_lazy("source URL"), blank=True)
     source_title = models.CharField(max_length=500, blank=True)
     quote = models.TextField(blank=True)
     published_at = models.DateField(null=True, blank=True)
@@ -127,7 +127,7 @@ class TopicFact(Recalled):
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_run = models.PositiveIntegerField(null=True, blank=True)
     contradicted_at = models.DateTimeField(null=True, blank=True)
-    # What its citations were worth when a run last found it: its quote looked up, its sources counted.
+    # The result of checking its citations when a run last found it.
     support = models.CharField(max_length=8, choices=Support, blank=True)
     source_count = models.PositiveIntegerField(default=0)
     independent_count = models.PositiveIntegerField(default=0)
@@ -143,25 +143,28 @@ class TopicFact(Recalled):
         return shorten(self.text, 120)
 
     def search_text(self) -> str:
-        """Return what recall finds the fact by."""
         return self.text
 
     @property
     def is_kept(self) -> bool:
-        """Whether runs leave the fact as it is: a person wrote, edited, pinned or locked it."""
+        """Whether runs leave the fact unchanged because a person wrote, edited, pinned or locked
+        it.
+        """
         return self.touched_by_person or self.pinned or self.lock != Lock.OPEN
 
     @classmethod
     def checked_text(cls, text: str) -> str:
-        """Return the text as it is stored.  Raises InvalidValue if it is too short or too long."""
+        """Return the text as stored. Raises InvalidValue if it is too short or too long."""
         text = plain(clean(text)[0])
         problem = ""
         if width(text) < cls.LEAST_WIDTH:
-            problem = _("A fact is a whole statement: at least %(least)d characters.") % {
+            problem = _("Write a complete statement of at least %(least)d characters.") % {
                 "least": cls.LEAST_WIDTH
             }
         elif len(text) > cls.MOST_LENGTH:
-            problem = _("A fact has at most %(most)d characters; this has %(have)d.") % {
+            problem = _(
+                "A fact can have at most %(most)d characters, but this one has %(have)d."
+            ) % {
                 "most": cls.MOST_LENGTH,
                 "have": len(text),
             }
@@ -171,28 +174,29 @@ class TopicFact(Recalled):
 
     @classmethod
     def check_room(cls, current: Sequence[TopicFact]) -> None:
-        """Raise LimitReached if people hold as many of the current facts as they may."""
+        """Raise LimitReached if people already keep the maximum number of current facts."""
         if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
             raise LimitReached(
                 _(
-                    "%(most)d facts of this topic are yours already, so that runs keep room for "
-                    "what they find. Strike, unlock or delete one first."
+                    "You already keep %(most)d facts in this topic. The remaining places are for what runs find. Mark one as wrong, unlock it or delete it first."
                 )
                 % {"most": cls.MOST_BY_PEOPLE}
             )
 
     @classmethod
     def check_words(cls, topic_id: Any, key: str, *, but: Any = None) -> None:
-        """Raise InvalidValue if another fact than `but` says this and is current or was struck."""
+        """Raise InvalidValue if a current or struck fact other than `but` has the same text."""
         alike = cls.objects.filter(topic=topic_id, key=key).exclude(pk=but)
         if alike.current().exists():
             raise InvalidValue(
-                _("That is among the topic's facts already."),
-                errors={"text": [_("This fact is known already.")]},
+                _("The topic already has this fact."),
+                errors={"text": [_("The topic already has this fact.")]},
             )
         struck = alike.struck().first()
         if struck is not None:
-            problem = _("This was struck on %(date)s: take it back instead of writing it again.")
+            problem = _(
+                "This fact was marked as wrong on %(date)s. Undo that instead of writing it again."
+            )
             problem %= {"date": f"{timezone.localtime(struck.struck_at()):%Y-%m-%d}"}
             raise InvalidValue(problem, errors={"text": [problem]})
 
@@ -201,19 +205,19 @@ class TopicFact(Recalled):
         return strikes.order_by("-id").first()
 
     def struck_at(self) -> datetime:
-        """Return when the fact was struck last."""
+        """Return when the fact was last struck."""
         last = self._last_strike()
         return last.created if last else self.updated
 
     def change(self, **kwargs: Any) -> Self:
-        """Change the fact as Remembered.change does, and let copies of its topic follow."""
+        """Change the fact as Remembered.change does, and update the published copy of its topic."""
         with transaction.atomic():
             changed = super().change(**kwargs)
             Topic.notify_changed(self.owner_id, self.topic_id)
         return changed
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the fact for good, also from copies of its topic."""
+        """Delete the fact permanently, also from the published copy of its topic."""
         with transaction.atomic():
             super().purge(by=by)
             Topic.notify_changed(self.owner_id, self.topic_id)
@@ -225,10 +229,10 @@ class TopicFact(Recalled):
     def edit(
         self, text: str, *, by: Actor, expected_version: int | None = None, url: str | None = None
     ) -> None:
-        """Correct the fact; runs leave it alone from then on.
+        """Correct the fact. Runs no longer change it.
 
-        Raises InvalidValue (also for the words of another fact that is current or was struck),
-        LimitReached, or StaleWrite if somebody else wrote meanwhile.
+        Raises InvalidValue (also if another current or struck fact has the same text),
+        LimitReached, or StaleWrite if someone else has changed it.
         """
         text = self.checked_text(text)
         with transaction.atomic():
@@ -245,19 +249,21 @@ class TopicFact(Recalled):
                 url=self.url if url is None else url.strip(),
                 key=match_key(text),
                 touched_by_person=self.touched_by_person or by.is_person,
-                # Named, so that the revision keeps the old one and the edit can be undone exactly.
+                # Set explicitly, so that the revision has the old value and the edit can be undone exactly.
                 trust=Trust.OWNER if by.is_person else self.trust,
             )
 
     def strike(self, *, by: Actor, why: str = "") -> None:
-        """Mark the fact as wrong: prompts name it as not to be repeated, and runs drop its like."""
-        self.change(by=by, why=why or _("struck"), state=self.State.STRUCK, touched_by_person=True)
+        """Mark the fact as wrong. Prompts say not to repeat it, and runs drop similar facts."""
+        self.change(
+            by=by, why=why or _("marked as wrong"), state=self.State.STRUCK, touched_by_person=True
+        )
 
     def unstrike(self, *, by: Actor) -> None:
-        """Return a struck or retired fact to the current ones.
+        """Make a struck or retired fact current again.
 
-        Runs leave a retired one alone from then on; a struck one is as it was before the strike.
-        Raises what `put_back` raises.
+        Runs no longer change a retired one. A struck one returns to its state before. Raises what
+        `put_back` raises.
         """
         if self.state == self.State.CURRENT:
             return
@@ -265,14 +271,14 @@ class TopicFact(Recalled):
         strike = self._last_strike() if self.state == self.State.STRUCK else None
         if strike and "touched_by_person" in strike.before:
             fields["touched_by_person"] = strike.before["touched_by_person"]
-        self.put_back(fields, by=by, why=_("taken back"))
+        self.put_back(fields, by=by, why=_("restored"))
 
     def put_back(self, fields: dict[str, Any], *, by: Actor, why: str) -> None:
-        """Set `fields` to what they were, in one revision.
+        """Restore `fields` to earlier values, in one revision.
 
-        A person who reverses what a run did keeps the fact from runs, unless `fields` says
-        otherwise.  Raises LimitReached if people hold eight already, InvalidValue if another fact
-        has the same words.
+        A person who undoes a run's change keeps the fact from later runs, unless `fields` says
+        otherwise. Raises LimitReached if people keep 8 already, InvalidValue if another fact has
+        the same text.
         """
         fields = dict(fields)
         becomes_current = fields.get("state", self.state) == self.State.CURRENT != self.state
@@ -302,14 +308,14 @@ class TopicFact(Recalled):
         if not becomes_current:
             return
         if any(fact.key == key for fact in current):
-            raise InvalidValue(_("That is among the topic's facts already."))
+            raise InvalidValue(_("The topic already has this fact."))
         if len(current) >= self.MOST_CURRENT:
             [fact for fact in current if not fact.is_kept][-1].retire(
-                by=by, why=_("made room for a fact taken back by hand")
+                by=by, why=_("made room for a fact restored by hand")
             )
 
     def set_lock(self, lock: str, *, by: Actor) -> None:
-        """Lock or unlock the fact.  Raises Locked for an agent, LimitReached as for an edit."""
+        """Lock or unlock the fact. Raises Locked for an agent, LimitReached as for an edit."""
         with transaction.atomic():
             Topic.objects.select_for_update().get(pk=self.topic_id)
             if lock != Lock.OPEN:

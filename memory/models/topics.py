@@ -1,4 +1,4 @@
-"""Marks of topics whose published copy is to be brought up to date."""
+"""Topics, rules for web sources, and the URLs and pages that runs have read."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from memory.models.remembered import Remembered, RememberedQuerySet
 
 
 class PublishDue(models.Model):
-    """That what Redis holds under an owner's slug is behind the database.
+    """A published copy in Redis that is out of date, by owner and slug.
 
-    It is stored with the change and deleted once Redis has followed, and it outlives the topic:
-    the copy of a purged one must go.  One row for each change, so that no change waits for another.
+    Created with the change and deleted once Redis is updated. It outlives the topic, because the
+    copy of a purged topic must be deleted. There is one row per change, so that no change waits for
+    another.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -50,13 +51,13 @@ class PublishDue(models.Model):
         return self.slug
 
 
-# --- How a person wants one place of the web treated by the runs of all their topics ---
+# --- source rules ---
 
 
 class SourceRule(models.Model):
-    """A place (a domain, or a page's canonical address) that all topics block, boost or mute.
+    """A domain or canonical URL that all of a person's topics block, boost or mute.
 
-    What a topic itself says of the place goes before it (`research.sources.rules`).
+    A topic's own rule for the source takes precedence (`research.sources.rules`).
     """
 
     class Act(models.TextChoices):
@@ -64,7 +65,7 @@ class SourceRule(models.Model):
         BOOST = "boost", gettext_lazy("boost")
         MUTE = "mute", gettext_lazy("mute")
 
-    MOST = 200  # of one person: each run reads them all
+    MOST = 200  # per person, since each run reads all of them
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -84,14 +85,14 @@ class SourceRule(models.Model):
         return f"{self.act} {self.place[:200]}"
 
 
-# --- Topics: what is researched again and again, and what is known of each ---
+# --- topics ---
 
 TITLE_LENGTH = 500
 NAME_ONCE = "topic_slug_once_an_owner"
 
 
 class NameTaken(InvalidValue):
-    """Another topic, that at `slug`, has the title."""
+    """Another topic, at `slug`, has the same title."""
 
     def __init__(self, message: str, *, errors: dict[str, Any], slug: str) -> None:
         super().__init__(message, errors=errors)
@@ -99,14 +100,12 @@ class NameTaken(InvalidValue):
 
 
 class TopicQuerySet(RememberedQuerySet):
-    """The questions asked of topics."""
-
     def active(self) -> Self:
-        """Keep topics neither archived nor in the trash."""
+        """Keep topics that are neither archived nor in Trash."""
         return self.live().filter(archived_at=None)
 
     def matching(self, words: str) -> Self:
-        """Keep topics whose title, labels or summary hold every word of `words`."""
+        """Keep topics with all words of `words` in their title, labels or summary."""
         found = self
         for word in words.split():
             found = found.filter(
@@ -115,17 +114,17 @@ class TopicQuerySet(RememberedQuerySet):
         return found
 
     def titled(self, user: User, title: str) -> Topic | None:
-        """Return the user's topic of exactly this title (normalised, never fuzzy; R3)."""
+        """Return the user's topic with exactly this title (normalized, never fuzzy; R3)."""
         found: Topic | None = self.of(user).live().filter(slug=slug_of(title)).first()
         return found
 
     def create_topic(
         self, *, owner: User, title: str, by: Actor, source: str = "explicit", **fields: Any
     ) -> Topic:
-        """Make a topic with its first revision.
+        """Create a topic with its first revision.
 
-        Raises InvalidValue for a title that is empty, longer than 500 characters or already the
-        owner's (outside the trash).
+        Raises InvalidValue for a title that is empty, longer than 500 characters, or already used
+        by one of the owner's topics outside Trash.
         """
         title = one_line(clean(title)[0])
         topic = Topic(owner=owner, title=title, slug=slug_of(title), source=source, **fields)
@@ -138,23 +137,23 @@ class TopicQuerySet(RememberedQuerySet):
 
 
 class Topic(Remembered):
-    """A subject researched again and again, with what is known of it.
+    """A subject of recurring research, and what is known about it.
 
-    Its working memory (facts, seen URLs, summary) is alive until `expires_at`; a save renews it,
-    a read does not (R10, R12).  Once lapsed it is kept but not loaded, until a person revives it.
-    `memory_runs` counts the saved runs since that memory began.
+    Its working memory (facts, seen URLs, summary) is live until `expires_at`. A save renews it, a
+    read doesn't (R10, R12). Expired memory is kept, but not loaded until a person restores it.
+    `memory_runs` counts the runs saved since the memory began.
     """
 
     REVISED = ("title", "slug", "summary", "labels", "private", "archived_at", "expires_at")
 
-    # Called in the transaction of each change of a topic or its facts, with its owner's id, its own
-    # id and a slug (empty: the one it has): memory.topics.publishing keeps a copy that must follow.
+    # Called in the transaction of each change of a topic or its facts, with the owner's ID, the topic's
+    # ID and a slug (empty: the current one): memory.topics.publishing updates the published copy.
     ON_CHANGE: ClassVar[list[Callable[[Any, Any, str], object]]] = []
-    # Called likewise with a topic that has another title: records of it are found by that too.
+    # Called the same way when the title changes, since it is also a search label of the topic's records.
     ON_RENAME: ClassVar[list[Callable[[Any], object]]] = []
-    # Called with a topic that is about to be deleted: reports go with it, and nothing tells them.
+    # Called with a topic that is about to be deleted, before its reports are deleted with it.
     ON_PURGE: ClassVar[list[Callable[[Any], object]]] = []
-    # Called likewise; each returns records of another app that are deleted with the topic.
+    # Called the same way. Each returns another app's records that are deleted with the topic.
     HANGING: ClassVar[list[Callable[[Any], Iterable[Remembered]]]] = []
 
     title = models.CharField(gettext_lazy("topic"), max_length=TITLE_LENGTH)
@@ -192,17 +191,19 @@ class Topic(Remembered):
 
     @classmethod
     def notify_changed(cls, owner_id: Any, topic_id: Any, slug: str = "") -> None:
-        """Let what is kept of a topic elsewhere follow a change, in the change's transaction."""
+        """Notify copies elsewhere of a change, in its transaction."""
         for follow in cls.ON_CHANGE:
             follow(owner_id, topic_id, slug)
 
     def check_title(self) -> None:
-        """Raise InvalidValue unless the title can be used."""
+        """Raise InvalidValue if the title can't be used."""
         problem = ""
         if not is_visible(self.title):
-            problem = _("Name the topic: what should be researched?")
+            problem = _("Name the topic. What should Beacon research?")
         elif len(self.title) > TITLE_LENGTH:
-            problem = _("A topic has at most %(most)d characters; this one has %(have)d.") % {
+            problem = _(
+                "A topic can have at most %(most)d characters, but this one has %(have)d."
+            ) % {
                 "most": TITLE_LENGTH,
                 "have": len(self.title),
             }
@@ -212,14 +213,15 @@ class Topic(Remembered):
             raise InvalidValue(problem, errors={"title": [problem]})
 
     def _name_taken(self) -> NameTaken:
-        problem = _("You have a topic of this name already: “%(title)s”.") % {"title": self.title}
+        problem = _("You already have a topic named “%(title)s”.") % {"title": self.title}
         return NameTaken(problem, errors={"title": [problem]}, slug=self.slug)
 
     @contextmanager
     def name_once(self) -> Iterator[None]:
-        """Raise InvalidValue where the database finds that another took the name meanwhile.
+        """Raise InvalidValue if the database finds that another topic took the name at the same
+        time.
 
-        `check_title` cannot see a topic whose transaction is still open: the constraint decides.
+        `check_title` can't see uncommitted topics, so the constraint decides.
         """
         try:
             with transaction.atomic():
@@ -235,7 +237,7 @@ class Topic(Remembered):
         return found
 
     def change(self, **kwargs: Any) -> Self:
-        """Change the topic as Remembered.change does, and let its copies elsewhere follow."""
+        """Change the topic as Remembered.change does, and update its copies elsewhere."""
         slug, title = self.slug, self.title
         with transaction.atomic():
             changed = super().change(**kwargs)
@@ -246,7 +248,7 @@ class Topic(Remembered):
                     follow(self)
         return changed
 
-    # --- its memory ---------------------------------------------------------------------------
+    # --- memory ---
 
     def memory_is_live(self, at: datetime | None = None) -> bool:
         """Whether there is memory that a run would load at `at` (default: now)."""
@@ -254,23 +256,23 @@ class Topic(Remembered):
 
     @property
     def memory_has_lapsed(self) -> bool:
-        """Whether there was memory that has expired; a person may revive it."""
+        """Whether the memory has expired. A person can restore it."""
         return self.expires_at is not None and not self.memory_is_live()
 
     def let_lapse(self, *, by: Actor) -> None:
-        """End the working memory now; runs, reports and the timeline stay."""
+        """Expire the working memory now. Runs, reports and the timeline are kept."""
         if self.memory_is_live():
-            self.change(by=by, why=_("memory ended by hand"), expires_at=timezone.now())
+            self.change(by=by, why=_("memory expired by hand"), expires_at=timezone.now())
 
     def revive(self, *, by: Actor, until: datetime) -> None:
-        """Bring lapsed memory back, to expire at `until` unless a run renews it."""
+        """Restore expired memory until `until`, unless a run renews it."""
         if self.memory_has_lapsed:
-            self.change(by=by, why=_("memory revived"), expires_at=until)
+            self.change(by=by, why=_("memory restored"), expires_at=until)
 
-    # --- a person's acts ----------------------------------------------------------------------
+    # --- changes by people ---
 
     def rename(self, title: str, *, by: Actor, expected_version: int | None = None) -> None:
-        """Give the topic another title, and with it another slug; its memory stays its own."""
+        """Change the title and with it the slug. The memory is kept."""
         renamed = Topic(pk=self.pk, owner=self.owner, title=one_line(clean(title)[0]))
         renamed.slug = slug_of(renamed.title)
         renamed.check_title()
@@ -284,17 +286,16 @@ class Topic(Remembered):
             )
 
     def archive(self, *, by: Actor) -> None:
-        """Put the topic away: it keeps everything, but is not run by its schedule."""
+        """Archive the topic. It keeps everything, but its schedule no longer runs."""
         self.change(by=by, why=_("archived"), archived_at=timezone.now())
 
     def unarchive(self, *, by: Actor) -> None:
-        """Take the topic back from the archive."""
-        self.change(by=by, why=_("taken from the archive"), archived_at=None)
+        self.change(by=by, why=_("unarchived"), archived_at=None)
 
     def restore(self, *, by: Actor) -> None:
-        """Bring the topic back from the trash, under a free name if another has its own meanwhile.
+        """Restore the topic from Trash, under a free title if another one has its title now.
 
-        Raises InvalidValue if another takes that very name at this moment.
+        Raises InvalidValue if another topic takes that title at the same time.
         """
         if self.trashed_at is None:
             return
@@ -302,10 +303,10 @@ class Topic(Remembered):
             if self._twin() is not None:
                 self.rename(self._free_title(), by=by)
             with self.name_once():
-                self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+                self.change(by=by, why=_("restored from Trash"), trashed_at=None)
 
     def _free_title(self) -> str:
-        """Return the title with the first number that no topic of the owner's has."""
+        """Return the title with the first number that none of the owner's topics uses."""
         mine = Topic.objects.filter(owner=self.owner).live()
         taken = set(mine.values_list("slug", flat=True))
         endings = (f" ({number})" for number in itertools.count(2))
@@ -313,14 +314,14 @@ class Topic(Remembered):
         return next(title for title in titles if slug_of(title) not in taken)
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the topic with its facts, runs, reports and the pages read for it, for good.
+        """Delete the topic permanently, with its facts, runs, reports and the pages read for it.
 
-        The observations and notes that were made for it go too, wherever they are shown.
-        Model calls stay for the accounts, without what was said; so does the log, without names
-        and words, also of the time when the topic had another name.
+        Its observations and notes are deleted wherever they are shown. Model calls are kept for
+        accounting without their text, and the log without names and text, including those under
+        earlier titles.
         """
         with transaction.atomic():
-            self._hold_in_trash()  # before what hangs on it, as whoever restores it does
+            self._hold_in_trash()  # locked before dependent rows, in the same order as a restore
             finish = self.prepare_purge(self._hanging(), by=by)
             ModelCall.objects.filter(topic=self).update(prompt=[], answer="", error="")
             facts = self.facts.values_list("pk", flat=True)
@@ -335,7 +336,7 @@ class Topic(Remembered):
             finish()
 
     def _hanging(self) -> Iterator[Remembered]:
-        """Return what is deleted along with the topic, its facts aside."""
+        """Return the records that are deleted with the topic, except its facts."""
         yield from self.notes.all()
         yield from self.observations.all()
         yield from self.content_items.all()
@@ -343,9 +344,9 @@ class Topic(Remembered):
             yield from hanging(self)
 
     def _forget_reflections(self) -> None:
-        """Blank what was said in looking back on its runs, and drop what that proposed.
+        """Blank the text of reflections on its runs, and delete their pending proposals.
 
-        What a person accepted is theirs and stays.
+        What a person accepted is kept.
         """
         reflections = Reflection.objects.filter(topic=self)
         sources = list(reflections.values_list("source", flat=True))
@@ -353,7 +354,9 @@ class Topic(Remembered):
         reflections.update(assessment="", why="", calls=[], changes=[])
 
     def _purge_own_records(self, by: Actor) -> None:
-        """Delete the topic's observations and notes; what a note superseded elsewhere stays."""
+        """Delete the topic's observations and notes. Notes that they superseded elsewhere stay
+        superseded.
+        """
         notes, observations = list(self.notes.all()), list(self.observations.all())
         for note in notes[:1]:
             note.let_go(notes, by=by)
@@ -370,26 +373,26 @@ class Topic(Remembered):
         self.notes.all().delete()
 
     def purged_with(self) -> list[Remembered]:
-        """Return the topic and its facts, whose history goes with it."""
+        """Return the topic and its facts, whose history is deleted with it."""
         return [self, *self.facts.all()]
 
 
-# --- Where a topic's knowledge came from: the URLs it has seen, and the pages it has read ---
+# --- seen URLs and sources ---
 
 
 class TopicRowQuerySet(models.QuerySet[Any]):
-    """Rows that hang on a topic and are owned through it."""
+    """Queries for rows that are owned through a topic."""
 
     def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
+        """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(topic__owner=user)
 
 
 class SeenUrl(models.Model):
-    """A canonical URL that a search returned for the topic; the 500 last returned are kept.
+    """A canonical URL that a search returned for the topic. The 500 most recent are kept.
 
-    `returned_in` and `place` say when it was returned last: a later run, or a later place in the
-    same run, is newer.  The oldest drop out first (R16).
+    `returned_in` and `place` say when it was last returned: a later run, or a later place in the
+    same run, is newer. The oldest are deleted first (R16).
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -415,7 +418,7 @@ class SeenUrl(models.Model):
 
 
 class Source(models.Model):
-    """A page that was ever read or cited for the topic, with its domain."""
+    """A page that was read or cited for the topic, with its domain."""
 
     id = models.BigAutoField(primary_key=True)
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="sources")
@@ -430,7 +433,7 @@ class Source(models.Model):
     times_cited = models.PositiveIntegerField(default=0)
     first_at = models.DateTimeField(default=timezone.now)
     last_at = models.DateTimeField(default=timezone.now)
-    # What the server said of the page's version when a recheck read it: asked for again by that.
+    # Version headers of the page from the last recheck, for a conditional request.
     etag = models.CharField(max_length=300, blank=True)
     last_modified = models.CharField(max_length=100, blank=True)
 

@@ -1,7 +1,7 @@
-"""What a note may hold: the one validation, whoever writes it (a form, a task, a tool, an import).
+"""Validation of notes, shared by all writers (forms, tasks, tools, imports).
 
-Each check returns the value as it is stored, or notes in words why it cannot be; `raise_refused`
-then refuses the whole write with the messages by field.
+Each check returns the value as stored, or records why it can't be. `raise_refused` then rejects the
+whole write with the messages by field.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from memory.models.notes import (
 )
 
 LEAST_RULE_CONFIDENCE = 0.8  # R191
-MOST_TTL_DAYS = 36_500  # a hundred years: what is to live longer is stable
+MOST_TTL_DAYS = 36_500  # a hundred years; anything longer should be stable
 LONGEST_SCOPE = 200
 _SCOPES = ("run:", "session:", "agent:")
 
-# Seed 004, "Note Kinds": what the forms offer for each kind, and for how many days.
+# Seed 004, "Note Kinds": the default expiry that forms offer for each kind, in days.
 TYPICAL: dict[str, tuple[str, int | None]] = {
     Note.Kind.LOG: (Note.Stability.VOLATILE, 30),
     Note.Kind.SUMMARY: (Note.Stability.VOLATILE, 7),
@@ -40,45 +40,45 @@ TYPICAL: dict[str, tuple[str, int | None]] = {
 
 
 def usual_stability(kind: str) -> str:
-    """Return the stability of a note that names none: stable (R187), an identity's permanent."""
+    """Return the default stability: stable (R187), or permanent for identity notes."""
     return Note.Stability.PERMANENT if kind in Note.IDENTITY else Note.Stability.STABLE
 
 
 def listed(text: str) -> list[str]:
-    """Return what a field of one entry a line, or of commas, names (tags as people type them)."""
+    """Return the entries of a field with one per line, or separated by commas (like tags)."""
     return [part for line in text.splitlines() for part in line.split(",") if part.strip()]
 
 
 class NoteChecks:
-    """Collects what is wrong with a note, by field, and from which fields characters were taken."""
+    """Collects the problems of a note by field, and the fields from which characters were removed."""
 
     def __init__(self) -> None:
         self.errors: dict[str, list[str]] = {}
         self.cleaned: list[str] = []
 
     def refuse(self, field: str, message: str) -> None:
-        """Note that `field` cannot be stored, and why."""
+        """Record why `field` can't be stored."""
         self.errors.setdefault(field, []).append(message)
 
     def raise_refused(self) -> None:
-        """Raise InvalidValue with all that was refused, if anything was."""
+        """Raise InvalidValue with all recorded problems, if there are any."""
         if self.errors:
             words = [message for messages in self.errors.values() for message in messages]
             raise InvalidValue(" ".join(words), errors=self.errors)
 
     def text(self, field: str, value: Any) -> str:
-        """Return `value` without what cannot be stored; `cleaned` names the field if it had any."""
+        """Return `value` without unstorable characters. `cleaned` then names the field."""
         text, was_cleaned = clean(str(value))
         if was_cleaned and field not in self.cleaned:
             self.cleaned.append(field)
         return text
 
     def content(self, value: Any) -> str:
-        """Check that there is something to read, of at most 64 KiB."""
+        """Check that there is visible text of at most 64 KiB."""
         text = self.text("content", value).strip()
         size = len(text.encode())
         if not is_visible(text):
-            self.refuse("content", _("Write what is to be remembered: there is nothing to read."))
+            self.refuse("content", _("Enter the text to remember."))
         elif size > MOST_CONTENT:
             told = {
                 "most": f"{MOST_CONTENT:,}",
@@ -88,8 +88,7 @@ class NoteChecks:
             self.refuse(
                 "content",
                 _(
-                    "At most %(most)s bytes (64 KiB) can be kept in one; this text has %(have)s, "
-                    "%(over)s too many. Shorten it, or divide it."
+                    "The text can have at most %(most)s bytes (64 KiB), but it has %(have)s, %(over)s too many. Shorten or split it."
                 )
                 % told,
             )
@@ -101,7 +100,9 @@ class NoteChecks:
         text = str(value)
         if text not in known:
             told = {"value": shorten(clean(text)[0], 40), "known": ", ".join(known)}
-            self.refuse(field, _("“%(value)s” is not known here. Choose one of: %(known)s.") % told)
+            self.refuse(
+                field, _("“%(value)s” isn’t a valid choice. Choose one of: %(known)s.") % told
+            )
         return text
 
     def confidence(self, value: Any) -> float:
@@ -112,13 +113,13 @@ class NoteChecks:
             number = math.nan
         if math.isnan(number) or not 0 <= number <= 1:
             told = {"value": shorten(clean(str(value))[0], 40)}
-            message = _("The confidence is a number from 0 to 1, such as 0.8; this is “%(value)s”.")
+            message = _("Confidence must be a number from 0 to 1, such as 0.8, not “%(value)s”.")
             self.refuse("confidence", message % told)
             return 0.0
         return number
 
     def ttl(self, value: Any) -> int | None:
-        """Check that the days until expiry, if any, are a whole number of at least one."""
+        """Check that the days until expiry, if any, are a whole number of at least 1."""
         if value is None or value == "":
             return None
         try:
@@ -135,7 +136,7 @@ class NoteChecks:
         return days
 
     def tags(self, value: Iterable[Any] | str) -> list[str]:
-        """Check number and length of the tags; each is kept once, in the order given."""
+        """Check number and length of the tags. Duplicates are removed and the order is kept."""
         given = listed(value) if isinstance(value, str) else value
         tags = [one_line(self.text("tags", tag)) for tag in given]
         tags = list(dict.fromkeys(tag for tag in tags if is_visible(tag)))
@@ -143,12 +144,14 @@ class NoteChecks:
         for tag in tags:
             if len(tag) > LONGEST_TAG:
                 told = {"most": LONGEST_TAG, "have": f"{len(tag):,}", "tag": shorten(tag, 40)}
-                message = _("A tag has at most %(most)d characters; “%(tag)s” has %(have)s.")
+                message = _(
+                    "A tag can have at most %(most)d characters, but “%(tag)s” has %(have)s."
+                )
                 self.refuse("tags", message % told)
         return tags
 
     def evidence(self, value: Iterable[Any] | str) -> list[str]:
-        """Check number and length of what the note is based on; one entry a line, if it is text."""
+        """Check number and length of the evidence. A text has one entry per line."""
         given = value.splitlines() if isinstance(value, str) else value
         entries = [self.text("evidence", entry).strip() for entry in given]
         entries = list(dict.fromkeys(entry for entry in entries if is_visible(entry)))
@@ -157,7 +160,7 @@ class NoteChecks:
             if len(entry) > LONGEST_EVIDENCE:
                 told = {"most": f"{LONGEST_EVIDENCE:,}", "have": f"{len(entry):,}"}
                 message = _(
-                    "One piece of evidence has at most %(most)s characters; one has %(have)s."
+                    "A piece of evidence can have at most %(most)s characters, but one has %(have)s."
                 )
                 self.refuse("evidence", message % told)
         return entries
@@ -165,18 +168,17 @@ class NoteChecks:
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
             told = {"most": most, "have": f"{len(entries):,}"}
-            self.refuse(field, _("At most %(most)d are kept; these are %(have)s.") % told)
+            self.refuse(field, _("At most %(most)d are allowed, but there are %(have)s.") % told)
 
     def scope(self, value: Any) -> str:
-        """Check the scope: the owner's, or that of one run, session or agent."""
+        """Check the scope: the owner's, or that of a run, session or agent."""
         text = one_line(self.text("scope", value)) or "owner"
-        text = "owner" if text == "user" else text  # seed 004 calls the owner's scope so
+        text = "owner" if text == "user" else text  # seed 004's name for the owner's scope
         is_one = text == "owner" or any(text.startswith(s) and text != s for s in _SCOPES)
         if not is_one or len(text) > LONGEST_SCOPE:
             told = {"value": shorten(text, 40), "most": LONGEST_SCOPE}
             message = _(
-                "A scope is owner, run:<number>, session:<id> or agent:<name>, of at most %(most)d "
-                "characters; this is “%(value)s”."
+                "A scope must be owner, run:<number>, session:<id> or agent:<name>, with at most %(most)d characters, not “%(value)s”."
             )
             self.refuse("scope", message % told)
         return text
@@ -203,21 +205,23 @@ class NoteChecks:
     def together(
         self, note: Mapping[str, Any], *, is_pinned: bool = False, by_person: bool = False
     ) -> None:
-        """Check what the fields of one note must agree on (R189 to R191).
+        """Check the rules across a note's fields (R189 to R191).
 
-        A rule needs evidence unless a person writes it: a person's word is the evidence.
+        An agent's rule needs evidence. A person's rule doesn't, because their word is the evidence.
 
-        A pinned note does not expire, so a volatile one needs no days to live while it is pinned.
+        A pinned note doesn't expire, so a volatile one needs no `ttl_days` while it is pinned.
         """
         stability, ttl = note["stability"], note["ttl_days"]
         if stability == Note.Stability.PERMANENT and ttl is not None:
             message = _(
-                "A permanent note never expires: leave the days to live empty, or make it stable."
+                "A permanent note never expires. Leave “Expires after” (ttl_days) empty, or make the note stable."
             )
             self.refuse("ttl_days", message)
         needs_days = stability == Note.Stability.VOLATILE and not is_pinned
         if needs_days and ttl is None and "ttl_days" not in self.errors:
-            message = _("A volatile note needs days to live, such as 30; or make it stable.")
+            message = _(
+                "A temporary (volatile) note needs “Expires after” (ttl_days), such as 30 days. Or make it stable."
+            )
             self.refuse("ttl_days", message)
         if note["kind"] == Note.Kind.RULE:
             self._rule(note, by_person=by_person)
@@ -226,10 +230,9 @@ class NoteChecks:
         if note["confidence"] < LEAST_RULE_CONFIDENCE and "confidence" not in self.errors:
             told = {"least": LEAST_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
             message = _(
-                "A rule wants a confidence of at least %(least)s; this is %(have)s. Keep it as a "
-                "log until it is surer."
+                "A rule needs a confidence of at least %(least)s, but this one has %(have)s. Keep it as a log until you’re more certain."
             )
             self.refuse("confidence", message % told)
         if not by_person and not note["evidence"] and "evidence" not in self.errors:
-            message = _("A rule needs evidence: say what it is based on, one thing a line.")
+            message = _("A rule needs evidence. Say what it’s based on, one item per line.")
             self.refuse("evidence", message)

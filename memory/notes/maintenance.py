@@ -1,10 +1,10 @@
-"""The upkeep of notes: what expired goes to the trash, what is old and volatile is merged.
+"""Maintenance of notes: expired ones move to Trash, old volatile ones are merged.
 
-Data flow: `maintain(owner)` -> `prune_expired` -> the old volatile notes, in batches of two to
-five of one sensitivity -> `merging.merge` of each (a model's text, or the texts one after the
-other) -> a line in Activity that counts both.
+Data flow: `maintain(owner)` -> `prune_expired` -> the old volatile notes, in batches of 2 to 5 of
+one sensitivity -> `merging.merge` of each (a model's text, or the texts one after the other) -> a
+line in Activity that counts both.
 
-What a person pinned, edited or locked is left alone (decision 9).
+Notes that a person pinned, edited or locked are left unchanged (decision 9).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from memory.notes.merging import merge
 logger = structlog.get_logger(__name__)
 
 OLD = timedelta(days=7)  # seed 004: "7-day batch merge"
-SOON = timedelta(hours=12)  # what expires before the next but one upkeep is merged now (R209)
-LEAST, MOST = 2, 5  # notes of a batch
-SECONDS = 300.0  # after so long the rest waits for the next upkeep
+SOON = timedelta(hours=12)  # notes that expire before the run after next are merged now (R209)
+LEAST, MOST = 2, 5  # notes per batch
+SECONDS = 300.0  # time limit; the rest follows in the next run
 _PRUNED_AT_ONCE = 200
 
 
 @dataclass(slots=True)
 class Upkeep:
-    """What one upkeep did: notes pruned, notes merged into summaries, and what went wrong.
+    """The result of a maintenance run: notes pruned, notes merged into summaries, and problems.
 
-    `is_taken` says that another one was at work already, `is_unfinished` that notes wait still.
+    `is_taken` means that another run was in progress, and `is_unfinished` that some notes remain.
     """
 
     pruned: int = 0
@@ -55,13 +55,13 @@ class Upkeep:
     is_unfinished: bool = False
 
     def in_words(self) -> str:
-        """Return what was done, for a toast and for Activity."""
+        """Return the result as text, for a toast and for Activity."""
         if self.is_taken:
-            return _("The upkeep of your notes is at work already; Activity tells what it did.")
+            return _("Maintenance of your notes is already running. Activity shows what it did.")
         told = {"n": f"{self.pruned:,}"}
         pruned = ngettext(
-            "%(n)s expired note went to the trash",
-            "%(n)s expired notes went to the trash",
+            "%(n)s expired note moved to Trash",
+            "%(n)s expired notes moved to Trash",
             self.pruned,
         )
         merged = ngettext(
@@ -73,14 +73,15 @@ class Upkeep:
         more = {"n": f"{self.merged:,}", "sums": sums % {"n": f"{self.summaries:,}"}}
         words = f"{pruned % told}; {merged % more}."
         if self.is_unfinished:
-            words += " " + _("The rest waits for the next upkeep.")
+            words += " " + _("The rest follows in the next maintenance.")
         return words
 
 
 def prune_expired(owner: User | None = None, *, at: datetime | None = None) -> int:
-    """Move expired notes to the trash and return how many (R197); everybody's without an owner.
+    """Move expired notes to Trash and return how many (R197). Without an owner, those of all
+    accounts.
 
-    Two at once share the notes between them, and none waits.
+    Two concurrent calls share the notes, and neither waits.
     """
     found = Note.objects.live().expired(at).filter(lock=Lock.OPEN, pinned=False)
     found = found.filter(edited_by_person=False)
@@ -99,7 +100,7 @@ def prune_expired(owner: User | None = None, *, at: datetime | None = None) -> i
 
 
 def old_notes(owner: User | None = None, *, at: datetime | None = None) -> NoteQuerySet:
-    """Return the volatile notes that are to be merged at `at`, however many there are (R209)."""
+    """Return all volatile notes that are due to be merged at `at` (R209)."""
     at = at or timezone.now()
     is_old = Q(created__lte=at - OLD) | Q(expires_at__lte=at + SOON)
     found = Note.objects.active(at).filter(is_old, stability=Note.Stability.VOLATILE)
@@ -109,9 +110,9 @@ def old_notes(owner: User | None = None, *, at: datetime | None = None) -> NoteQ
 
 
 def batches(notes: Iterable[Note]) -> Iterator[list[Note]]:
-    """Yield what is merged together: two to five notes of one sensitivity, the oldest first.
+    """Yield batches to merge: 2 to 5 notes of one sensitivity, oldest first.
 
-    Those of one topic first; what is left over of each topic is then merged with others' rest.
+    Notes of the same topic come first. The remaining notes of all topics are then merged together.
     """
     for _sensitivity, alike in _grouped(notes, "sensitivity"):
         rest: list[Note] = []
@@ -132,9 +133,9 @@ def _grouped(notes: Iterable[Note], name: str) -> Iterator[tuple[str, list[Note]
 
 
 def _chunks(notes: list[Note]) -> Iterator[list[Note]]:
-    """Yield up to five notes at a time, as long as their texts fit into one note together.
+    """Yield up to 5 notes at a time whose texts fit into one note.
 
-    Of six, four come first: so that none is left alone.
+    6 notes become 4 and 2, so that no single note remains.
     """
     start = 0
     while start < len(notes):
@@ -158,10 +159,10 @@ def maintain(
     at: datetime | None = None,
     seconds: float = SECONDS,
 ) -> Upkeep:
-    """Prune and merge the owner's notes, and tell Activity; safe with two at once.
+    """Prune and merge the owner's notes, and log it in Activity. Safe to call concurrently.
 
-    `by` is who asked for it; the notes themselves are changed by the upkeep, which no person's
-    lock lets through.
+    `by` is who started it. The notes are changed by the maintenance actor, which can't change notes
+    that a person locked.
     """
     at = at or timezone.now()
     ends = time.monotonic() + seconds
@@ -192,10 +193,14 @@ def maintain(
 
 
 def _merge(owner: User, batch: list[Note], at: datetime, done: Upkeep) -> None:
-    """Merge one batch; a note that was changed meanwhile keeps it for the next upkeep."""
+    """Merge one batch. If a note was changed in the meantime, the batch is left for the next run."""
     try:
         merged = merge(
-            owner, [note.pk for note in batch], by=MAINTENANCE, why=_("merged by upkeep"), at=at
+            owner,
+            [note.pk for note in batch],
+            by=MAINTENANCE,
+            why=_("merged by maintenance"),
+            at=at,
         )
     except MemoryRefused as exc:
         logger.info("notes not merged", owner=owner.pk, why=str(exc))
@@ -208,7 +213,7 @@ def _merge(owner: User, batch: list[Note], at: datetime, done: Upkeep) -> None:
 
 
 def owners_in_need(at: datetime | None = None) -> list[Any]:
-    """Return the ids of the owners who have notes to prune or to merge."""
+    """Return the IDs of the owners with notes to prune or merge."""
     expired = Note.objects.live().expired(at).filter(edited_by_person=False, lock=Lock.OPEN)
     found = {*expired.values_list("owner_id", flat=True)}
     return sorted(found | {*old_notes(at=at).values_list("owner_id", flat=True)})

@@ -1,7 +1,7 @@
-"""Making one summary note of several, and taking that back.
+"""Merging several notes into one summary note, and undoing that.
 
 Data flow: notes -> `proposed` (a model's text, or the texts one after the other) -> `merge`, one
-transaction that writes the summary and points the originals at it.  Nothing is deleted.
+transaction that writes the summary and points the originals at it. Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from memory.notes.services import insert, lowest_trust, point_at
 from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import MonthMeter
 
-LEAST, MOST = 2, 20  # notes of one merge by hand
+LEAST, MOST = 2, 20  # notes in one manual merge
 _MOST_ASKED = 24_000  # characters of notes that a model is given to merge
 _MOST_ANSWER = 4_000
 _LOCKS = (Lock.OPEN, Lock.APPEND_ONLY, Lock.READ_ONLY)
@@ -37,7 +37,7 @@ _LOCKS = (Lock.OPEN, Lock.APPEND_ONLY, Lock.READ_ONLY)
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a merged note may say; `warning` tells why no model wrote it, where one should have."""
+    """Text for a merged note. `warning` says why no model wrote it, if one should have."""
 
     content: str
     is_by_model: bool = False
@@ -46,7 +46,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The summary note, who wrote its text, and what went wrong meanwhile."""
+    """The summary note, the author of its text, and any problem."""
 
     note: Note
     is_by_model: bool = False
@@ -54,7 +54,6 @@ class Merged:
 
 
 def merge_notes(owner: User, ids: Iterable[Any], *, by: Actor, content: str | None = None) -> Note:
-    """Merge the notes as `merge` does, and return the summary note."""
     return merge(owner, ids, by=by, content=content).note
 
 
@@ -69,15 +68,14 @@ def merge(
     at: datetime | None = None,
     trust: str = Trust.OWNER,
 ) -> Merged:
-    """Make one summary note of at least two active notes, which it supersedes (R198).
+    """Merge at least two active notes into one summary note, which supersedes them (R198).
 
-    It has the strictest sensitivity and lock, the union of tags and evidence, the lowest trust and
-    confidence, and is stable: it stays until deleted (R199).  `trust` is how far to believe who merges
-    them: the summary is believed no further.  `content` is what it says; without it a model writes
-    it, or the texts are put one after the other.  One transaction: on any failure nothing has
-    changed.
-    Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by id), or
-    since it was read for the text.
+    It has the strictest sensitivity and lock, the union of tags and evidence, and the lowest trust
+    and confidence. It is stable, so it stays until deleted (R199). `trust` limits the summary's
+    trust to that of who merges. `content` is its text. Without it, a model writes the text, or the
+    texts are joined one after the other. Everything is one transaction, so a failure changes
+    nothing. Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by
+    ID), or since its text was read.
     """
     at = at or timezone.now()
     keys = _keys(ids)
@@ -98,7 +96,7 @@ def merge(
         merged = Note(owner=owner, content=text, **_joined(notes), source=str(by))
         merged.trust = lowest_trust([merged.trust, trust])
         merged.cleaned = tuple(checks.cleaned)
-        # The originals point at it first: no reader meets two that say the same.
+        # The originals point at it first, so that readers never see both.
         for note in notes:
             point_at(note, merged, by=by, why=why or _("merged"), source=str(by))
         insert(merged, by=by)
@@ -111,15 +109,17 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
     except ValueError:
         raise _refused(_("There is no such note.")) from None
     if len(keys) < LEAST:
-        raise _refused(_("Choose at least two notes: one alone cannot be merged."))
+        raise _refused(_("Select at least two notes to merge."))
     if len(keys) > MOST:
         told = {"most": MOST, "have": len(keys)}
-        raise _refused(_("At most %(most)d notes are merged at once; these are %(have)d.") % told)
+        raise _refused(
+            _("You can merge at most %(most)d notes at once, but there are %(have)d.") % told
+        )
     return keys
 
 
 def mergeable(owner: User, ids: Iterable[Any], *, by: Actor) -> list[Note]:
-    """Return the notes that `merge` would join, oldest first.  Raises InvalidValue or Locked."""
+    """Return the notes that `merge` would merge, oldest first. Raises InvalidValue or Locked."""
     return _mergeable(owner, _keys(ids), by=by, at=timezone.now())
 
 
@@ -130,7 +130,7 @@ def _refused(problem: str) -> InvalidValue:
 def _mergeable(
     owner: User, keys: Sequence[uuid.UUID], *, by: Actor, at: datetime, is_held: bool = False
 ) -> list[Note]:
-    """Return the notes, oldest first, or refuse the merge; `is_held` locks their rows."""
+    """Return the notes, oldest first, or raise an error. `is_held` locks their rows."""
     rows = Note.objects.of(owner).filter(pk__in=keys).order_by("pk")
     notes = list(rows.select_for_update() if is_held else rows)
     if len(notes) < len(keys):
@@ -139,20 +139,20 @@ def _mergeable(
         note.check_may_change(by)
         problem = ""
         if note.kind in Note.IDENTITY:
-            problem = _("“%(note)s” is a soul, agent or user note: those are not merged.")
+            problem = _("“%(note)s” is a soul, agent or user note. These can’t be merged.")
         elif note.trashed_at is not None:
-            problem = _("“%(note)s” is in the trash: restore it first.")
+            problem = _("“%(note)s” is in Trash. Restore it first.")
         elif note.superseded_by_id is not None:
-            problem = _("“%(note)s” is superseded: merge the note that stands in for it.")
+            problem = _("“%(note)s” was replaced. Merge the note that replaced it instead.")
         elif note.has_expired(at):
-            problem = _("“%(note)s” has expired: pin it or give it days to live first.")
+            problem = _("“%(note)s” has expired. Pin it or extend “Expires after” first.")
         if problem:
             raise _refused(problem % {"note": str(note)})
     return sorted(notes, key=lambda note: (note.created, note.pk))
 
 
 def _joined(notes: Sequence[Note]) -> dict[str, Any]:
-    """Return the fields of the note that stands in for all of `notes`."""
+    """Return the fields of the note that replaces `notes`."""
     is_sensitive = any(note.sensitivity == Sensitivity.SENSITIVE for note in notes)
     is_permanent = any(note.stability == Note.Stability.PERMANENT for note in notes)
     return {
@@ -176,9 +176,9 @@ def _common(values: Sequence[Any]) -> Any:
 
 
 def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
-    """Return what the merged note may say: by a model, else the texts one after the other.
+    """Return text for the merged note: by a model, or else the texts one after the other.
 
-    Sensitive notes are never shown to a model (R222).  What kept a model from writing it is told.
+    Sensitive notes are never sent to a model (R222). If the model fails, `warning` says why.
     """
     if any(note.sensitivity == Sensitivity.SENSITIVE for note in notes):
         return Proposal(concatenation(notes))
@@ -187,7 +187,7 @@ def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
     except (ProviderError, BudgetReached) as exc:
         told = {"why": shorten(str(exc), 300)}
         warning = _(
-            "The texts were put one after the other, for the model did not merge them: %(why)s"
+            "The model couldn’t merge the texts, so they were joined one after the other: %(why)s"
         )
         return Proposal(concatenation(notes), warning=warning % told)
     if content is None:
@@ -196,12 +196,12 @@ def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
 
 
 def concatenation(notes: Iterable[Note]) -> str:
-    """Return the texts, oldest first, each once."""
+    """Return the texts, oldest first, without duplicates."""
     return "\n\n".join(dict.fromkeys(note.content.strip() for note in notes))
 
 
 def _written(notes: Sequence[Note], owner: User) -> str | None:
-    """Return a model's summary; None without a model, or for more than one is asked to read."""
+    """Return a model's summary, or None without a model or if there is too much text for it."""
     if sum(len(note.content) for note in notes) > _MOST_ASKED:
         return None
     shown = [
@@ -234,28 +234,28 @@ def _written(notes: Sequence[Note], owner: User) -> str | None:
 
 
 def unmerge(note: Note, *, by: Actor, why: str = "") -> list[Note]:
-    """Take back a merge, or a superseding: the originals come back, `note` goes to the trash.
+    """Undo a merge or a replacement: the originals are restored and `note` moves to Trash.
 
-    A person's undoing stands: maintenance does not merge the originals again.
-    Raises InvalidValue if there is nothing to take back, or a newer note stands in for `note`.
+    Maintenance doesn't merge the originals again after a person's undo. Raises InvalidValue if
+    there is nothing to undo, or a newer note replaces `note`.
     """
     problem = ""
     with transaction.atomic():
         held = Note.objects.select_for_update().get(pk=note.pk)
         originals = list(held.supersedes.order_by("created", "id").select_for_update())
         if held.kind in Note.IDENTITY:
-            problem = _("A soul, agent or user note is brought back under Settings.")
+            problem = _("Restore a soul, agent or user note under Settings.")
         elif held.superseded_by_id is not None:
-            problem = _("A newer note stands in for this one: take that back first.")
+            problem = _("A newer note replaces this one. Undo that first.")
         elif not originals:
-            problem = _("This note stands in for no other: there is nothing to take back.")
+            problem = _("This note doesn’t replace another one, so there is nothing to undo.")
         if problem:
             raise InvalidValue(problem, errors={"superseded_by": [problem]})
         for original in originals:
             fields: dict[str, Any] = {"superseded_by_id": None}
             if by.is_person and not original.edited_by_person:
                 fields["edited_by_person"] = True
-            original.change(by=by, why=why or _("taken back"), **fields)
-        held.trash(by=by, why=why or _("taken back"))
+            original.change(by=by, why=why or _("undone"), **fields)
+        held.trash(by=by, why=why or _("undone"))
     note.trashed_at, note.version = held.trashed_at, held.version
     return originals

@@ -1,4 +1,4 @@
-"""The chain of notes that stand in for one another: the newest first, then what it superseded."""
+"""Writing, editing, pinning and superseding notes, and the chain of notes that replaced each other."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from memory.models import Note, Revision, Topic, Trust, User
 from memory.notes.checks import NoteChecks, usual_stability
 
 MOST_LINKS = 60
-# The planner takes a chain to be thousands of notes long and would then read the whole table at each
-# step.  OFFSET 0 keeps each look a subquery of its own, by index, one per note of the chain.  Steps
-# come in their order, so the LIMIT ends the walk, where one note stands for thousands.
+# The planner expects chains of thousands of notes and would read the whole table at each step.
+# OFFSET 0 makes each step a separate subquery by index, one per note of the chain. Steps come in
+# order, so the LIMIT ends the recursion if one note replaces thousands.
 _CHAIN = """
     WITH RECURSIVE later AS (
         SELECT id, superseded_by_id FROM memory_note WHERE id = %(note)s AND owner_id = %(owner)s
@@ -45,10 +45,10 @@ _CHAIN = """
 
 
 def chain(note: Note) -> list[Note]:
-    """Return `note` with all that stands in its chain: the one that stands first, the oldest last.
+    """Return all notes in the chain of `note`: the current one first, the oldest last.
 
-    Each bears as `step` how many links it is away from the first.  One query; of more than sixty
-    notes the sixty with the fewest steps are returned.
+    Each has as `step` its distance from the first. This is one query. Of more than 60 notes, the 60
+    with the fewest steps are returned.
     """
     asked = {"note": note.pk, "owner": note.owner_id, "most": MOST_LINKS}
     return list(Note.objects.raw(_CHAIN, asked))
@@ -56,7 +56,7 @@ def chain(note: Note) -> list[Note]:
 
 # --- writing ---
 
-# What a caller may name when writing or editing a note, besides its text.
+# The fields that callers can set besides the text.
 FIELDS = (
     "kind", "content", "scope", "tags", "confidence", "stability", "ttl_days", "sensitivity",
     "evidence",
@@ -82,12 +82,12 @@ def write_note(
     topic: Topic | None = None,
     trust: str | None = None,
 ) -> Note:
-    """Write a note; recall finds it as soon as the transaction is.
+    """Write a note. Recall finds it after the commit.
 
-    `source` says where it came from (default: who wrote it), `trust` how far to believe it
-    (default: the owner's own for a person, else the agent's).  Characters that cannot be stored
-    are taken out, and `note.cleaned` names the fields.
-    Raises InvalidValue with the reasons by field; nothing is stored then.
+    `source` says where it came from (default: its writer) and `trust` how far to trust it (default:
+    the owner's own for a person, otherwise the agent's). Unstorable characters are removed, and
+    `note.cleaned` names the fields. Raises InvalidValue with the reasons by field, and then nothing
+    is stored.
     """
     wanted: dict[str, Any] = {
         "kind": kind, "content": content, "scope": scope, "tags": tags, "confidence": confidence,
@@ -114,9 +114,9 @@ def write_note(
 
 
 def insert(note: Note, *, by: Actor, source: str = "") -> Note:
-    """Store a checked note with its first revision, found from now on.
+    """Store a checked note with its first revision, and index it.
 
-    Raises InvalidValue if it would be a second active soul, agent or user note.
+    Raises InvalidValue if there would be a second active soul, agent or user note.
     """
     with one_identity(note.kind), transaction.atomic():
         note.save(force_insert=True)
@@ -135,14 +135,13 @@ def one_identity(kind: str) -> Iterator[None]:
         if "note_one_active_identity" not in str(exc):
             raise
         problem = _(
-            "There is one %(kind)s note already, and there can be only one. Change it under "
-            "Settings: the new one then supersedes it."
+            "There can be only one %(kind)s note, and it already exists. Change it under Settings."
         ) % {"kind": Note.Kind(kind).label}
         raise InvalidValue(problem, errors={"kind": [problem]}) from exc
 
 
 def expiry(ttl_days: int | None, at: datetime | None = None) -> datetime | None:
-    """Return when a note of so many days to live expires; None for one that does not (R192)."""
+    """Return when a note with this `ttl_days` expires, or None if it doesn't (R192)."""
     return (at or timezone.now()) + timedelta(days=ttl_days) if ttl_days else None
 
 
@@ -154,7 +153,7 @@ def get_notes(
     limit: int = MOST_NOTES,
     at: datetime | None = None,
 ) -> list[Note]:
-    """Return the owner's active notes, newest first (R194); any of `tags` will do (R195)."""
+    """Return the owner's active notes, newest first (R194), with any of `tags` (R195)."""
     found = Note.objects.of(owner).active(at)
     if kind:
         found = found.filter(kind=kind)
@@ -176,12 +175,11 @@ def edit_note(
     trust: str = "",
     **fields: Any,
 ) -> Note:
-    """Set the named fields of `FIELDS` and keep all others, expiry included (R210).
+    """Set the given fields of `FIELDS` and keep all others, including expiry (R210).
 
-    Other days to live count from now, and so do the same ones with `renew`.  What a person edited
-    is from then on neither merged nor pruned by maintenance.  `trust` is that of an agent's new
-    words: the note is believed no further.
-    Raises InvalidValue with the reasons by field, Locked, or StaleWrite.
+    A new `ttl_days` counts from now, and so does the same one with `renew`. Maintenance no longer
+    merges or prunes a note that a person has edited. `trust` limits the note's trust to that of an
+    agent's new text. Raises InvalidValue with the reasons by field, Locked, or StaleWrite.
     """
     checks = NoteChecks()
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
@@ -205,34 +203,34 @@ def edit_note(
 
 
 def _check_identity(note: Note, wanted: dict[str, Any], checks: NoteChecks) -> None:
-    """Refuse what would get round the one active soul, agent and user note."""
+    """Reject changes that would bypass the limit of one active soul, agent and user note."""
     kind = wanted.get("kind", note.kind)
     if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
-        message = _("A note cannot become, or cease to be, the soul, agent or user note.")
+        message = _("You can’t change a note into a soul, agent or user note, or back.")
         checks.refuse("kind", message)
     elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
         places = {
-            Note.Kind.SOUL: _("Settings, Soul"),
-            Note.Kind.AGENT: _("Settings, Persona"),
-            Note.Kind.USER: _("Settings, Profile"),
+            Note.Kind.SOUL: _("Settings → Soul"),
+            Note.Kind.AGENT: _("Settings → Persona"),
+            Note.Kind.USER: _("Settings → Profile"),
         }
-        message = _("What this note says is changed under %(place)s, which keeps the old one.")
+        message = _("Edit this note’s text under %(place)s, which keeps the old version.")
         checks.refuse("content", message % {"place": places[Note.Kind(note.kind)]})
 
 
 def pin(note: Note, *, by: Actor, expected_version: int | None = None, source: str = "") -> Note:
-    """Pin the note: it does not expire, and maintenance leaves it alone (decision 9)."""
+    """Pin the note, so that it doesn't expire and maintenance leaves it unchanged (decision 9)."""
     return note.change(
         by=by, expected_version=expected_version, why=_("pinned"), source=source, **PINNED
     )
 
 
-# What pinning sets; bulk acts set the same.
+# The fields that pinning sets, also used by bulk actions.
 PINNED: dict[str, Any] = {"pinned": True, "expires_at": None}
 
 
 def unpin(note: Note, *, by: Actor, expected_version: int | None = None, source: str = "") -> Note:
-    """Unpin the note; its days to live, if it has any, count from now."""
+    """Unpin the note. Its `ttl_days`, if any, count from now."""
     return note.change(
         by=by,
         expected_version=expected_version,
@@ -254,20 +252,20 @@ def supersede(
     trust: str | None = None,
     **fields: Any,
 ) -> Note:
-    """Write a note that stands in for this one from now on, and return it (R200).
+    """Write a note that replaces this one, and return it (R200).
 
-    Whatever `fields` do not name is as it was; the old note stays, readable in the chain.
-    Raises InvalidValue for what cannot be stored or a note that is superseded or trashed; Locked or
-    StaleWrite for the old one.
+    Fields that aren't given are copied. The old note stays readable in the chain. Raises
+    InvalidValue for an invalid value or a superseded or trashed note, and Locked or StaleWrite for
+    the old one.
     """
     successor = _successor(note, {**fields, "content": content}, by=by, source=source, trust=trust)
     with transaction.atomic():
         held = Note.objects.select_for_update().get(pk=note.pk)
         if expected_version is not None and held.version != expected_version:
             raise StaleWrite(str(held), current=held.version)
-        # The old row points at its successor first: the constraint on identities cannot wait, the
-        # foreign key is checked at commit.
-        point_at(held, successor, by=by, why=why or _("superseded"), source=successor.source)
+        # The old row points at its successor first. The constraint on identities is checked at once,
+        # the foreign key at commit.
+        point_at(held, successor, by=by, why=why or _("replaced"), source=successor.source)
         insert(successor, by=by)
     note.superseded_by_id, note.version = successor.pk, held.version
     return successor
@@ -276,12 +274,12 @@ def supersede(
 def _successor(
     note: Note, fields: dict[str, Any], *, by: Actor, source: str | None, trust: str | None
 ) -> Note:
-    """Return the note, not stored, that says what `fields` name and else what `note` says."""
+    """Return an unsaved note with `fields`, and the values of `note` for all others."""
     checks = NoteChecks()
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
     merged = {**note.snapshot(*FIELDS), **wanted}
     if merged["kind"] != note.kind and {note.kind, merged["kind"]}.intersection(Note.IDENTITY):
-        message = _("A soul, agent or user note is superseded by one of its kind only.")
+        message = _("A soul, agent or user note can only be replaced by one of the same kind.")
         checks.refuse("kind", message)
     checks.together(merged, is_pinned=note.pinned, by_person=by.is_person)
     checks.raise_refused()
@@ -300,12 +298,14 @@ def _successor(
 
 
 def point_at(note: Note, successor: Note, *, by: Actor, why: str, source: str) -> None:
-    """Let `note`, whose row the caller holds, be superseded by `successor`."""
+    """Mark `note`, whose row the caller has locked, as superseded by `successor`."""
     problem = ""
     if note.superseded_by_id is not None:
-        problem = _("“%(note)s” is superseded already: supersede the newest note of its chain.")
+        problem = _(
+            "“%(note)s” was already replaced. Replace the newest note of its chain instead."
+        )
     elif note.trashed_at is not None:
-        problem = _("“%(note)s” is in the trash: restore it first.")
+        problem = _("“%(note)s” is in Trash. Restore it first.")
     if problem:
         problem %= {"note": str(note)}
         raise InvalidValue(problem, errors={"superseded_by": [problem]})
@@ -313,10 +313,11 @@ def point_at(note: Note, successor: Note, *, by: Actor, why: str, source: str) -
 
 
 def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
-    """Raise InvalidValue where a change taken back would break what the note must agree on.
+    """Raise InvalidValue if undoing a change would make the note inconsistent.
 
-    An agent's rule keeps its evidence, and what stood in for the note then must not be superseded by it now
-    (a circle, of which recall would find nothing) or lie in the trash.  Call it in a transaction.
+    An agent's rule keeps its evidence. The note that replaced this one must not be in Trash, and
+    must not be superseded by it now, because recall finds nothing in a circle. Call it in a
+    transaction.
     """
     if {**note.snapshot("kind"), **fields}["kind"] == Note.Kind.RULE:
         checks = NoteChecks()
@@ -327,9 +328,9 @@ def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
     while at is not None and not problem:
         later = Note.objects.select_for_update().filter(pk=at).first()
         if at == note.pk:
-            problem = _("“%(note)s” stands in for what stood in for it then: take that back first.")
+            problem = _("“%(note)s” now replaces the note that replaced it then. Undo that first.")
         elif later is not None and later.trashed_at is not None:
-            problem = _("The note that replaced “%(note)s” then is in the trash. Restore it first.")
+            problem = _("The note that replaced “%(note)s” then is in Trash. Restore it first.")
         at = later.superseded_by_id if later is not None else None
     if problem:
         problem %= {"note": str(note)}
@@ -340,5 +341,5 @@ TRUSTS = (Trust.QUARANTINED, Trust.EXTERNAL, Trust.AGENT, Trust.OWNER)  # the lo
 
 
 def lowest_trust(trusts: Iterable[str]) -> str:
-    """Return the lowest of the trusts: what a derived record takes (design.md 2)."""
+    """Return the lowest of the trusts, which a derived record gets (design.md 2)."""
     return min(map(Trust, trusts), key=TRUSTS.index)

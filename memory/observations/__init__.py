@@ -1,4 +1,4 @@
-"""Observations (seed 001): remembering, correcting, and one interface with two stores."""
+"""Observations (seed 001): remembering and correcting them, and one interface with two stores."""
 
 from __future__ import annotations
 

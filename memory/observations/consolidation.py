@@ -1,8 +1,8 @@
-"""What a conversation leaves behind: observations, found by the phrases of seed 001.
+"""Consolidating a conversation into observations, using the phrases of seed 001.
 
-Data flow: the turns of a session -> `lines_in()` -> observations with `source=session:<id>`.
-The same transcript again adds nothing.  A failure is a warning in Activity, never an error of
-whoever ended the session.
+Data flow: the messages of a session -> `lines_in()` -> observations with `source=session:<id>`. The
+same transcript again adds nothing. A failure becomes a warning in Activity, never an error for the
+person or agent who ended the session.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from memory.observations.services import remember_lines
 
 logger = structlog.get_logger(__name__)
 
-LEAST, MOST = 50, 2_000  # of a message: shorter ones are left out, longer ones cut (R107)
-LEAST_SUMMARY = 100  # the last answer longer than this is the session's summary (R106)
+LEAST, MOST = (
+    50,
+    2_000,
+)  # characters of a message: shorter ones are left out, longer ones truncated (R107)
+LEAST_SUMMARY = 100  # the last answer longer than this becomes the session's summary (R106)
 SUMMARY_TAG = "session-summary"
-_SPOKEN = ("user", "assistant")  # what tools and system prompts say is nobody's conclusion
+_SPOKEN = ("user", "assistant")  # text from tools and system prompts isn't anyone's conclusion
 
-# Seed 001, "Session Consolidation Heuristics"; whole words only.
+# Seed 001, "Session Consolidation Heuristics". Only whole words match.
 _LESSON = re.compile(r"\blearned\s+that\b", re.IGNORECASE)
 _INSIGHT = re.compile(
     r"\b(?:decided|conclusion|important|remember|note\s+that|key\s+insight|will\s+use"
@@ -44,7 +47,7 @@ _INSIGHT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message of a transcript: `role` is user or assistant; others are passed over."""
+    """One message of a transcript. `role` is user or assistant. Other roles are ignored."""
 
     role: str
     content: str
@@ -52,7 +55,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Consolidated:
-    """What consolidating left: the observations, which of them are new, and what went wrong."""
+    """The result of consolidating: the observations, which of them are new, and any problem."""
 
     observations: list[Observation] = field(default_factory=list)
     new: list[Observation] = field(default_factory=list)
@@ -60,29 +63,29 @@ class Consolidated:
 
 
 def source_of(session_id: object) -> str:
-    """Return the source of what comes from this session (R108)."""
+    """Return the source of observations from this session (R108)."""
     return f"session:{session_id}"
 
 
 def turns_of(session: Session) -> list[Turn]:
-    """Return a stored session's transcript, in order: what was said, without citation marks.
+    """Return a stored session's transcript, in order and without citation marks.
 
-    The list of memory files is nobody's word, and an answer that failed is none.
+    The list of memory files and failed answers are left out.
     """
     said = session.messages.filter(is_index=False, state=Message.State.DONE).order_by("position")
     return [Turn(one.role, without_marks(one.content)) for one in said]
 
 
 def trust_in_answers(user: str, answers: str = Trust.AGENT) -> Trust:
-    """Return the trust of the assistant's messages: never above the user's, an agent's or `answers`."""
+    """Return the trust of the assistant's messages: at most the user's, an agent's and `answers`."""
     return Trust(lowest_trust([user, Trust.AGENT, answers]))
 
 
 def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Line]:
-    """Return what a transcript leaves, in its order; each message at most once (R105 to R107).
+    """Return the observations in a transcript, in order, at most one per message (R105 to R107).
 
-    `user` and `assistant` say how far the words of each are believed.  What smells of instructions
-    and is not the owner's own word is kept in quarantine: no prompt ever gets it.
+    `user` and `assistant` are the trust of each role's text. Suspected prompt injection is
+    quarantined, unless it is the owner's own text, so that it never reaches a prompt.
     """
     spoken = [(turn.role, clean(turn.content)[0].strip()) for turn in turns if turn.role in _SPOKEN]
     answers = [text for role, text in spoken if role == "assistant" and width(text) > LEAST_SUMMARY]
@@ -101,14 +104,14 @@ def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Li
         if not is_own and smells_of_instructions(text):
             trust = Trust.QUARANTINED
         line = Line(category, text, (SUMMARY_TAG,) if is_summary else (), trust=trust)
-        # Of the same words said twice the summary's stand, else the first ones.
+        # If the same text occurs more than once, the summary is kept, otherwise the first one.
         if is_summary or line.digest not in found:
             found[line.digest] = line
     return list(found.values())
 
 
 def _category(text: str) -> str:
-    """Return what a message is by its phrases (R109), "" if it holds none."""
+    """Return a message's category by its phrases (R109), or "" if it has none."""
     if _LESSON.search(text):
         return "lesson"
     return "insight" if _INSIGHT.search(text) else ""
@@ -123,10 +126,10 @@ def consolidate(
     trust: Trust | None = None,
     answers: str = Trust.AGENT,
 ) -> Consolidated:
-    """Keep what a session's transcript leaves; an empty one leaves nothing (R104).
+    """Store the observations from a session's transcript (R104).
 
-    `trust` says how far to believe the person's side, and bounds the other's; by default it is the
-    owner's own word where a person asks, an agent's else.  `answers` bounds the other side further.
+    `trust` is the trust of the person's messages and limits that of the other side. The default is
+    the owner's if a person asks, otherwise an agent's. `answers` limits the other side further.
     Fails as `keep_lines` does.
     """
     user = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
@@ -137,8 +140,8 @@ def consolidate(
 def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor) -> Consolidated:
     """Store the lines that `lines_in` found in a session's transcript.
 
-    Never raises for what memory refuses or the database cannot do: `problem` says it in words,
-    and Activity has it as a warning (R110).
+    Never raises for rejected text or database errors: `problem` describes the error, and Activity
+    has it as a warning (R110).
     """
     if not lines:
         return Consolidated()
@@ -151,7 +154,7 @@ def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Act
 
 
 def _failed(owner: Any, session_id: object, exc: Exception, by: Actor) -> str:
-    problem = _("The session could not be consolidated: %(why)s") % {"why": exc}
+    problem = _("The session couldn’t be consolidated: %(why)s") % {"why": exc}
     logger.warning("session not consolidated", session=str(session_id), error=str(exc))
     Activity.log(
         owner,

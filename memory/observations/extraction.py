@@ -1,8 +1,8 @@
-"""What a step's output is worth remembering for: findings, insights, lessons (seed 001).
+"""Extracting observations from a step's output: findings, insights and lessons (seed 001).
 
-Data flow: a step's output -> the model, or heuristics where none is set up -> checked lines -> the
-caller stores them, or shows them.  Nothing in here fails the step: a model that fails or answers
-nonsense leaves no lines and a warning (R89, R93).
+Data flow: a step's output -> the model, or heuristics if none is set up -> checked lines -> the
+caller stores or shows them. Nothing here fails the step. If the model fails or its answer can't be
+used, there are no lines but a warning (R89, R93).
 """
 
 from __future__ import annotations
@@ -36,15 +36,18 @@ from memory.observations.lines import Line
 from memory.observations.services import is_near
 from memory.usage.booking import BudgetReached, Meter
 
-LEAST, MOST = 50, 4_000  # of an output: shorter ones are skipped (R87), longer ones cut (R88)
-MOST_LINES = 10  # of one category
+LEAST, MOST = (
+    50,
+    4_000,
+)  # characters of an output: shorter ones are skipped (R87), longer ones truncated (R88)
+MOST_LINES = 10  # per category
 LONGEST_LINE = 1_000
-HEURISTIC = ":heuristic"  # how the source of lines ends that no model took
+HEURISTIC = ":heuristic"  # suffix of the source of lines that weren't written by a model
 MODEL, RULES, NOBODY = "model", "heuristic", ""
 
 
 class Observed(BaseModel):
-    """The model's answer: three lists of sentences (R91).  Lists that it leaves out are empty."""
+    """The model's answer: three lists of sentences (R91). Missing lists are empty."""
 
     findings: list[str] = Field(default_factory=list)
     insights: list[str] = Field(default_factory=list)
@@ -53,7 +56,7 @@ class Observed(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _as_list(cls, value: Any) -> Any:
-        """Take null for no sentence, and one sentence for a list of it, as small models answer."""
+        """Accept null as an empty list and a sentence as a list of one, as small models answer."""
         if value is None:
             return []
         return [value] if isinstance(value, str) else value
@@ -61,11 +64,11 @@ class Observed(BaseModel):
 
 @dataclass(slots=True)
 class Extracted:
-    """What was taken from one output, and how.
+    """The lines from one output, and how they were found.
 
-    `by` is `model`, `heuristic`, or "" where nothing was looked for; `failure` is the model's, for
-    a caller that may try again.  `warning` is for people; `left_out` counts lines that smelt of
-    instructions.
+    `by` is `model`, `heuristic`, or "" if nothing was searched. `failure` is the model's error, for
+    a caller that can retry. `warning` is for people. `left_out` counts lines with suspected prompt
+    injection.
     """
 
     lines: list[Line] = field(default_factory=list)
@@ -75,7 +78,7 @@ class Extracted:
     left_out: int = 0
 
     def source(self, source: str) -> str:
-        """Return the source with which the lines are stored, if that of the output is `source`."""
+        """Return the source to store the lines with, given the source of the output."""
         return f"{source}{HEURISTIC}" if self.by == RULES else source
 
 
@@ -89,10 +92,11 @@ def extract(
     topic: Topic | None = None,
     meter: Meter | None = None,
 ) -> Extracted:
-    """Return what is worth remembering of a step's output; stores nothing and never raises for
-    the model.
+    """Return the observations in a step's output. Stores nothing, and never raises if the model
+    fails.
 
-    No model, or none that may be paid for: heuristics.  A failing or nonsensical one: nothing.
+    Without a model, or a budget for it, heuristics are used. If the model fails, nothing is
+    returned.
     """
     text = clean(output)[0].strip()
     if width(text) < LEAST:
@@ -103,10 +107,12 @@ def extract(
         observed = _by_model(owner, text, told, source=source, topic=topic, meter=meter)
     except BudgetReached as exc:
         found = _checked(_by_heuristics(text), told, RULES)
-        found.warning = _("observations were taken without the model: %(why)s") % {"why": exc}
+        found.warning = _("the model failed, so observations were extracted by rules: %(why)s") % {
+            "why": exc
+        }
         return found
     except ProviderError as exc:
-        warning = _("no observations were taken, for the model failed: %(why)s") % {"why": exc}
+        warning = _("the model failed, so no observations were extracted: %(why)s") % {"why": exc}
         return Extracted(by=MODEL, warning=warning, failure=exc)
     if observed is None:
         return _checked(_by_heuristics(text), told, RULES)
@@ -122,7 +128,7 @@ def _by_model(
     topic: Topic | None,
     meter: Meter | None,
 ) -> Observed | None:
-    """Return the model's answer, None if no model is set up."""
+    """Return the model's answer, or None if no model is set up."""
     context = {
         "most": MOST_LINES,
         "step_name": for_prompt(one_line(told["step_name"])) or "-",
@@ -157,7 +163,7 @@ def _lines_of(observed: Observed) -> list[tuple[str, str]]:
 
 
 def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) -> Extracted:
-    """Return what may be remembered of the lines found: few, short, each once, and no orders."""
+    """Return the lines that can be stored: few, short, unique and without prompt injection."""
     extracted = Extracted(by=by)
     counts: dict[str, int] = {}
     seen: set[str] = set()
@@ -179,19 +185,19 @@ def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) ->
         extracted.lines.append(line)
     if extracted.left_out:
         extracted.warning = ngettext(
-            "%(count)d sentence was left out: it gives orders to its reader, as no fact does",
-            "%(count)d sentences were left out: they give orders to their reader, as no fact does",
+            "%(count)d sentence was left out because it contains prompt injection",
+            "%(count)d sentences were left out because they contain prompt injection",
             extracted.left_out,
         ) % {"count": extracted.left_out}
     return extracted
 
 
 def without_known(lines: Iterable[Line], known: Sequence[str]) -> list[Line]:
-    """Return the lines that say something else than the sentences known already."""
+    """Return the lines that don't repeat known sentences."""
     return [line for line in lines if not any(is_near(line.content, one) for one in known)]
 
 
-# --- no model: sentences with cue words, as they stand -------------------------------------------
+# --- without a model: sentences with cue words ---
 
 _LESSON = re.compile(
     r"\b(?:learned that|lessons?(?: learned)?\b|next time|in (?:the )?future,|from now on|avoid"
@@ -223,15 +229,15 @@ _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def _by_heuristics(text: str) -> list[tuple[str, str]]:
-    """Return sentences of the text, word for word, that state a fact, decision or lesson.
+    """Return unchanged sentences that state a fact, decision or lesson.
 
-    Lessons are looked for first: one is most often worded as a fact, too.  A sentence that asks,
-    or that leans on the one before it, states nothing by itself.
+    Lessons are checked first, because most are also worded as facts. Questions and sentences that
+    depend on the previous one are left out.
     """
     found = []
     for sentence in sentences(text):
         said = one_line(sentence.text)
-        if not _LEAST_SENTENCE <= width(said) <= _MOST_SENTENCE or not _stands_alone(said):
+        if not _LEAST_SENTENCE <= width(said) <= _MOST_SENTENCE or not _is_self_contained(said):
             continue
         category = _category(said)
         if category:
@@ -240,7 +246,7 @@ def _by_heuristics(text: str) -> list[tuple[str, str]]:
 
 
 def _category(said: str) -> str:
-    # The cue words are English; what is written in Chinese, Japanese or Korean is taken as fact.
+    # The cue words are English. Chinese, Japanese and Korean text is treated as fact.
     for category, cue in _CUES:
         if cue.search(said):
             return category
@@ -253,5 +259,5 @@ _LEANS = re.compile(
 )
 
 
-def _stands_alone(said: str) -> bool:
+def _is_self_contained(said: str) -> bool:
     return not said.rstrip("\"'”’)").endswith(("?", "？")) and not _LEANS.match(said)

@@ -1,6 +1,6 @@
-"""An observation store that lives as long as its object: for tests, and for trying things out.
+"""An observation store in memory, for tests and experiments.
 
-It ranks by the same terms and the same formula as Postgres does (`memory/search/bm25.py`).
+It ranks with the same terms and formula as Postgres (`memory/search/bm25.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ K1, B = 1.2, 0.75
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """One observation with its counted terms."""
+    """An observation with its counted terms."""
 
     stored: StoredObservation
     counts: Counter[str]
@@ -47,7 +47,7 @@ class _Kept:
 
 
 class InMemoryStore(RankedStore):
-    """What is observed, kept in this object alone and lost with it."""
+    """Observations that exist only in this object."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
@@ -57,7 +57,6 @@ class InMemoryStore(RankedStore):
         self._closed = False
 
     def remember(self, content: str, category: str, source: str = EXPLICIT) -> str:
-        """Store one observation and return its id."""
         return self._remember([single(category, content)], source)[0]
 
     def remember_batch(
@@ -67,7 +66,6 @@ class InMemoryStore(RankedStore):
         lessons: Iterable[str] = (),
         source: str = EXPLICIT,
     ) -> list[str]:
-        """Store all or nothing; return the ids in the order findings, insights, lessons."""
         return self._remember(batch(findings, insights, lessons), source)
 
     def _remember(self, lines: Sequence[Line], source: str) -> list[str]:
@@ -91,14 +89,12 @@ class InMemoryStore(RankedStore):
         return key
 
     def retrieve(self, key: str) -> StoredObservation | None:
-        """Return the observation with this id, None if there is none."""
         with self._held():
             kept = self._kept.get(_as_id(key))
             return kept.stored if kept else None
 
     def recall_fil(self, query: str, per_category: int = 5) -> HitsByCategory:
-        """Return what three questions by category would."""
-        with self._held():  # so that nothing is stored between the three
+        with self._held():  # so that nothing is stored between the three queries
             return super().recall_fil(query, per_category)
 
     def _ranked(
@@ -128,7 +124,7 @@ class InMemoryStore(RankedStore):
         return wanted[: max(0, min(limit, MOST_HITS))]
 
     def _scores(self, query: str) -> dict[str, float]:
-        """Return BM25 (k1 1.2, b .75) of each observation that holds a word of the query."""
+        """Return the BM25 score (k1 1.2, b .75) of each observation with a word of the query."""
         everything = self._kept.values()
         if not everything:
             return {}
@@ -148,7 +144,6 @@ class InMemoryStore(RankedStore):
         return scores
 
     def scratchpad_get(self, key: str) -> str:
-        """Return the value.  Raises NoSuchKey if there is none."""
         with self._held():
             try:
                 return self._values[scratchpad.checked_key(key)]
@@ -156,18 +151,15 @@ class InMemoryStore(RankedStore):
                 raise NoSuchKey(key) from exc
 
     def scratchpad_set(self, key: str, value: str) -> None:
-        """Put the value under the key."""
         with self._held():
             self._values[scratchpad.checked_key(key)] = scratchpad.checked_value(value)
 
     def scratchpad_list(self, prefix: str = "") -> list[str]:
-        """Return the keys that begin with `prefix`, sorted."""
         prefix = scratchpad.checked_prefix(prefix)
         with self._held():
             return sorted(key for key in self._values if key.startswith(prefix))
 
     def scratchpad_search(self, text: str) -> list[ScratchpadHit]:
-        """Return the entries with `text` in key or value, in any case, sorted by key."""
         wanted = _any_case(text)
         with self._held():
             return [
@@ -177,7 +169,6 @@ class InMemoryStore(RankedStore):
             ]
 
     def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
-        """Store what the transcript leaves, with source `session:<id>`; return the ids."""
         lines = lines_in(turns, user=Trust.AGENT, assistant=Trust.AGENT)
         with self._held():
             return self._remember(lines, source_of(session_id)) if lines else []
@@ -199,7 +190,7 @@ class InMemoryStore(RankedStore):
 
 
 def _as_id(key: str) -> str:
-    """Return an id in the one form in which it is kept, "" if it is none."""
+    """Return an ID in its stored form, or "" if it isn't valid."""
     try:
         return str(uuid.UUID(str(key)))
     except ValueError:
@@ -218,5 +209,5 @@ def _hit(stored: StoredObservation, score: float) -> ObservationHit:
 
 
 def _any_case(text: str) -> str:
-    """Return a text without case, letter by letter as Postgres does it."""
+    """Return a text case folded letter by letter, as Postgres does."""
     return "".join(big if len(big := char.upper()) == 1 else char for char in text)

@@ -1,4 +1,4 @@
-"""Checks observations before they are stored, the same way for every store and writer."""
+"""Checks of observations before they are stored, for every store and writer."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from memory.models import Observation
 from memory.notes.checks import NoteChecks
 
 LONGEST_SOURCE = 200  # characters
-MOST_LINES = 100  # texts that one request stores
-MOST_CHARACTERS = 200_000  # of these texts together: about a second of work
+MOST_LINES = 100  # texts stored by one request
+MOST_CHARACTERS = 200_000  # characters of these texts in total: about a second of work
 EXPLICIT = "explicit"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One observation to be: its words, its category, and what is known of where it was taken."""
+    """An observation to store: its text, its category, and where it came from."""
 
     category: str
     content: str
     tags: tuple[str, ...] = ()
     step_name: str = ""
     step_type: str = ""
-    trust: str = ""  # that of the batch, where it is empty
+    trust: str = ""  # the batch's, if empty
 
     @property
     def digest(self) -> str:
-        """Return what two writings of the same words have in common."""
+        """Return the digest by which equal texts match."""
         return Observation.digest_of(self.content)
 
 
 def batch(
     findings: Iterable[str] = (), insights: Iterable[str] = (), lessons: Iterable[str] = ()
 ) -> list[Line]:
-    """Return the lines of a batch in its order: findings, insights, lessons (R67)."""
+    """Return the lines of a batch in order: findings, insights, lessons (R67)."""
     groups = (("finding", findings), ("insight", insights), ("lesson", lessons))
     return [Line(category, content) for category, contents in groups for content in contents]
 
 
 def single(category: str, content: str, **more: Any) -> Line:
-    """Return one line.  Raises InvalidValue if it is empty, where a batch would leave it out."""
+    """Return one line. Raises InvalidValue if it is empty, while a batch leaves empty lines out."""
     checks = NoteChecks()
     checks.content(content)
     checks.raise_refused()
@@ -55,10 +55,10 @@ def single(category: str, content: str, **more: Any) -> Line:
 
 
 def checked(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines as they are stored; those with nothing to read are left out (R69).
+    """Return the lines as stored, without empty ones (R69).
 
-    Raises InvalidValue if one may not be stored, naming which, or if none is left: a batch is
-    stored whole or not at all (R68).
+    Raises InvalidValue if a line can't be stored, naming the line, or if none remains. A batch is
+    stored completely or not at all (R68).
     """
     kept: list[Line] = []
     for place, line in enumerate(lines, start=1):
@@ -66,19 +66,18 @@ def checked(lines: Sequence[Line]) -> list[Line]:
         if one.content:
             kept.append(one)
     if not kept:
-        problem = _("There is nothing to remember: every text is empty.")
+        problem = _("There is nothing to remember because every text is empty.")
         raise InvalidValue(problem, errors={"content": [problem]})
     return kept
 
 
 def checked_size(lines: Sequence[Line]) -> None:
-    """Raise InvalidValue for more than one request may store, with the limit in words."""
+    """Raise InvalidValue if one request has too many lines or too much text."""
     characters = sum(len(line.content) for line in lines)
     if len(lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
         return
     problem = _(
-        "One request stores at most %(lines)d texts of %(most)s characters together. These are "
-        "%(have_lines)s texts with %(have)s characters, so nothing was stored. Send them in parts."
+        "One request can store at most %(lines)d texts with %(most)s characters in total. This one has %(have_lines)s texts and %(have)s characters, so nothing was stored. Send them in parts."
     ) % {
         "lines": MOST_LINES,
         "most": f"{MOST_CHARACTERS:,}",
@@ -116,7 +115,7 @@ def _checked(line: Line, place: int) -> Line:
 
 
 def checked_category(category: str) -> str:
-    """Return the category.  Raises InvalidValue, with the known ones, for another."""
+    """Return the category. Raises InvalidValue with the valid ones for an unknown one."""
     checks = NoteChecks()
     known = checks.choice("category", category, Observation.Category.values)
     checks.raise_refused()
@@ -124,10 +123,10 @@ def checked_category(category: str) -> str:
 
 
 def checked_source(source: str) -> str:
-    """Return the source as it is stored; none given is `explicit`.  Raises InvalidValue."""
+    """Return the source as stored, `explicit` by default. Raises InvalidValue."""
     source = one_line(clean(source)[0]) or EXPLICIT
     if len(source) > LONGEST_SOURCE:
-        problem = _("A source has at most %(most)d characters; this has %(have)d.") % {
+        problem = _("A source can have at most %(most)d characters, but this one has %(have)d.") % {
             "most": LONGEST_SOURCE,
             "have": len(source),
         }
@@ -135,21 +134,20 @@ def checked_source(source: str) -> str:
     return source
 
 
-# A caller may name where something came from, but not pass for a run, a session or somebody else.
+# Callers can name an origin, but can't claim to be a run, a session or someone else.
 _NOT_TO_BE_NAMED = frozenset({"human", "run", "session", "agent", "import"})
 _BEACONS_OWN = frozenset({"disk", *map(str, (RESEARCH, REFLECTOR, MAINTENANCE, SYSTEM))})
 
 
 def callers_source(source: str) -> str:
-    """Return the source that an agent named.  Raises InvalidValue for one that is not its to name."""
+    """Return the source that an agent gave. Raises InvalidValue for a reserved one."""
     source = checked_source(source)
-    # As a person reads it: in any case, and in letters of any width. AGENT:, GOAL: and RUN: are steps.
+    # Compared in any case and letter width, as a person would read it. AGENT:, GOAL: and RUN: are steps.
     kind, colon, _name = unicodedata.normalize("NFKC", source).partition(":")
     is_step = bool(colon) and source.startswith(("AGENT:", "GOAL:", "RUN:"))
     if not is_step and kind.strip().casefold() in (_NOT_TO_BE_NAMED if colon else _BEACONS_OWN):
         problem = _(
-            "A caller does not name “%(source)s” as the source: that is for Beacon to say. Name "
-            "the task, such as GOAL:check-database, or leave it out."
+            "“%(source)s” is reserved for Beacon, so you can’t use it as a source. Name the task, such as GOAL:check-database, or leave it out."
         ) % {"source": shorten(source, 60)}
         raise InvalidValue(problem, errors={"source": [problem]})
     return source

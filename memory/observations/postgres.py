@@ -1,4 +1,4 @@
-"""The observation store of one owner in Postgres: what pages, runs and agents share."""
+"""The observation store of an owner in Postgres, shared by pages, runs and agents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from memory.search.recall import RecallHit, recall
 
 
 class PostgresStore(RankedStore):
-    """The observations and the scratchpad of `owner`; `by` is who writes."""
+    """The observations and scratchpad of `owner`. `by` is the writer."""
 
     def __init__(self, owner: Any, by: Actor) -> None:
         self._owner = owner
@@ -34,7 +34,6 @@ class PostgresStore(RankedStore):
         self._closed = False
 
     def remember(self, content: str, category: str, source: str = EXPLICIT) -> str:
-        """Store one observation and return its id."""
         return str(
             write_observation(self._mine(), category, content, by=self._by, source=source).pk
         )
@@ -46,13 +45,11 @@ class PostgresStore(RankedStore):
         lessons: Iterable[str] = (),
         source: str = EXPLICIT,
     ) -> list[str]:
-        """Store all or nothing; return the ids in the order findings, insights, lessons."""
         lines = batch(findings, insights, lessons)
         stored = remember_lines(self._mine(), lines, by=self._by, source=source or EXPLICIT)
         return [str(one.pk) for one in stored.observations]
 
     def retrieve(self, key: str) -> StoredObservation | None:
-        """Return the observation with this id, None if there is none."""
         mine = Observation.objects.of(self._mine()).active()
         try:
             one = mine.filter(pk=uuid.UUID(str(key))).first()
@@ -71,10 +68,10 @@ class PostgresStore(RankedStore):
         before: datetime | None = None,
     ) -> list[ObservationHit]:
         if not query.strip():
-            return []  # recall gives the newest then, and nothing was asked for here
+            return []  # without a query, recall would return the newest ones
         found = recall(
             self._mine(),
-            Question(query, query),  # of words alone: a store's query has no operators
+            Question(query, query),  # only plain words, since queries to a store have no operators
             "exact",
             types=[Observation.record_type()],
             categories=[category] if category else [],
@@ -86,29 +83,24 @@ class PostgresStore(RankedStore):
         return [_hit(one) for one in found]
 
     def scratchpad_get(self, key: str) -> str:
-        """Return the value.  Raises NoSuchKey if there is none."""
         return scratchpad.get_entry(self._mine(), key).value
 
     def scratchpad_set(self, key: str, value: str) -> None:
-        """Put the value under the key."""
         scratchpad.set_value(self._mine(), key, value, by=self._by)
 
     def scratchpad_list(self, prefix: str = "") -> list[str]:
-        """Return the keys that begin with `prefix`, sorted."""
         return list(scratchpad.entries(self._mine(), prefix).values_list("key", flat=True))
 
     def scratchpad_search(self, text: str) -> list[ScratchpadHit]:
-        """Return the entries with `text` in key or value, in any case, sorted by key."""
         found = scratchpad.search(self._mine(), text)
         return [ScratchpadHit(entry.key, entry.value) for entry in found]
 
     def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
-        """Store what the transcript leaves, with source `session:<id>`; return the ids."""
         left = consolidation.consolidate(self._mine(), session_id, turns, by=self._by)
         return [str(one.pk) for one in left.observations]
 
     def close(self) -> None:
-        """Let go of the store; the rows stay."""
+        """Close the store. The rows are kept."""
         self._closed = True
 
     def _mine(self) -> Any:

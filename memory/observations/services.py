@@ -1,6 +1,6 @@
-"""Which older observation says almost the same as a new one.
+"""Storing and correcting observations, and finding older ones that say almost the same.
 
-It is found by words, so it works without any embedder; both are kept, and shown as such.
+Near-duplicates are found by words, so no embedder is needed. Both are kept and marked.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from memory.observations.lines import Line, checked, checked_source, single
 from memory.search import bm25
 from memory.search.bm25_sql import language_of
 
-NEAR = 85.0  # rapidfuzz ratio of the two texts' words, of 100
-CANDIDATES = 10  # texts that one is compared with
-TERMS = 8  # of a text, the rarest, by which its candidates are found
-LONGEST = 2_000  # characters that are compared: what begins alike for so long is alike
-MOST_HOLDING = 100  # observations that are counted for one term of a batch
+NEAR = 85.0  # rapidfuzz ratio of the two texts' words, up to 100
+CANDIDATES = 10  # texts that each one is compared with
+TERMS = 8  # the rarest terms of a text, by which candidates are found
+LONGEST = 2_000  # characters compared; texts that share this beginning count as the same
+MOST_HOLDING = 100  # observations counted for one term in a batch
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What is compared of a text: its words in alphabetical order, and its numbers."""
+    """The compared parts of a text: its words in alphabetical order, and its numbers."""
 
     words: str
     numbers: tuple[str, ...]
@@ -46,22 +46,22 @@ class _Compared:
         return cls(" ".join(words), tuple(sorted(_NUMBER.findall(" ".join(words)))))
 
     def nearness(self, other: _Compared) -> float:
-        """Return 0 to 100; 0 for less than NEAR."""
+        """Return the similarity from 0 to 100, or 0 if it is less than NEAR."""
         if self.numbers != other.numbers:
             return 0.0
         return fuzz.ratio(self.words, other.words, score_cutoff=NEAR)
 
 
 def is_near(one: str, other: str) -> bool:
-    """Whether two texts say almost the same: alike in their words, and of the same numbers.
+    """Whether two texts say almost the same: similar words and the same numbers.
 
-    Texts that differ in a number alone (100 a minute, 200 a minute) are two facts, not one twice.
+    Texts that differ only in a number (100 per minute, 200 per minute) are two facts.
     """
     return _Compared.of(one).nearness(_Compared.of(other)) >= NEAR
 
 
 def nearest(owner: Any, contents: Sequence[str], *, but: Any = None) -> list[Observation | None]:
-    """Return for each text which of the owner's observations says almost the same, or None.
+    """Return for each text the owner's observation that says almost the same, or None.
 
     A few queries for all of them.
     """
@@ -83,9 +83,9 @@ def nearest(owner: Any, contents: Sequence[str], *, but: Any = None) -> list[Obs
 
 
 def nearest_of_batch(owner: Any, observations: Sequence[Observation]) -> list[Observation | None]:
-    """Return for each new observation which one before it in the batch says almost the same.
+    """Return for each new observation an earlier one in the batch that says almost the same.
 
-    Where none does, which of those that recall finds already; None without one.
+    If there is none, one that recall already finds, or None.
     """
     found = _nearest_before(observations, language_of(owner))
     others = [place for place, alike in enumerate(found) if alike is None]
@@ -97,15 +97,15 @@ def nearest_of_batch(owner: Any, observations: Sequence[Observation]) -> list[Ob
 
 
 def _nearest_before(observations: Sequence[Observation], language: str) -> list[Observation | None]:
-    """Return for each observation which one before it says almost the same, or None.
+    """Return for each observation an earlier one that says almost the same, or None.
 
-    Each is compared with the few that share its rarest terms, so the time grows with the number of
-    observations and not with its square.
+    Each is compared only with the few that share its rarest terms, so the time doesn't grow with
+    the square of their number.
     """
     terms = [set(query_terms(one.content[:LONGEST], language)) for one in observations]
     compared = {one.pk: _Compared.of(one.content) for one in observations}
     times = Counter(term for some in terms for term in some)
-    before: dict[str, list[int]] = defaultdict(list)  # a term, and the newest places that hold it
+    before: dict[str, list[int]] = defaultdict(list)  # a term, and its latest positions
     found = []
     for place, (one, some) in enumerate(zip(observations, terms, strict=True)):
         shared = [term for term in some if times[term] > 1]
@@ -122,21 +122,21 @@ def _best(
     wanted: _Compared, candidates: Iterable[Observation], compared: Mapping[Any, _Compared]
 ) -> Observation | None:
     rated = [(wanted.nearness(compared[one.pk]), one) for one in candidates]
-    # Of equally near ones the oldest: it is the one that was said first.
+    # Of equally similar ones, the oldest is kept, since it was stored first.
     rated.sort(key=lambda pair: (-pair[0], pair[1].created))
     return rated[0][1] if rated and rated[0][0] >= NEAR else None
 
 
-# --- The one way in for observations: what is remembered once, and what a person corrects ---
+# --- storing and correcting ---
 
-# Sources that give the same again when they are worked through again: what a person threw away
-# of them must not come back by that.
+# Sources that give the same text when they are processed again. That must not bring back
+# what a person moved to Trash.
 _REPEATED = ("run:", "session:")
 
 
 @dataclass(slots=True)
 class Remembered:
-    """What became of a batch: one observation a line, in the lines' order, and which are new."""
+    """The result for a batch: an observation per line, in order, and which of them are new."""
 
     observations: list[Observation] = field(default_factory=list)
     new: list[Observation] = field(default_factory=list)
@@ -154,12 +154,12 @@ def remember_lines(
     sensitivity: str = Sensitivity.NORMAL,
     scope: str = "owner",
 ) -> Remembered:
-    """Store all of the lines, or none; the same words again from the same source add nothing.
+    """Store all of the lines, or none. The same text from the same source adds nothing.
 
-    What a person has moved to the trash is not stored again by the run or session it came from:
-    its line gives the observation that lies there.  `trust` is by default the owner's for what a
-    person writes, an agent's else; `change_source` names the run or session that writes, where
-    that is not the records' source.  Raises InvalidValue with the reason in words.
+    If a person moved an observation to Trash, its run or session doesn't store it again, and its
+    line returns the trashed one. `trust` is by default the owner's for a person, otherwise an
+    agent's. `change_source` names the run or session that writes, if that isn't the records'
+    source. Raises InvalidValue with the reason.
     """
     lines = checked(lines)
     source = checked_source(source or str(by))
@@ -175,7 +175,7 @@ def remember_lines(
     checks.raise_refused()
     with transaction.atomic():
         keys = [(line.category, line.digest) for line in lines]
-        there = _there(owner, source, keys)
+        there = _existing(owner, source, keys)
         missing: dict[tuple[str, str], Line] = {}
         for key, line in zip(keys, lines, strict=True):
             if key not in there:
@@ -183,8 +183,8 @@ def remember_lines(
         new = []
         if missing:
             made = _insert(missing, told)
-            # Another writer may have been quicker: what is stored is looked up, not assumed.
-            there |= _there(owner, source, missing)
+            # Another writer may have been faster, so the stored rows are looked up.
+            there |= _existing(owner, source, missing)
             new = [one for one in made if there[one.category, one.digest].pk == one.pk]
             there |= {(one.category, one.digest): one for one in new}
             _name_near(owner, new)
@@ -208,7 +208,7 @@ def write_observation(
     scope: str = "owner",
     trust: Trust | None = None,
 ) -> Observation:
-    """Store one observation and return it, or the one that says the same already.
+    """Store one observation and return it, or the one with the same text.
 
     Raises InvalidValue, with messages by field for a form.
     """
@@ -236,9 +236,9 @@ def edit_observation(
 ) -> Observation:
     """Correct an observation: any of `content`, `category`, `tags`, `sensitivity`, `topic`.
 
-    Only people correct (R83): an agent gets Locked.  Recall finds the new words at once.  Raises
-    InvalidValue, with messages by field, or StaleWrite if somebody else wrote meanwhile; nothing
-    is stored in either case.
+    Only people can correct (R83), and an agent gets Locked. Recall finds the new text immediately.
+    Raises InvalidValue, with messages by field, or StaleWrite if someone else has changed it.
+    Nothing is stored in either case.
     """
     observation.check_may_change(by)
     checks, wanted = NoteChecks(), dict(fields)
@@ -271,7 +271,7 @@ def _check_version(observation: Observation, expected: int | None) -> None:
 
 
 def _find_near(observation: Observation) -> None:
-    """Name anew what the observation says almost the same as; that is found out, not written."""
+    """Update which observation says almost the same. The result is derived, so it isn't a revision."""
     [alike] = nearest(observation.owner, [observation.content], but=observation.pk)
     if alike is not None and alike.near_duplicate_of_id == observation.pk:
         alike = None  # two must not each name the other
@@ -279,22 +279,22 @@ def _find_near(observation: Observation) -> None:
     observation.near_duplicate_of = alike
 
 
-def _there(
+def _existing(
     owner: Any, source: str, keys: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Observation]:
-    """Return what is stored from this source under these categories and digests."""
+    """Return what is stored from this source with these categories and digests."""
     found = Observation.objects.of(owner).filter(
         source=source, digest__in=[digest for _category, digest in keys]
     )
     if not source.startswith(_REPEATED):
         found = found.live()
-    # Where one lies in the trash and another stands in its place, the latter is meant.
+    # If one is in Trash and another is active, return the active one.
     ordered = sorted(found, key=lambda one: one.trashed_at is None)
     return {(one.category, one.digest): one for one in ordered}
 
 
 def _insert(missing: Mapping[tuple[str, str], Line], told: dict[str, Any]) -> list[Observation]:
-    """Insert the lines where the database allows it; of two writers it takes the first."""
+    """Insert the lines that don't exist yet. The first of two writers wins."""
     made = [
         Observation(
             **{**told, "trust": line.trust or told["trust"]},
@@ -312,7 +312,7 @@ def _insert(missing: Mapping[tuple[str, str], Line], told: dict[str, Any]) -> li
 
 
 def _name_near(owner: Any, new: Sequence[Observation]) -> None:
-    """Let each new observation name an older one that says almost the same."""
+    """Set the older observation that says almost the same on each new one."""
     named = []
     for one, alike in zip(new, nearest_of_batch(owner, new), strict=True):
         if alike is not None:

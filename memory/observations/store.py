@@ -1,6 +1,6 @@
-"""The one interface of an observation store (seed 001), which Postgres and a plain object share.
+"""The interface of an observation store (seed 001), implemented in Postgres and in memory.
 
-Whatever keeps the observations behaves alike: tests/memory/test_store_contract.py asks each.
+tests/memory/test_store_contract.py checks that both behave the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredObservation:
-    """One observation as a store gives it back (R63)."""
+    """An observation as a store returns it (R63)."""
 
     id: str
     content: str
@@ -31,7 +31,7 @@ class StoredObservation:
 
 @dataclass(frozen=True, slots=True)
 class ObservationHit:
-    """One observation that a query found; `score` is BM25's as s / (1 + s), in 0..1."""
+    """An observation that a query found. `score` is BM25's as s / (1 + s), in 0..1."""
 
     id: str
     category: str
@@ -43,7 +43,7 @@ class ObservationHit:
 
 @dataclass(slots=True)
 class HitsByCategory:
-    """What one question found in each category, best first (R72)."""
+    """The results of a query in each category, best first (R72)."""
 
     findings: list[ObservationHit] = field(default_factory=list)
     insights: list[ObservationHit] = field(default_factory=list)
@@ -52,17 +52,17 @@ class HitsByCategory:
 
 @dataclass(frozen=True, slots=True)
 class ScratchpadHit:
-    """One entry of the scratchpad that a search found."""
+    """A scratchpad entry that a search found."""
 
     key: str
     value: str
 
 
 class ObservationStore(Protocol):
-    """What one owner has observed, and their scratchpad.  Safe to use from several threads."""
+    """An owner's observations and scratchpad. Safe to use from several threads."""
 
     def remember(self, content: str, category: str, source: str = EXPLICIT) -> str:
-        """Store one observation and return its id; the same again gives the id of the first.
+        """Store one observation and return its ID, or the ID of an existing one with the same text.
 
         Raises InvalidValue for an unknown category, an empty text, or one over 64 KiB.
         """
@@ -75,23 +75,23 @@ class ObservationStore(Protocol):
         lessons: Iterable[str] = (),
         source: str = EXPLICIT,
     ) -> list[str]:
-        """Store all or nothing; return the ids in the order findings, insights, lessons.
+        """Store all or nothing. Return the IDs in the order findings, insights, lessons.
 
-        Empty texts are ignored and have no id.  Raises InvalidValue if one may not be stored, or
-        nothing is left.
+        Empty texts are ignored and have no ID. Raises InvalidValue if a text can't be stored or
+        none remains.
         """
         ...
 
     def retrieve(self, key: str) -> StoredObservation | None:
-        """Return the observation with this id, None if there is none or it is no id."""
+        """Return the observation with this ID, or None if there is none or the ID isn't valid."""
         ...
 
     def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[ObservationHit]:
-        """Return what fits best in one category.  Raises InvalidValue for an unknown one."""
+        """Return the best matches in one category. Raises InvalidValue for an unknown one."""
         ...
 
     def recall_fil(self, query: str, per_category: int = 5) -> HitsByCategory:
-        """Return what three questions by category would."""
+        """Return the results of three queries, one per category."""
         ...
 
     def recall(
@@ -103,56 +103,54 @@ class ObservationStore(Protocol):
         after: datetime | None = None,
         before: datetime | None = None,
     ) -> list[ObservationHit]:
-        """Return what fits best, all categories mixed; stored at `after` or later, before `before`.
+        """Return the best matches in all categories, stored at `after` or later and before
+        `before`.
 
-        A score is at least `min_score`.  Any text is a query; one without words finds nothing.
+        Each score is at least `min_score`. Any text is a valid query. One without words finds
+        nothing.
         """
         ...
 
     def scratchpad_get(self, key: str) -> str:
-        """Return the value.  Raises NoSuchKey if there is none."""
+        """Return the value. Raises NoSuchKey if there is none."""
         ...
 
     def scratchpad_set(self, key: str, value: str) -> None:
-        """Put the value under the key.  Raises InvalidValue for a key or value that cannot be."""
+        """Set the value of the key. Raises InvalidValue for an invalid key or value."""
         ...
 
     def scratchpad_list(self, prefix: str = "") -> list[str]:
-        """Return the keys that begin with `prefix` ("" is all), sorted by code point."""
+        """Return the keys that start with `prefix` ("" is all), sorted by code point."""
         ...
 
     def scratchpad_search(self, text: str) -> list[ScratchpadHit]:
-        """Return the entries with `text` in key or value, in any case, sorted by key."""
+        """Return the entries with `text` in key or value, ignoring case, sorted by key."""
         ...
 
     def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
-        """Store what the transcript leaves, with source `session:<id>`; return the ids.
+        """Store the observations in the transcript with source `session:<id>`. Return the IDs.
 
-        An empty transcript leaves nothing, the same again adds nothing.
+        An empty transcript, or the same one again, adds nothing.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the store; using it afterwards raises StoreClosed."""
+        """Close the store. Using it afterwards raises StoreClosed."""
         ...
 
 
 class StoreClosed(RuntimeError):
-    """The store was closed."""
-
     def __init__(self) -> None:
-        super().__init__("The store was closed: open another one.")
+        super().__init__("The store is closed. Open another one.")
 
 
 class RankedStore:
-    """What is asked of every store alike, once it can rank: see ObservationStore."""
+    """The queries of ObservationStore that are the same for every store that can rank."""
 
     def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[ObservationHit]:
-        """Return what fits best in one category."""
         return self._ranked(query, limit, category=checked_category(category))
 
     def recall_fil(self, query: str, per_category: int = 5) -> HitsByCategory:
-        """Return what three questions by category would."""
         return HitsByCategory(
             *(
                 self.recall_by_category(query, category, per_category)
@@ -169,7 +167,6 @@ class RankedStore:
         after: datetime | None = None,
         before: datetime | None = None,
     ) -> list[ObservationHit]:
-        """Return what fits best, all categories mixed."""
         return self._ranked(query, limit, min_score, after=after, before=before)
 
     def _ranked(
@@ -182,5 +179,5 @@ class RankedStore:
         after: datetime | None = None,
         before: datetime | None = None,
     ) -> list[ObservationHit]:
-        """Return the best, best first; `category` "" is all of them."""
+        """Return the best matches, best first. `category` "" means all."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """The scratchpad: values under keys, for work in progress (seed 001).
 
-Keys are any one line of at most 200 characters, spaces and slashes included; space round them does
-not count.  A key that is not there is `NoSuchKey`, never an empty value.
+A key is one line of at most 200 characters, including spaces and slashes. Spaces around it are
+ignored. A missing key raises NoSuchKey and never returns an empty value.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from memory.models import Revision, ScratchpadEntry, Trust
 from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
 
-MOST_TRIES = 5  # of a key that others create and trash at the same moment
+MOST_TRIES = 5  # attempts at a key that others create and trash at the same time
 _SCOPES = ("session:", "run:", "agent:")
 
 
 def checked_key(key: str) -> str:
-    """Return the key as it is stored.  Raises InvalidValue, with the reason in words."""
+    """Return the key as stored. Raises InvalidValue with the reason."""
     key = clean(key)[0].strip()
     problem = ""
     if not is_visible(key):
-        problem = _("A key needs at least one character that can be seen.")
+        problem = _("A key needs at least one visible character.")
     elif len(key.splitlines()) > 1:
-        problem = _("A key is one line.")
+        problem = _("A key must be a single line.")
     elif len(key) > MOST_KEY:
-        problem = _("A key has at most %(most)d characters; this has %(have)d.") % {
+        problem = _("A key can have at most %(most)d characters, but this one has %(have)d.") % {
             "most": MOST_KEY,
             "have": len(key),
         }
@@ -43,16 +43,18 @@ def checked_key(key: str) -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return the beginning of keys to look for, as keys are stored."""
+    """Return a prefix of keys, in the form in which keys are stored."""
     return clean(prefix)[0].lstrip()
 
 
 def checked_value(value: str) -> str:
-    """Return the value as it is stored.  Raises InvalidValue if it is too large."""
+    """Return the value as stored. Raises InvalidValue if it is too large."""
     value = clean(value)[0]
     size = len(value.encode())
     if size > MOST_VALUE:
-        problem = _("A value has at most %(most)s bytes (64 KiB); this has %(have)s.") % {
+        problem = _(
+            "A value can have at most %(most)s bytes (64 KiB), but this one has %(have)s."
+        ) % {
             "most": f"{MOST_VALUE:,}",
             "have": f"{size:,}",
         }
@@ -61,35 +63,34 @@ def checked_value(value: str) -> str:
 
 
 def checked_scope(scope: str) -> str:
-    """Return the scope.  Raises InvalidValue for one that is not of the known forms."""
+    """Return the scope. Raises InvalidValue for an invalid one."""
     scope = clean(scope)[0].strip()
     named = any(scope.startswith(form) and len(scope) > len(form) for form in _SCOPES)
     if (scope != OWNER_SCOPE and not named) or len(scope) > 200:
         problem = _(
-            "A scope is “owner”, “session:<id>”, “run:<id>” or “agent:<name>”, "
-            "of at most 200 characters."
+            "A scope must be “owner”, “session:<id>”, “run:<id>” or “agent:<name>”, with at most 200 characters."
         )
         raise InvalidValue(problem, errors={"scope": [problem]})
     return scope
 
 
 def kept_in_words(scope: str) -> str:
-    """Return who may use an entry of this scope and how long it is kept, for people (R103)."""
+    """Return who can use an entry of this scope and how long it is kept, as text (R103)."""
     kind, _colon, name = scope.partition(":")
     told = {
-        "session": _("for session %(name)s only; kept until deleted"),
-        "run": _("for run %(name)s only; kept until deleted"),
-        "agent": _("for the agent %(name)s only; kept until deleted"),
+        "session": _("only for session %(name)s, kept until deleted"),
+        "run": _("only for run %(name)s, kept until deleted"),
+        "agent": _("only for the agent %(name)s, kept until deleted"),
     }
-    return told.get(kind, _("for all of your sessions and agents; kept until deleted")) % {
+    return told.get(kind, _("for all your sessions and agents, kept until deleted")) % {
         "name": name
     }
 
 
 def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER_SCOPE) -> ScratchpadQuerySet:
-    """Return the entries whose keys begin with `prefix` ("" is all), sorted by key (R101).
+    """Return the entries whose keys start with `prefix` ("" is all), sorted by key (R101).
 
-    `scope` None takes all scopes, for pages.  Keys are compared as they are, case included.
+    With `scope` None, all scopes are included, for pages. Keys are case sensitive.
     """
     found: ScratchpadQuerySet = ScratchpadEntry.objects.of(owner).live()
     if scope is not None:
@@ -98,12 +99,12 @@ def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER_SCOPE) ->
 
 
 def search(owner: Any, text: str, *, scope: str | None = OWNER_SCOPE) -> ScratchpadQuerySet:
-    """Return the entries with `text` in key or value, in any case, sorted by key (R102).
+    """Return the entries with `text` in key or value, ignoring case, sorted by key (R102).
 
-    The text is taken as it is: `%` and `_` are no wildcards.
+    `%` and `_` in the text aren't wildcards.
     """
     text = clean(text)[0]
-    # Keys are sorted by code point, and that collation knows the case of ASCII alone.
+    # Keys are sorted by code point, and that collation ignores case only in ASCII.
     found: ScratchpadQuerySet = entries(owner, scope=scope).annotate(
         any_case=Collate("key", "default")
     )
@@ -113,23 +114,22 @@ def search(owner: Any, text: str, *, scope: str | None = OWNER_SCOPE) -> Scratch
 def get_entry(
     owner: Any, key: str, *, scope: str = OWNER_SCOPE, hold: bool = False
 ) -> ScratchpadEntry:
-    """Return the entry under `key`.  Raises NoSuchKey if there is none (R100).
+    """Return the entry of `key`. Raises NoSuchKey if there is none (R100).
 
-    `hold` keeps others from changing it until the transaction ends.
+    `hold` locks the row until the transaction ends.
     """
-    entry = _find(owner, _sought(key), checked_scope(scope), hold=hold)
+    entry = _find(owner, _lookup_key(key), checked_scope(scope), hold=hold)
     if entry is None:
         raise NoSuchKey(key)
     return entry
 
 
 def check_may_write(entry: ScratchpadEntry, by: Actor) -> None:
-    """Raise Locked where an agent would write over, or trash, what a person put there or locked."""
+    """Raise Locked if an agent would change or trash what a person wrote or locked."""
     entry.check_may_change(by)
     if not by.is_person and (entry.trust == Trust.OWNER or entry.pinned):
         words = _(
-            "A person wrote or pinned the value under “%(key)s”, so only a person changes it. Use "
-            "another key."
+            "A person wrote or pinned the value of “%(key)s”, so only a person can change it. Use another key."
         )
         raise Locked(words % {"key": entry.key})
 
@@ -145,11 +145,12 @@ def set_value(
     expected_version: int | None = None,
     trust: Trust | None = None,
 ) -> ScratchpadEntry:
-    """Put `value` under `key`, whatever was there before; that stays as a revision.
+    """Set the value of `key`. A previous value is kept as a revision.
 
-    `is_new` of the entry says whether this call created it.  Of two writers at once both are stored, one after the other.  `trust` says how far to believe
-    the value (default: the owner's own for a person, else the agent's).  Raises InvalidValue,
-    Locked, or, where `expected_version` is given, StaleWrite if another version is there.
+    `is_new` says whether this call created the entry. Two concurrent values are both stored, one
+    after the other. `trust` says how far to trust the value (default: the owner's own for a person,
+    otherwise the agent's). Raises InvalidValue, Locked, or StaleWrite if the version isn't
+    `expected_version`.
     """
     trust = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
     key, value, scope = checked_key(key), checked_value(value), checked_scope(scope)
@@ -170,22 +171,22 @@ def set_value(
 def rename(
     entry: ScratchpadEntry, key: str, *, by: Actor, expected_version: int | None = None
 ) -> ScratchpadEntry:
-    """Give the entry another key.  Raises InvalidValue if that one is taken."""
+    """Rename the key. Raises InvalidValue if the new one already exists."""
     key = checked_key(key)
     try:
         with transaction.atomic():
             return entry.change(by=by, key=key, expected_version=expected_version, why=_("renamed"))
     except IntegrityError as exc:
-        problem = _("There is another value under “%(key)s” already.") % {"key": key}
+        problem = _("The key “%(key)s” already has a value.") % {"key": key}
         raise InvalidValue(problem, errors={"key": [problem]}) from exc
 
 
 def edit_entry(
     entry: ScratchpadEntry, *, key: str, value: str, by: Actor, expected_version: int
 ) -> ScratchpadEntry:
-    """Store what somebody made of key and value, if nobody wrote since `expected_version`.
+    """Store a person's changes to key and value if it is unchanged since `expected_version`.
 
-    Raises InvalidValue, Locked or StaleWrite; nothing is stored in any of these cases.
+    Raises InvalidValue, Locked or StaleWrite. Nothing is stored in any of these cases.
     """
     value = checked_value(value)
     if checked_key(key) == entry.key and value == entry.value:
@@ -200,15 +201,15 @@ def edit_entry(
 
 
 def delete(owner: Any, key: str, *, by: Actor, scope: str = OWNER_SCOPE) -> ScratchpadEntry:
-    """Move the entry under `key` to the trash.  Raises NoSuchKey, or Locked."""
+    """Move the entry to Trash. Raises NoSuchKey, or Locked."""
     entry = get_entry(owner, key, scope=scope)
     check_may_write(entry, by)
     entry.trash(by=by)
     return entry
 
 
-def _sought(key: str) -> str:
-    """Return a key to look for: one that cannot be stored is simply not there."""
+def _lookup_key(key: str) -> str:
+    """Return a key to look up. A key that can't be stored simply doesn't exist."""
     try:
         return checked_key(key)
     except InvalidValue as exc:
@@ -226,7 +227,9 @@ def _find(owner: Any, key: str, scope: str, *, hold: bool = False) -> Scratchpad
 def _insert(
     owner: Any, key: str, value: str, *, scope: str, by: Actor, source: str, trust: Trust
 ) -> tuple[ScratchpadEntry, bool]:
-    """Return the new entry, or the one another writer put there first, held; and if it is new."""
+    """Return the new entry, or one that another writer created first, locked, and whether it is
+    new.
+    """
     for left in reversed(range(MOST_TRIES)):
         entry = ScratchpadEntry(
             owner=owner,

@@ -1,4 +1,4 @@
-"""A topic's memory as the JSON of seed 000, whose six names are in camelCase."""
+"""A topic's memory: its JSON (seed 000), stale facts, seen URLs, and loading and saving in a run."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ def agent_memory(topic: Topic) -> dict[str, Any]:
     }
 
 
-# --- For how long facts went unchecked, where that is longer than their topic allows ---
+# --- stale facts ---
 
 LEAST_DAYS = 30
-# Each is given ids of topics, and returns after how many days without a check facts are stale.
+# Each gets topic IDs and returns the number of days after which unchecked facts are stale.
 STALE_AFTER: list[Callable[[Iterable[Any]], dict[Any, int]]] = []
 
 
 def checked_at(fact: TopicFact) -> datetime:
-    """Return when the fact was last held against a source, or written."""
+    """Return when the fact was last checked against a source, or written."""
     return fact.confirmed_at or fact.created
 
 
 def days_since(fact: TopicFact) -> int:
-    """Return for how many whole days the fact went unchecked."""
+    """Return the number of whole days since the fact was checked."""
     return max(0, (timezone.now() - checked_at(fact)).days)
 
 
 def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
-    """Return for each stale current fact, by its id, for how many days it went unchecked.
+    """Return the days since the last check for each stale current fact, by ID.
 
-    One query at most; none while all were checked today.
+    At most one query, and none if all were checked today.
     """
     ages = {fact.pk: days_since(fact) for fact in facts if fact.state == TopicFact.State.CURRENT}
     topics = {fact.pk: fact.topic_id for fact in facts if ages.get(fact.pk)}
@@ -79,12 +79,12 @@ def in_words(days: int) -> str:
     return ngettext("last checked %(n)d day ago", "last checked %(n)d days ago", days) % {"n": days}
 
 
-# --- Which addresses a topic's runs have seen, and which pages they read or cited ---
+# --- seen URLs and sources ---
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnedUrl:
-    """A URL that the run's searches returned, and what was done with the page."""
+    """A URL that the run's searches returned, and what happened to the page."""
 
     url: str
     link: str = ""
@@ -92,13 +92,13 @@ class ReturnedUrl:
     published_at: date | None = None
     was_read: bool = False
     was_cited: bool = False
-    by_search: bool = True  # or read again because facts rest on it
+    by_search: bool = True  # or read again because facts depend on it
 
 
 def merge_seen_urls(topic: Topic, urls: Sequence[str], *, number: int, at: datetime) -> None:
-    """Add the URLs that run `number` returned, best first; renew those known; keep the newest 500.
+    """Add the URLs that run `number` returned, best first, and keep the 500 most recent.
 
-    The oldest returned drop out first (R16); the cap is `settings.BEACON_SEEN_URLS`.
+    The oldest are deleted first (R16). The limit is `settings.BEACON_SEEN_URLS`.
     """
     unique = list(dict.fromkeys(canonical_url(url) for url in urls))
     SeenUrl.objects.bulk_create(
@@ -118,7 +118,7 @@ def merge_seen_urls(topic: Topic, urls: Sequence[str], *, number: int, at: datet
 def keep_sources(
     topic: Topic, returned: Sequence[ReturnedUrl], *, number: int, at: datetime
 ) -> None:
-    """Note in the ledger each page that was read or cited."""
+    """Store each page that was read or cited."""
     used = {canonical_url(item.url): item for item in returned if item.was_read or item.was_cited}
     known = {row.url: row for row in Source.objects.filter(topic=topic, url__in=used)}
     fresh = []
@@ -142,7 +142,7 @@ def keep_sources(
     )  # fmt: skip
 
 
-# --- memory ---
+# --- loading ---
 
 logger = structlog.get_logger(__name__)
 
@@ -157,19 +157,19 @@ class KnownFact:
     title: str = ""
     published_at: date | None = None
     is_kept: bool = False
-    stale_days: int = 0  # for how many days it went unchecked, if that is too long
+    stale_days: int = 0  # days since the last check, if it is stale
     quote: str = ""
-    is_secret: bool = False  # marked sensitive: it stands in no prompt
+    is_secret: bool = False  # sensitive, so it isn't in any prompt
 
     @property
     def age_words(self) -> str:
-        """Return how long ago it was checked; empty for one that is not stale."""
+        """Return how long ago it was checked, or "" if it isn't stale."""
         return in_words(self.stale_days) if self.stale_days else ""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMemory:
-    """What is known of a topic when a run starts (seed 000's AgentMemory, and what was struck)."""
+    """What is known about a topic when a run starts (seed 000's AgentMemory, and struck facts)."""
 
     topic: str
     facts: tuple[KnownFact, ...]
@@ -179,10 +179,10 @@ class TopicMemory:
     run_count: int
     seen_count: int
     batch: int
-    secret_struck: tuple[str, ...] = ()  # of `struck`, what is marked sensitive: in no prompt
+    secret_struck: tuple[str, ...] = ()  # sensitive facts of `struck`, which aren't in any prompt
 
     def as_json(self) -> dict[str, Any]:
-        """Return the memory as JSON values, as a run's step keeps it."""
+        """Return the memory as JSON values, as stored in a run's step."""
         stored = asdict(self)
         stored["last_run_at"] = self.last_run_at.isoformat() if self.last_run_at else None
         for fact in stored["facts"]:
@@ -191,7 +191,7 @@ class TopicMemory:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> TopicMemory:
-        """Return the memory that `as_json` gave."""
+        """Return the memory from the result of `as_json`."""
         facts = tuple(
             KnownFact(**(fact | {"published_at": parse_date(fact["published_at"] or "")}))
             for fact in stored["facts"]
@@ -201,14 +201,16 @@ class TopicMemory:
         return cls(**(stored | lists | {"facts": facts, "last_run_at": last}))
 
     def as_prompt(self) -> str:
-        """Return the block for planning and writing prompts: what is known, when it was last
-        checked, what not to research again (R34).  Facts stand between marks, as data; those that
-        are marked sensitive do not stand there, not even as struck."""
+        """Return the block for planning and writing prompts: known facts with their age, and what
+        not to research again (R34).
+
+        Facts are between marks, as data. Sensitive ones are left out, even if struck.
+        """
         secret = set(map(texts.match_key, self.secret_struck))
         safe = replace(
             self,
             topic=texts.for_prompt(self.topic),
-            # The last report's [n] would be taken for numbers of the new list.
+            # The last report's [n] would be mistaken for numbers of the new list.
             summary=texts.for_prompt(texts.without_citations(self.summary)),
             facts=tuple(
                 replace(f, text=texts.for_prompt(f.text)) for f in self.facts if not f.is_secret
@@ -222,7 +224,7 @@ class TopicMemory:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What loading gave: memory, none, or the reason why it could not be had (R8)."""
+    """The result of loading: memory, nothing, or the reason why it couldn't be loaded (R8)."""
 
     memory: TopicMemory | None = None
     problem: str = ""
@@ -230,15 +232,15 @@ class Loaded:
 
 
 def load(topic: Topic) -> Loaded:
-    """Load the live memory of `topic`; never raises for a failing database (R7, R8).
+    """Load the live memory of `topic`. Never raises if the database fails (R7, R8).
 
-    No memory (a first run, or one after expiry) and a failure to load are told apart.
+    The result distinguishes no memory (a first run, or expired memory) from a failure.
     """
     try:
         with transaction.atomic():
             return _read(topic)
     except Exception as exc:
-        # R7: loading never raises to the run, which says so and is written as a baseline.
+        # R7: loading never fails the run, which reports the problem and becomes a baseline.
         logger.exception("topic memory not loaded", topic=topic.slug)
         return Loaded(
             problem=_("memory not loaded: %(why)s") % {"why": texts.shorten(str(exc), 200)}
@@ -280,15 +282,15 @@ def _read(topic: Topic) -> Loaded:
     return Loaded(memory=memory, expires_at=fresh.expires_at)
 
 
-# --- saving --------------------------------------------------------------------------------------
+# --- saving ---
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFact:
-    """A fact that a run found, with where it stands; `known_id` is the key of one known before.
+    """A fact that a run found, and its source. `known_id` is the key of an already known fact.
 
-    A known one is never made anew: what a person edited, struck or deleted meanwhile stays so.
-    `replaces` is the key of the fact that it says anew; `support` says where its quote was found.
+    A known fact is never created again, so what a person edited, struck or deleted stays that way.
+    `replaces` is the key of the fact it updates. `support` says where its quote was found.
     """
 
     text: str
@@ -304,7 +306,7 @@ class FoundFact:
     independent_count: int = 0
 
     def supported(self, at: datetime) -> dict[str, Any]:
-        """Return the fact's fields about its support; none where its citations were not checked."""
+        """Return the fact's fields about its support, or none if its citations weren't checked."""
         if not self.support:
             return {}
         names = ("support", "source_count", "independent_count")
@@ -313,7 +315,7 @@ class FoundFact:
 
 @dataclass(slots=True)
 class FactChanges:
-    """What saving did to the topic's facts."""
+    """What saving changed in the topic's facts."""
 
     new: list[TopicFact] = field(default_factory=list)
     confirmed: list[TopicFact] = field(default_factory=list)
@@ -333,11 +335,11 @@ def save(
     at: datetime,
     expires_at: datetime | None,
 ) -> FactChanges:
-    """Store what run `number` learned and renew the memory's expiry; the caller's transaction.
+    """Store what run `number` learned and renew the memory's expiry, in the caller's transaction.
 
-    `facts` None leaves facts and summary as they are (a run that found nothing new), `expires_at`
-    None the expiry.  Facts that the run names again are confirmed in place, others that no person
-    touched are retired.  Where memory had lapsed the seen URLs begin anew, with those of this run.
+    `facts` None keeps facts and summary (a run that found nothing new), and `expires_at` None keeps
+    the expiry. Facts that the run found again are confirmed, and others that no person touched are
+    retired. If memory had expired, the seen URLs start over with those of this run.
     """
     with transaction.atomic():
         changes = FactChanges()
@@ -365,10 +367,10 @@ def save(
 def replace_facts(
     topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
 ) -> FactChanges:
-    """Make the topic's current facts those that a run found, and those that people keep.
+    """Replace the topic's current facts with those of a run, and keep those that people touched.
 
-    At most ten in all (R18); what was struck is dropped and counted; what a person touched stays
-    as it is and is at most confirmed (decision 2).
+    There are at most 10 (R18). Struck facts are dropped and counted. Facts that a person touched
+    stay unchanged and are at most confirmed (decision 2).
     """
     changes = FactChanges()
     current = list(TopicFact.objects.filter(topic=topic).current().select_for_update())
@@ -417,8 +419,8 @@ def replace_facts(
 def _store_retired(
     topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
 ) -> None:
-    """Put facts beyond the ten on the timeline, so that they are known and never news again."""
-    why = _("told by Run #%(number)d, but ten facts came before it") % {"number": number}
+    """Store facts beyond the limit as retired, so that they are known and never reported as new."""
+    why = _("found by Run #%(number)d, but 10 other facts ranked higher") % {"number": number}
     facts = [
         _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)
         for item in found
@@ -437,7 +439,7 @@ def _store(facts: Sequence[TopicFact], source: str) -> None:
 def _retire(
     facts: Sequence[TopicFact], found: Sequence[FoundFact], *, number: int, source: str
 ) -> None:
-    """Move facts to the timeline, each with the reason why it is no longer current."""
+    """Retire facts, each with the reason."""
     successors = {item.replaces: item.text for item in found if item.replaces}
     confirmed = {item.known_id for item in found if item.known_id and item.confirmed}
     for fact in facts:
@@ -475,10 +477,10 @@ def _confirm(fact: TopicFact, item: FoundFact, *, number: int, at: datetime, pos
 
 
 def _why_retired(number: int, successor: str, *, was_confirmed: bool) -> str:
-    """Return why a fact left the current ones, as its history and the timeline show it."""
+    """Return why a fact was retired, for its history and the timeline."""
     values = {"number": number, "text": texts.shorten(successor, 300)}
     if successor:
         return _("replaced in Run #%(number)d by “%(text)s”") % values
     if was_confirmed:
-        return _("confirmed by Run #%(number)d, but ten newer facts came before it") % values
+        return _("confirmed by Run #%(number)d, but 10 newer facts ranked higher") % values
     return _("not among the facts of Run #%(number)d") % values

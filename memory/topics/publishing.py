@@ -1,8 +1,8 @@
-"""The published copy of one owner's topics in Redis, in seed 000's shape (decision 5, R237).
+"""The published copy of one owner's topics in Redis, in seed 000's format (decision 5, R237).
 
-Data flow: a change of a topic or its facts calls `follow` -> a PublishDue row in that very
-transaction -> after the commit `work_off` writes or deletes the key and deletes the row -> what
-Redis did not take, or a killed process left, is tried again by beat each minute.
+Data flow: a change of a topic or its facts calls `follow` -> a PublishDue row in the same
+transaction -> after the commit, `work_off` writes or deletes the key and deletes the row -> every
+minute, a scheduled task retries what failed or was interrupted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ KEY = "beacon:memory:{slug}"
 
 
 def follow(owner_id: Any, topic_id: Any, slug: str = "") -> None:
-    """Mark the copy under `slug` (empty: the topic's own) as behind, and renew it after the commit.
+    """Mark the copy under `slug` (empty: the topic's own) as outdated, and update it after the
+    commit.
 
-    For the transaction of a change.  Does nothing unless BEACON_PUBLISH_OWNER names the owner.
+    Call it in the transaction of a change. Does nothing unless BEACON_PUBLISH_OWNER names the
+    owner.
     """
     if not _is_published(owner_id):
         return
@@ -44,12 +46,11 @@ def follow(owner_id: Any, topic_id: Any, slug: str = "") -> None:
 
 
 def publish(topic_id: Any) -> bool:
-    """Write the topic's JSON to Redis, or delete it where it may not stand there (any more).
+    """Write the topic's JSON to Redis, or delete it if the topic must not be published.
 
-    Does nothing unless BEACON_PUBLISH_OWNER names the topic's owner.  The key lives for
-    2,592,000 s (BEACON_TOPIC_TTL_SECONDS) or until the topic's own expiry if that is later.
-    Redis being down is no failure of the caller's: it is noted in the activity log and made good
-    by `work_off_all`; returns whether Redis took it.
+    Does nothing unless BEACON_PUBLISH_OWNER names the topic's owner. The key expires after
+    2,592,000 s (BEACON_TOPIC_TTL_SECONDS), or with the topic if that is later. If Redis is down,
+    that is logged in Activity and `work_off_all` retries. Returns whether it was written.
     """
     if not settings.BEACON_PUBLISH_OWNER:
         return False
@@ -61,14 +62,14 @@ def publish(topic_id: Any) -> bool:
 
 
 def work_off_all() -> None:
-    """Try again what Redis has not followed in; stops at the first failure, Redis being down."""
+    """Retry outdated copies. Stops at the first failure, which means that Redis is down."""
     for owner_id, slug in PublishDue.objects.order_by().values_list("owner_id", "slug").distinct():
         if not work_off(owner_id, slug, again=True):
             return
 
 
 def renew_all() -> None:
-    """Mark every copy as behind, also those of topics that are no more: after a restore."""
+    """Mark every copy as outdated, including those of deleted topics, after a restore."""
     owner = User.objects.filter(username=settings.BEACON_PUBLISH_OWNER).first()
     if owner is None:
         return
@@ -77,7 +78,7 @@ def renew_all() -> None:
         with _server() as server:
             slugs |= {key.decode().removeprefix(KEY.format(slug="")) for key in _copies(server)}
     except redis.RedisError as exc:
-        logger.warning("copies in Redis not looked at", error=type(exc).__name__)
+        logger.warning("copies in Redis not checked", error=type(exc).__name__)
     PublishDue.objects.bulk_create(PublishDue(owner=owner, slug=slug[:80]) for slug in slugs)
 
 
@@ -86,20 +87,20 @@ def _copies(server: redis.Redis) -> Iterator[bytes]:
 
 
 def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
-    """Bring the copy under `slug` up to date if it is marked; return whether it is.
+    """Update the copy under `slug` if it is outdated. Return whether it is current.
 
-    Without `again` a mark that was tried already is left alone: a change of ten facts leaves ten,
-    and a Redis that does not answer is asked once.
+    Without `again`, a mark that was already tried is skipped. Ten changed facts leave ten marks,
+    but Redis is asked only once while it is down.
     """
     with transaction.atomic():
-        # Two at once could leave the older state in Redis: one at a time for each slug.
+        # Two concurrent updates could leave the older state in Redis, so there is one at a time per slug.
         lock_until_commit(LockId.PUBLISHED_SLUG, slug)
         marks = PublishDue.objects.filter(owner_id=owner_id, slug=slug)
         untried = marks.filter(tried_at=None)
         if not (marks if again else untried).exists():
             return not marks.exists()
         is_news = untried.exists()
-        # What is committed from here on has a mark of its own.
+        # Changes committed from here on have their own mark.
         seen = list(marks.values_list("pk", flat=True))
         topic = Topic.objects.live().filter(owner=owner_id, slug=slug).first()
         problem = _write(slug, topic) if _is_published(owner_id) else ""
@@ -111,7 +112,7 @@ def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     if is_news:
         Activity.log(
             User.objects.get(pk=owner_id), SYSTEM, "publish-failed", subject=topic, warning=True,
-            why=_("Redis does not answer; the copy there is renewed as soon as it does"),
+            why=_("Redis isn’t responding. The copy there is updated as soon as it does."),
         )  # fmt: skip
     return False
 
@@ -119,7 +120,8 @@ def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
 def take_down(owner: User) -> None:
     """Delete all copies of an account that is being deleted.
 
-    Raises InvalidValue where Redis does not answer: with the account goes what would try again.
+    Raises InvalidValue if Redis isn't responding, because a retry isn't possible without the
+    account.
     """
     if not _is_published(owner.pk):
         return
@@ -131,8 +133,7 @@ def take_down(owner: User) -> None:
     except redis.RedisError as exc:
         raise InvalidValue(
             _(
-                "Nothing was deleted: the topics of this account are published in Redis, which "
-                "does not answer, so they cannot be taken down there. Try again once it runs."
+                "Nothing was deleted. This account’s topics are published in Redis, which isn’t responding, so they can’t be removed there. Try again once Redis is running."
             )
         ) from exc
 
@@ -148,7 +149,7 @@ def _is_published(owner_id: Any) -> bool:
 
 
 def _write(slug: str, topic: Topic | None) -> str:
-    """Store or delete the key; return the kind of failure, empty where Redis took it."""
+    """Store or delete the key. Return the type of error, or "" on success."""
     may_stand = topic is not None and not topic.private and topic.memory_is_live()
     key = KEY.format(slug=slug)
     try:
@@ -164,6 +165,6 @@ def _write(slug: str, topic: Topic | None) -> str:
 
 def _seconds(topic: Topic) -> int:
     left = (topic.expires_at - timezone.now()).total_seconds() if topic.expires_at else 0
-    # The seed's number exactly, unless the topic lives longer (a rarely scheduled one).
+    # Exactly the seed's value, unless the topic lives longer (a rarely scheduled one).
     longer = left > settings.BEACON_TOPIC_TTL_SECONDS + 60
     return round(left) if longer else settings.BEACON_TOPIC_TTL_SECONDS

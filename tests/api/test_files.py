@@ -206,7 +206,7 @@ def test_a_person_moves_a_month_to_the_trash_from_which_it_comes_back(person: Pr
 
 
 def test_fact_files_stay(person: Program) -> None:
-    assert "empty it instead" in problem(person.delete(FACTS, If_Match="*"), 422)["detail"]
+    assert "Empty it instead" in problem(person.delete(FACTS, If_Match="*"), 422)["detail"]
     assert person.get(FACTS).status_code == 200
 
 

@@ -29,7 +29,7 @@ def test_a_value_is_set_read_and_set_anew(agent: Program) -> None:
 
 @pytest.mark.requirement("R100")
 def test_a_key_that_is_not_there_is_told(agent: Program) -> None:
-    assert "nothing under “plan”" in problem(agent.get("/scratchpad/plan"), 404)["detail"]
+    assert "has no key “plan”" in problem(agent.get("/scratchpad/plan"), 404)["detail"]
     problem(agent.delete("/scratchpad/plan"), 404)
 
 

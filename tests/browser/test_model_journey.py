@@ -121,5 +121,5 @@ def test_a_model_that_is_not_there_is_said_and_nothing_typed_is_lost(alice: Visi
     form.locator("[name=model-base_url]").fill("http://127.0.0.1:9/v1")
     form.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#connection_model .tag").first).to_have_text("loopback-9")
-    alice.press("Test what is saved")
+    alice.press("Test saved settings")
     expect(page.locator("#test_model")).to_contain_text("can’t be reached", timeout=SOON)

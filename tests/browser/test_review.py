@@ -103,7 +103,7 @@ def test_of_eight_the_dangerous_one_is_on_top_and_marked(
     else:
         rows.first.get_by_role("button", name="Reject").click()
     expect(rows).to_have_count(7)
-    expect(page.locator(".review-group h2").first).to_have_text("Changes your own words (1)")
+    expect(page.locator(".review-group h2").first).to_have_text("Changes to your own words (1)")
 
 
 def _decide_by_keyboard(visitor: Visitor) -> None:

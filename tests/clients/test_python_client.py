@@ -240,7 +240,7 @@ def test_the_command_starts_a_run_and_says_how_far_it_is(typed: Any, alice: User
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("files", "facts/other.md"), "no other name is allowed"),
+        (("files", "facts/other.md"), "one episode file per month"),
         (("files", FILE, "--write", "/no/such/file"), "can't be read"),
         (("recall", ""), ""),
         (("recall", "x", "--limit", "-1"), ""),

@@ -113,8 +113,8 @@ def test_every_kind_goes_to_the_trash_and_comes_back_as_it_was(alice: User, kind
     record.restore(by=alice.actor)
     assert (set(kind.objects.of(alice).live()) - first).pop().trust == trust
     assert [revision.reason for revision in revisions_of(record)][-2:] == [
-        "moved to the trash",
-        "restored from the trash",
+        "moved to Trash",
+        "restored from Trash",
     ]
 
 
@@ -167,7 +167,7 @@ def test_what_was_restored_meanwhile_is_not_purged(alice: User, kind: Any):
     record.trash(by=alice.actor)
     kind.objects.get(pk=record.pk).restore(by=alice.actor)
 
-    with pytest.raises(InvalidValue, match="no longer in the trash"):
+    with pytest.raises(InvalidValue, match="no longer in Trash"):
         record.purge(by=alice.actor)
 
     assert list(kind.objects.filter(pk=record.pk).live()) == [record]

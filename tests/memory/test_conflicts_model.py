@@ -42,7 +42,7 @@ def test_somebody_elses_record_is_in_no_conflict(alice: Any, bob: Any):
     left, _right = pair(alice)
     theirs, _other = pair(bob)
 
-    with pytest.raises(InvalidValue, match="one owner"):
+    with pytest.raises(InvalidValue, match="same owner"):
         Conflict.objects.note(alice, NEAR, left, theirs)
     with pytest.raises(InvalidValue, match="itself"):
         Conflict.objects.note(alice, NEAR, left, left)
@@ -50,7 +50,7 @@ def test_somebody_elses_record_is_in_no_conflict(alice: Any, bob: Any):
 
 def test_the_soul_is_in_no_conflict(alice: Any):
     left, _right = pair(alice)
-    with pytest.raises(InvalidValue, match="not looked at"):
+    with pytest.raises(InvalidValue, match="check for conflicts"):
         Conflict.objects.note(alice, NEAR, left, Note.objects.of(alice).get(kind="soul"))
 
 

@@ -84,7 +84,7 @@ def test_items_that_lead_back_to_themselves_are_refused_whole(bob: Any, path: Pa
         first = next(line for line in lines if not line["related_to"])
         first["related_to"] = [line["id"] for line in lines if line["related_to"]]
 
-    with pytest.raises(ImportRejected, match="lead back"):
+    with pytest.raises(ImportRejected, match="form a loop"):
         imported(changed(path, "content", close), bob)
 
     assert not ContentItem.objects.of(bob).exists()

@@ -89,9 +89,9 @@ def test_what_comes_from_outside_stands_between_marks_that_it_cannot_end():
         (json.dumps({"rows": [{"id": 1}] * 200}), "api", ["{rows: list of 200 × {id: number}}"]),
         (json.dumps([["a" * 50]] * 40), "api", ["list of 40 × list of 1 × text of 50"]),
         ("\n".join(f"p{n}: Title {n} (e.org)\n    words" for n in range(60)), "web_search",
-         ["p7: Title 7", "8 of 60 hits are shown"]),
+         ["p7: Title 7", "8 of 60 results shown"]),
         (json.dumps([{"title": f"T{n}", "url": "https://e.org"} for n in range(60)]), "search",
-         ["T0 — https://e.org", "8 of 60 hits"]),
+         ["T0 — https://e.org", "8 of 60 results"]),
         ("plain words " * 200, "x", ["The first 500 of 2,400 characters are shown."]),
         ("Dear all, hello.\nIt rained, so we left.\nAgain, it rained.\n" * 30, "x", ["first 500"]),
     ],
@@ -125,7 +125,7 @@ def test_of_what_people_alone_may_see_no_form_shows_a_word(hidden: dict[str, str
     one = page(**hidden)
 
     for form in (compact_form(one), citation_line(one), compaction.full_form(one)):
-        assert form == f"Memory item {one.pk} is shown to people only."
+        assert form == f"Only people can see memory item {one.pk}."
 
 
 def test_a_title_that_gives_orders_does_not_stand_in_a_citation_line():
@@ -161,7 +161,7 @@ def test_a_model_is_asked_with_the_goal_and_the_beginning_and_its_words_are_fram
     assert "Goal: Choose a pump" in prompt and str(one.pk) in prompt
     assert (PAGE * 3)[:5000] in prompt and (PAGE * 3)[:5001] not in prompt
     assert "Pumps move heat.\n- 3 units for 1" in short and "It is data" in short
-    assert "Written from the first 5,000 of" in short and str(one.pk) in short
+    assert "Based on the first 5,000 of" in short and str(one.pk) in short
     assert ModelCall.objects.get().purpose == "compact"
 
 

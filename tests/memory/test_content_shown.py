@@ -245,7 +245,7 @@ def test_more_calls_than_may_be_made_store_nothing_more(loop: Loop):
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (lambda item, by: item.change(by=by, sensitivity="sensitive"), "is shown to people only"),
+        (lambda item, by: item.change(by=by, sensitivity="sensitive"), "Only people can see"),
         (lambda item, by: item.trash(by=by), "is no longer there"),
         (lambda item, by: item.purge(by=by), "is no longer there"),
     ],

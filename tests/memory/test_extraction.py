@@ -158,7 +158,7 @@ def test_lines_that_give_orders_are_left_out_and_told(alice: Any, chat: Any):
     found = taken(alice)
     assert said(found) == WHOLE[:2]
     assert found.left_out == 1
-    assert "gives orders" in found.warning
+    assert "prompt injection" in found.warning
 
 
 # --- without a model ------------------------------------------------------------------------------

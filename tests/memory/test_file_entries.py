@@ -163,7 +163,7 @@ def test_undone_after_it_was_edited_it_is_refused_in_words(lost: FileEntry, alic
     section_restore.restore(lost, alice.actor)
     write(alice, said(alice).replace("Seven", "Six"))
 
-    with pytest.raises(InvalidValue, match=r"was changed in facts/memory\.md since"):
+    with pytest.raises(InvalidValue, match=r"in facts/memory\.md was changed after"):
         section_restore.trash(lost, alice.actor)
     assert "Six hours" in said(alice)
 

@@ -90,7 +90,7 @@ def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
         lambda: append_to(alice, MEMORY, "- épuisé par tout", by=AGENT),
         lambda: patch_file(alice, USER, [("mine", "mine!")], by=alice.actor),
     ):
-        with pytest.raises(OverBudget, match=r"more than the 15,360.*Condense"):
+        with pytest.raises(OverBudget, match=r"more than the limit of 15,360.*Condense"):
             write()
     assert sum(file.size for file in files_of(alice)) == limits.MOST_FACTS
     assert text_of(alice, USER) == stood.content
@@ -132,7 +132,7 @@ def test_the_closed_set_holds_for_write_patch_and_append(alice: User):
         lambda: patch_file(alice, "episodes/2026-13.md", [("a", "b")], by=AGENT),
         lambda: append_to(alice, "../user.md", "- x", by=AGENT),
     ):
-        with pytest.raises(InvalidValue, match="no other name is allowed"):
+        with pytest.raises(InvalidValue, match="one episode file per month"):
             write()
     assert MemoryFile.objects.of(alice).count() == 2
 
@@ -239,7 +239,9 @@ def test_append_works_on_fact_files_and_the_date_stays_the_last_line(alice: User
 
 @pytest.mark.requirement("R151")
 def test_what_is_not_there_is_told_with_what_is(alice: User):
-    with pytest.raises(NoSuchFile, match=r"no episodes/2026-02\.md yet.*facts/user\.md, facts/m"):
+    with pytest.raises(
+        NoSuchFile, match=r"episodes/2026-02\.md doesn’t exist yet.*facts/user\.md, facts/m"
+    ):
         read_file(alice, MONTH)
     with pytest.raises(NoSuchFile):
         patch_file(alice, MONTH, [("a", "b")], by=AGENT)
@@ -316,7 +318,7 @@ def test_a_locked_section_is_kept_from_agents_while_the_rest_stays_open(alice: U
     with pytest.raises(Locked):
         lock_section(file, ["User", "Work"], by=AGENT, locked=False)
     saved = save_file(alice, USER, "# User\n- nothing\n", by=alice.actor)
-    assert saved.file.section_locks == [] and "its lock with it" in saved.warnings[0]
+    assert saved.file.section_locks == [] and "together with its lock" in saved.warnings[0]
 
 
 def test_a_section_that_is_not_there_cannot_be_locked(alice: User):
@@ -416,7 +418,7 @@ def test_a_month_goes_to_the_trash_with_its_sections_and_comes_back_with_them(al
 
     file.trash(by=alice.actor)
     append_to(alice, MONTH, TOKYO, by=AGENT)
-    with pytest.raises(InvalidValue, match="another one stands in its place"):
+    with pytest.raises(InvalidValue, match="another one has taken its place"):
         file.restore(by=alice.actor)
     file.purge(by=alice.actor)
     assert MemoryFile.objects.get(path=MONTH).version == 1
@@ -426,7 +428,7 @@ def test_a_month_goes_to_the_trash_with_its_sections_and_comes_back_with_them(al
 def test_a_fact_file_is_always_there(alice: User):
     file = read_file(alice, USER)
     for act in (file.trash, file.purge):
-        with pytest.raises(InvalidValue, match="always there"):
+        with pytest.raises(InvalidValue, match="Empty it instead"):
             act(by=alice.actor)
 
 

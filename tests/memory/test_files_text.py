@@ -55,7 +55,7 @@ EPISODES = """# 2026-02 Episodes
     ],
 )  # fmt: skip
 def test_any_other_name_is_refused_and_told_what_is_allowed(path: object):
-    with pytest.raises(InvalidValue, match=r"facts/user\.md and facts/memory\.md.*2026-02\.md"):
+    with pytest.raises(InvalidValue, match=r"facts/user\.md, facts/memory\.md or .*2026-02\.md"):
         checked_path(path)
 
 
@@ -84,8 +84,8 @@ def test_a_summary_of_ten_words_is_warned_of_and_one_of_nine_is_not():
 def test_what_an_entry_lacks_is_said():
     said = " ".join(entries_of("## Trip\n- Date: soon\nSomething else.\n")[0].problems)
 
-    assert "no Summary" in said and "no day such as 2026-02-26" in said
-    assert "does not say its Task" in said and "neither Findings, Decision" in said
+    assert "no Summary" in said and "must be a day such as 2026-02-26" in said
+    assert "has no Task" in said and "needs Findings, Decision" in said
 
 
 @pytest.mark.requirement("R149")

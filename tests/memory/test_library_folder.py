@@ -95,7 +95,7 @@ def test_a_folder_that_is_not_there_trashes_nothing_and_says_so(
     settings.BEACON_LIBRARY_DIR = str(folder / "unmounted")
     take_in_library()
     assert asked(bob, "pilot") == ["Solid-state batteries"]
-    assert "could not be read" in LibraryFolder.objects.get().problem
+    assert "couldn’t be read" in LibraryFolder.objects.get().problem
 
 
 def test_hidden_files_and_links_out_of_the_folder_are_not_taken_in(

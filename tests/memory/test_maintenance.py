@@ -161,7 +161,7 @@ def test_a_model_writes_the_summary_and_its_failure_is_told(
     assert (done.merged, done.summaries, done.by_model) == (6, 2, 1)
     told = Activity.objects.of(alice).get(kind="notes-maintained")
     assert told.is_warning and "busy" in told.detail["why"]
-    assert told.label.startswith("0 expired notes went to the trash; 6 notes were merged into 2 ")
+    assert told.label.startswith("0 expired notes moved to Trash; 6 notes were merged into 2 ")
 
 
 def test_nothing_to_do_is_told_only_to_whoever_asked(alice: User):
@@ -177,7 +177,7 @@ def test_upkeep_out_of_time_says_that_the_rest_waits(alice: User):
 
     done = maintain(alice, seconds=-1)
 
-    assert done.is_unfinished and "rest waits" in done.in_words()
+    assert done.is_unfinished and "rest follows" in done.in_words()
 
 
 @pytest.mark.requirement("R208")

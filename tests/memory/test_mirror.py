@@ -146,7 +146,7 @@ def test_an_edit_of_the_same_lines_stays_beside_and_the_stored_text_is_written_b
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"# User\n\n- \xff\xfe\n", "not UTF-8"),
+        (b"# User\n\n- \xff\xfe\n", "isn’t valid UTF-8"),
         (b"# User\n\n- a\0b\n", "NUL"),
         (b"# User\n" + "- 🦊🦊🦊🦊\n".encode() * 1_000, f"{MOST_FACTS:,}"),
         (b"x" * 2_000_000, "far larger"),
@@ -261,7 +261,7 @@ def test_a_folder_that_leads_elsewhere_is_neither_read_nor_written(
     save_file(owner, USER, TEXT + "- More\n", by=owner.actor)
 
     assert list((tmp_path / "else").iterdir()) == []
-    assert "cannot be read or written" in MirroredFile.objects.get(path=USER).problem
+    assert "can’t be read or written" in MirroredFile.objects.get(path=USER).problem
     mirror.take_in(owner)
     mirror.catch_up()
     assert len(warned(owner)) == 1

@@ -144,7 +144,7 @@ def test_a_link_in_the_place_of_an_accounts_folder_is_not_followed(
 
     assert "green" not in stored(second)
     assert "green" in (tmp_path / "elsewhere" / USER).read_text()
-    assert "copy on disk cannot" in MirroredFile.objects.get(owner=second, path=USER).problem
+    assert "copy on disk can’t" in MirroredFile.objects.get(owner=second, path=USER).problem
     assert read_file(second, USER).content.endswith("- Tea: white\n")
 
 

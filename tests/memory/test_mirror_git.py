@@ -53,7 +53,7 @@ def test_each_change_is_one_commit_with_its_actor_and_reason(root: Path, alice: 
         "Beacon: facts/user.md: changed (reflector, version 3)",
         "Beacon: facts/user.md: changed (disk, version 4)",
     ]
-    assert messages(root)[-1] == f"Beacon: {MONTH}: moved to the trash (human:alice, version 2)"
+    assert messages(root)[-1] == f"Beacon: {MONTH}: moved to Trash (human:alice, version 2)"
     assert "users/bob/facts/user.md" in git(root, "ls-files")
     assert git(root, "status", "--porcelain") == ""
 

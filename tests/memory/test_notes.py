@@ -63,7 +63,7 @@ def test_a_note_has_the_seeds_fields_with_their_defaults(alice: User):
 
 @pytest.mark.requirement("R189")
 def test_a_volatile_note_without_days_to_live_is_refused(alice: User):
-    assert "days to live" in errors_of(alice, stability="volatile")["ttl_days"][0]
+    assert "Expires after" in errors_of(alice, stability="volatile")["ttl_days"][0]
 
 
 @pytest.mark.requirement("R190")
@@ -106,10 +106,10 @@ def test_a_confidence_outside_nothing_to_one_is_refused(alice: User, value: Any)
         ("ttl_days", "soon", "1 to 36,500"),
         ("ttl_days", 10**9, "1 to 36,500"),
         ("tags", ["x" * 10_000], "has 10,000"),
-        ("tags", [str(n) for n in range(51)], "these are 51"),
+        ("tags", [str(n) for n in range(51)], "there are 51"),
         ("evidence", ["x" * 2_001], "has 2,001"),
         ("scope", "everybody", "run:<number>"),
-        ("content", "  \x00 ", "nothing to read"),
+        ("content", "  \x00 ", "Enter the text"),
         ("content", "é" * 32_769, "65,538, 2 too many"),
         ("content", "x" * 1_000_000, "934,464 too many"),
     ],

@@ -157,7 +157,7 @@ def test_a_failing_model_leaves_the_texts_and_a_warning(
     merged = merge(alice, ids(notes), by=alice.actor)
 
     assert "900 euros" in merged.note.content and not merged.is_by_model
-    assert "did not merge them" in merged.warning
+    assert "couldn’t merge" in merged.warning
 
 
 @pytest.mark.requirement("R222")
@@ -179,7 +179,7 @@ def test_a_merge_taken_back_brings_the_originals_back_for_good(alice: User, note
     back = get_notes(alice, kind="log")
     assert {n.pk for n in back} == set(ids(notes)) and all(n.edited_by_person for n in back)
     assert merged.trashed_at is not None
-    with pytest.raises(InvalidValue, match="nothing to take back"):
+    with pytest.raises(InvalidValue, match="nothing to undo"):
         unmerge(merged, by=alice.actor)
 
 

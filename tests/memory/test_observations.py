@@ -153,7 +153,7 @@ def test_one_of_another_owner_is_no_near_duplicate(alice: Any, bob: Any):
 def test_an_agent_only_adds(alice: Any):
     one = remember(alice, "The limit is 100 a minute.").observations[0]
 
-    with pytest.raises(Locked, match="only a person"):
+    with pytest.raises(Locked, match="Only a person"):
         edit_observation(one, by=AGENT, content="There is no limit.")
     with pytest.raises(Locked):
         one.trash(by=AGENT)
@@ -194,7 +194,7 @@ def test_a_stale_correction_is_told(alice: Any):
 def test_a_correction_into_the_words_of_another_is_refused(alice: Any):
     one, other = remember(alice, "First words.", "Second words.").observations
 
-    with pytest.raises(InvalidValue, match="these very words"):
+    with pytest.raises(InvalidValue, match="the same text"):
         edit_observation(one, by=alice.actor, content=other.content)
     assert (one.content, one.version) == ("First words.", 1)
     assert found(alice, "first") == ["First words."]
@@ -203,11 +203,11 @@ def test_a_correction_into_the_words_of_another_is_refused(alice: Any):
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"content": "  "}, "nothing to read"),
+        ({"content": "  "}, "Enter the text"),
         ({"content": "ä" * 40_000}, "65,536 bytes"),
-        ({"category": "rumour"}, "not known"),
+        ({"category": "rumour"}, "isn’t a valid choice"),
         ({"tags": ["x" * 10_000]}, "at most 80 characters"),
-        ({"sensitivity": "secret"}, "not known"),
+        ({"sensitivity": "secret"}, "isn’t a valid choice"),
     ],
 )
 def test_a_correction_that_cannot_be_is_explained(alice: Any, fields: Any, told: str):
@@ -229,7 +229,7 @@ def test_a_corrected_one_names_anew_what_it_is_almost_the_same_as(alice: Any):
 
 
 def test_a_source_that_is_too_long_is_refused(alice: Any):
-    with pytest.raises(InvalidValue, match="at most 200 characters; this has 201"):
+    with pytest.raises(InvalidValue, match="at most 200 characters, but this one has 201"):
         remember_lines(alice, batch(["a fact"]), by=AGENT, source="x" * 201)
 
 
@@ -252,7 +252,7 @@ def test_of_several_that_are_as_near_the_first_is_named(alice: Any):
 
 
 def test_more_texts_than_one_request_may_hold_are_refused_with_the_limit():
-    with pytest.raises(InvalidValue, match="at most 100 texts of 200,000 characters"):
+    with pytest.raises(InvalidValue, match="at most 100 texts with 200,000 characters"):
         checked_size(batch([f"Fact {n}." for n in range(101)]))
     with pytest.raises(InvalidValue, match="Send them in parts"):
         checked_size(batch(["word " * 10_000] * 5))

@@ -39,7 +39,7 @@ def test_what_is_set_is_got_and_set_again_it_is_the_newer(alice: Any):
 def test_a_missing_key_is_not_there_and_says_so(alice: Any, bob: Any):
     put(alice, task="hers")
 
-    with pytest.raises(NoSuchKey, match="nothing under “task”"):
+    with pytest.raises(NoSuchKey, match="has no key “task”"):
         scratchpad.get_entry(bob, "task")
     with pytest.raises(NoSuchKey):
         scratchpad.get_entry(alice, "x" * 1000)
@@ -73,8 +73,8 @@ def test_a_session_s_entries_are_its_own_and_told_as_such(alice: Any):
 
     assert keys(scratchpad.entries(alice)) == []
     assert scratchpad.get_entry(alice, "task", scope="session:7").value == "of the session"
-    assert "for session 7 only" in scratchpad.kept_in_words("session:7")
-    assert "all of your sessions" in scratchpad.kept_in_words("owner")
+    assert "only for session 7" in scratchpad.kept_in_words("session:7")
+    assert "all your sessions" in scratchpad.kept_in_words("owner")
 
 
 def test_spaces_and_slashes_are_part_of_a_key(alice: Any):
@@ -86,10 +86,10 @@ def test_spaces_and_slashes_are_part_of_a_key(alice: Any):
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("x" * 1000, "at most 200 characters; this has 1000"),
-        ("", "at least one character"),
-        ("\x00 \u200b", "at least one character"),
-        ("two\nlines", "one line"),
+        ("x" * 1000, "at most 200 characters, but this one has 1000"),
+        ("", "at least one visible character"),
+        ("\x00 \u200b", "at least one visible character"),
+        ("two\nlines", "single line"),
     ],
 )
 def test_a_key_that_cannot_be_is_refused_in_words(alice: Any, key: str, told: str):
@@ -135,7 +135,7 @@ def test_a_deleted_key_can_be_set_anew_and_then_does_not_come_back(alice: Any):
         scratchpad.get_entry(alice, "task")
 
     put(alice, task="second")
-    with pytest.raises(InvalidValue, match="another one stands in its place"):
+    with pytest.raises(InvalidValue, match="another one has taken its place"):
         gone.restore(by=alice.actor)
     assert scratchpad.get_entry(alice, "task").value == "second"
 
@@ -143,7 +143,7 @@ def test_a_deleted_key_can_be_set_anew_and_then_does_not_come_back(alice: Any):
 def test_a_key_that_is_taken_is_no_new_name(alice: Any):
     put(alice, task="first", other="second")
 
-    with pytest.raises(InvalidValue, match="under “other” already"):
+    with pytest.raises(InvalidValue, match="“other” already has a value"):
         scratchpad.rename(scratchpad.get_entry(alice, "task"), "other", by=alice.actor)
 
 

@@ -149,7 +149,7 @@ def test_a_batch_with_one_bad_text_stores_nothing(store: ObservationStore):
 def test_a_batch_of_nothing_and_an_empty_observation_are_refused(store: ObservationStore):
     with pytest.raises(InvalidValue, match="nothing to remember"):
         store.remember_batch(["", " "], [], ["\x00"])
-    with pytest.raises(InvalidValue, match="nothing to read"):
+    with pytest.raises(InvalidValue, match="Enter the text"):
         store.remember("  ", "finding")
     with pytest.raises(InvalidValue, match="finding, insight, lesson"):
         store.remember("a fact", "rumour")
@@ -168,7 +168,7 @@ def test_the_same_again_from_the_same_source_gives_the_first(store: ObservationS
 @pytest.mark.requirement("R85", "R100")
 def test_a_missing_key_is_not_there(store: ObservationStore):
     for key in ("task", "", "x" * 1000):
-        with pytest.raises(NoSuchKey, match="nothing under"):
+        with pytest.raises(NoSuchKey, match="has no key"):
             store.scratchpad_get(key)
 
 

@@ -51,7 +51,7 @@ def test_a_missing_file_and_another_name_are_errors_that_say_what_there_is(alice
     assert missing.data["error"] == "not_found"
     assert "facts/user.md, facts/memory.md" in missing.text
     assert other.data["error"] == "invalid"
-    assert "no other name is allowed" in other.text
+    assert "one episode file per month" in other.text
 
 
 def test_lines_of_a_large_file_can_be_read_alone(alice: Any):

@@ -43,8 +43,8 @@ def test_a_note_that_expires_says_when(alice: Any):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"content": " "}, "nothing to read"),
-        ({"content": "x", "stability": "volatile"}, "needs days to live"),
+        ({"content": " "}, "Enter the text"),
+        ({"content": "x", "stability": "volatile"}, "needs “Expires after”"),
         ({"content": "x", "stability": "permanent", "ttl_days": 3}, "never expires"),
         ({"content": "x" * 65_537}, "1 too many"),
         ({"content": "x", "kind": "soul"}, "kind"),
@@ -183,7 +183,7 @@ def test_an_owner_without_a_soul_gets_one(alice: Any):
     ("state", "said"),
     [
         ("sensitive", "people only"),
-        ("locked", "only a person may change it"),
+        ("locked", "Only a person can change it"),
         ("trashed", "trash"),
         ("persons", "you wrote"),
     ],
@@ -252,7 +252,7 @@ def test_findings_insights_and_lessons_are_stored_in_that_order(alice: Any):
 def test_an_empty_batch_and_a_borrowed_source_are_refused(alice: Any):
     assert "every text is empty" in call(alice, "remember_fil", findings=[" "]).text
     answer = call(alice, "remember_fil", findings=["x"], source="human:alice")
-    assert "does not name “human:alice”" in answer.text
+    assert "“human:alice” is reserved" in answer.text
     call(alice, "remember_fil", findings=["x"], source="GOAL:check-database")
     assert Observation.objects.of(alice).get().source == "GOAL:check-database"
 

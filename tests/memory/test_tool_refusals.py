@@ -50,7 +50,7 @@ def test_what_is_no_refusal_has_no_answer():
 
 
 def test_a_transcript_that_could_not_be_kept_says_why(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    failed = Consolidated(problem="The session could not be consolidated: the disk is full")
+    failed = Consolidated(problem="The session couldn’t be consolidated: the disk is full")
     monkeypatch.setattr(tool_notes, "keep_lines", lambda *_args, **_more: failed)
     said = "We decided to use OAuth2, because both sides know it well enough by now."
 

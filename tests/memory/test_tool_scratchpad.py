@@ -33,7 +33,7 @@ def test_a_missing_key_says_so_and_what_to_do(alice: Any):
 
     assert answer.is_error
     assert answer.data["error"] == "not_found"
-    assert "nothing under “nothing”" in answer.text
+    assert "has no key “nothing”" in answer.text
     assert "scratchpad_list" in answer.text
 
 
@@ -73,7 +73,7 @@ def test_a_locked_entry_is_not_overwritten(alice: Any):
     answer = call(alice, "scratchpad_set", key="k", value="his")
 
     assert answer.data["error"] == "locked"
-    assert "only a person may change it" in answer.text
+    assert "Only a person can change it" in answer.text
 
 
 @pytest.mark.parametrize("key", ["", "  ", "two\nlines", "k" * 201])

@@ -61,7 +61,7 @@ def test_one_owner_has_a_name_once_two_owners_may_share_it(alice: User, bob: Use
     make_topic(alice, "Batteries")
     make_topic(bob, "Batteries")
 
-    with pytest.raises(InvalidValue, match="of this name already"):
+    with pytest.raises(InvalidValue, match="already have a topic named"):
         make_topic(alice, "  batteries ")
 
 
@@ -164,7 +164,7 @@ def test_of_two_who_take_a_name_at_once_one_is_told_that_it_is_taken(
 
     said = at_once([partial(acts[act], topic) for topic in topics])
 
-    assert said == ["You have a topic of this name already: “Cells”."]
+    assert said == ["You already have a topic named “Cells”."]
     assert Topic.objects.live().filter(title="Cells").count() == 1
 
 

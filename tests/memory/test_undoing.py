@@ -141,7 +141,7 @@ def test_a_key_that_is_taken_meanwhile_is_told_and_nothing_moves(alice: User):
     trashed = last(entry)
     made(ScratchpadEntry(owner=alice, key="plan", value="two"), alice.actor)
 
-    with pytest.raises(InvalidValue, match="in its place"):
+    with pytest.raises(InvalidValue, match="taken its place"):
         undo(trashed, by=alice.actor)
 
     entry.refresh_from_db()
@@ -202,7 +202,7 @@ def test_what_supersedes_a_note_cannot_come_back_where_the_note_supersedes_it(al
     undo(then, by=alice.actor)
     point_at(newer, older, by=alice.actor, why="superseded", source="")
 
-    with pytest.raises(InvalidValue, match="take that back first"):
+    with pytest.raises(InvalidValue, match="Undo that first"):
         restore_to(then, by=alice.actor)
 
     older.refresh_from_db()
@@ -216,7 +216,7 @@ def test_what_supersedes_a_note_cannot_come_back_out_of_the_trash_with_it(alice:
     undo(then, by=alice.actor)
     newer.trash(by=alice.actor)
 
-    with pytest.raises(InvalidValue, match="is in the trash"):
+    with pytest.raises(InvalidValue, match="is in Trash"):
         restore_to(then, by=alice.actor)
 
 
@@ -240,7 +240,7 @@ def test_a_change_of_a_file_in_the_trash_touches_no_other_of_its_name(alice: Use
     old.trash(by=alice.actor)
     new = append_to(alice, month, "## New\n- Task: three", by=alice.actor).file
 
-    with pytest.raises(InvalidValue, match="is in the trash"):
+    with pytest.raises(InvalidValue, match="is in Trash"):
         undo(last, by=alice.actor)
 
     new.refresh_from_db()

@@ -188,7 +188,7 @@ def test_marked_sensitive_no_agent_sees_it_and_nobody_vouched_for_it(
     answer = browser.post(mark, {"mark": "1"}, follow=True)
     item.refresh_from_db()
     assert (item.sensitivity, item.trust) == ("sensitive", "external")
-    assert "shown to people only" in browser.get(item.get_absolute_url()).context["page"].compact
+    assert "Only people can see" in browser.get(item.get_absolute_url()).context["page"].compact
     browser.post(next(iter(answer.context["messages"])).extra_tags.removeprefix("undo:"))
     item.refresh_from_db()
     assert (item.sensitivity, item.trust) == ("normal", "external")

@@ -48,7 +48,7 @@ def test_an_item_is_listed_with_type_source_size_tags_and_time(browser: Client, 
     html = text_of(browser.get(CONTENT))
     assert "Cell prices" in html
     assert "web content" in html
-    assert "run 12, which is gone" in html and "same as source" in html
+    assert "run 12 (deleted)" in html and "same as source" in html
     assert f'<td class="num" data-label="Characters">{page.size}<span' in html
     assert f"{CONTENT}?tag=cells" in html
     assert "&lt;b&gt;Prices" in html

@@ -185,7 +185,7 @@ def test_what_is_known_again_meanwhile_is_not_brought_back_twice(
     response = browser.post(f"{FACTS}{fact.pk}/take-back/")
 
     assert response.status_code == 409
-    assert "among the topic&#x27;s facts already" in response.content.decode()
+    assert "The topic already has this fact" in response.content.decode()
 
 
 # --- its history ---------------------------------------------------------------------------------

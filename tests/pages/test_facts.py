@@ -166,7 +166,7 @@ def test_a_fact_that_cannot_be_is_explained_and_what_was_typed_kept(
 def test_a_fact_that_is_known_already_is_explained(browser: Client, fact: TopicFact):
     body = browser.post(FACTS, {"text": f"{TEXT.upper()} [3]"}).content.decode()
 
-    assert "among the topic&#x27;s facts already" in body
+    assert "The topic already has this fact" in body
 
 
 def test_the_ninth_fact_of_a_persons_own_is_refused_with_what_to_do(browser: Client, topic: Topic):
@@ -175,7 +175,7 @@ def test_the_ninth_fact_of_a_persons_own_is_refused_with_what_to_do(browser: Cli
 
     body = browser.post(FACTS, {"text": TEXT}).content.decode()
 
-    assert "8 facts of this topic are yours already" in body
+    assert "You already keep 8 facts in this topic" in body
     assert TEXT in body
     assert len(texts(topic)) == 8
 
@@ -262,7 +262,7 @@ def test_a_fact_retired_while_it_was_edited_comes_back_with_the_new_words(
     mine = "Version 18.1 repairs it, I say."
 
     conflict = browser.post(edit(fact), {"text": mine, "version": 1}).content.decode()
-    assert "retired" in conflict
+    assert "replaced" in conflict
     assert mine in conflict
 
     browser.post(edit(fact), {"text": mine, "version": 2})

@@ -67,7 +67,7 @@ def proposed(html: str) -> str:
 @pytest.mark.requirement("R226")
 def test_by_rule_a_diff_is_proposed_and_saved_only_once_accepted(browser: Client, alice: Any):
     html = browser.get(PAGE).content.decode()
-    assert "1 bullet taken out" in html and now(alice).version == 2
+    assert "removed 1 repeated bullet" in html and now(alice).version == 2
 
     asked = {"content": proposed(html).lstrip(), "seen": 2, "window": WINDOW, "note": "condensed"}
     browser.post(f"/files/{USER}/edit/", asked)
@@ -120,7 +120,7 @@ def test_nobody_waits_for_a_model_within_a_request(browser: Client, model: Any):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (TEXT + "- And more\n", "its text has"),
+        (TEXT + "- And more\n", "it isn’t shorter"),
         ("", "empty or was cut off"),
         (Answer(SHORT, Usage(10, 5), "fake", "length"), "cut off"),
         ("# User\n\n## Work\n\n- Wed\n", "changed the locked section"),
@@ -135,7 +135,7 @@ def test_what_cannot_be_proposed_is_told_and_rules_stand_in(
 
     html = asked(browser, alice)
 
-    assert why in html and "1 bullet taken out" in html and now(alice).content == TEXT
+    assert why in html and "removed 1 repeated bullet" in html and now(alice).content == TEXT
 
 
 def test_a_proposal_for_a_text_that_was_changed_since_is_none(
@@ -147,19 +147,19 @@ def test_a_proposal_for_a_text_that_was_changed_since_is_none(
 
     tasks.condense_file(str(now(alice).pk), 2)
 
-    assert "was changed since the model was asked" in text_of(browser.get(waits))
+    assert "changed after the model was asked" in text_of(browser.get(waits))
     assert not model.history
 
 
 @pytest.mark.parametrize("address", ["x", "2.0", "2.0.0", "-1.0.0", "9" * 40, "2.0.9999999999.1"])
 def test_an_address_that_nobody_asked_from_shows_what_rules_can_do(browser: Client, address: str):
-    assert "1 bullet taken out" in text_of(browser.get(f"{PAGE}?asked={address}"))
+    assert "removed 1 repeated bullet" in text_of(browser.get(f"{PAGE}?asked={address}"))
 
 
 def test_an_answer_that_never_comes_is_given_up(browser: Client, alice: Any, model: Any):
     waits = browser.post(PAGE)["Location"]
     with time_machine.travel(timezone.now() + file_condensing.PATIENCE):
-        assert "No answer came within 10 minutes" in text_of(browser.get(waits))
+        assert "didn’t answer within 10 minutes" in text_of(browser.get(waits))
 
 
 def test_without_a_broker_it_is_said_and_nothing_waits(
@@ -167,7 +167,7 @@ def test_without_a_broker_it_is_said_and_nothing_waits(
 ):
     monkeypatch.setattr(file_condensing, "send", lambda *_args, **_more: False)
     html = text_of(browser.post(PAGE))
-    assert "No worker can be told just now" in html and "1 bullet taken out" in html
+    assert "The background worker can’t be reached" in html and "removed 1 repeated bullet" in html
 
 
 def test_a_sensitive_file_is_shown_to_no_model(browser: Client, alice: Any, model: Any):

@@ -88,7 +88,7 @@ def test_a_file_that_ends_without_a_line_break_stays_so(browser: Client, alice: 
     [
         (
             "# User\n\n" + "𝒳\n" * (MOST_FACTS // 5),
-            "more than the 15,360",
+            "more than the limit of 15,360",
         ),
         ("# User\n\n" + "word " * 2_000, "has 10,000 bytes"),
     ],
@@ -118,7 +118,7 @@ def test_a_refusal_and_the_meter_tell_the_same_total(browser: Client, alice: Any
     html = text_of(browser.post(EDIT, typed(text), headers=HTMX))
 
     told = re.search(
-        r"fact files ([\d,]+) bytes together.* facts/user.md would have ([\d,]+),", html
+        r"fact files would have ([\d,]+) bytes together.*\(facts/user.md ([\d,]+),", html
     )
     assert told is not None
     assert f"<b data-used>{told[1]}</b>" in html and f"<b data-size>{told[2]}</b>" in html
@@ -242,7 +242,7 @@ def test_another_windows_draft_is_not_written_over(browser: Client, alice: Any):
     browser.post(DRAFT, typed(MOVED), headers=HTMX)
     other = typed(TEXT + "- New\n", window=str(uuid4()))
     html = text_of(browser.post(DRAFT, other, headers=HTMX))
-    assert "is not written over" in html
+    assert "Another window already has a draft" in html
     assert FileDraft.objects.of(alice).get().content == MOVED
 
 

@@ -85,7 +85,7 @@ def called(owner: User, error: str = "", failure: str = "") -> None:
 
 @pytest.mark.parametrize(
     ("failure", "why"),
-    [("unavailable", "it could not be reached"), ("rejected", "it refused the request")],
+    [("unavailable", "it couldn’t be reached"), ("rejected", "it refused the request")],
 )
 def test_a_models_last_failure_is_told_by_its_kind_alone(
     browser: Client, alice: User, failure: str, why: str
@@ -113,7 +113,7 @@ def test_one_answer_that_makes_no_sense_does_not_break_the_model(
 
     body = page(browser)
 
-    assert "it answered, but not as it was asked to" in body
+    assert "its answer couldn’t be used" in body
     assert "not working" not in body
 
 

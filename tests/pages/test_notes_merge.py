@@ -98,7 +98,7 @@ def test_one_superseded_meanwhile_is_refused_in_words(
     sent = ids(two) | {"content": "Both."}
     browser.post(PAGE, sent)
     again = sent | {f"version-{one.pk}": Note.objects.get(pk=one.pk).version for one in two}
-    assert "is superseded" in text_of(browser.post(PAGE, again))
+    assert "was replaced" in text_of(browser.post(PAGE, again))
 
 
 def test_what_is_anothers_is_neither_shown_nor_merged(

@@ -31,7 +31,7 @@ def test_it_shows_words_category_source_and_when(browser: Client, alice: Any):
     for words in (
         "A cell costs 89 dollars.",
         "lesson",
-        "run 1, which is gone",
+        "run 1 (deleted)",
         "cells",
         "from outside",
     ):

@@ -152,7 +152,7 @@ def test_the_button_prunes_and_merges_and_says_how_many(client: Client, alice: U
     address = reverse("memory:notes-maintain")
     answer = client.post(address, {"next": "/settings/soul/"}, follow=True)
 
-    assert "0 expired notes went to the trash; 0 notes were merged into 0 summaries" in (
+    assert "0 expired notes moved to Trash; 0 notes were merged into 0 summaries" in (
         answer.content.decode()
     )
     assert client.post(address, headers=HTMX).headers["HX-Redirect"] == "/notes/"

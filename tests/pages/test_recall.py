@@ -203,4 +203,4 @@ def test_a_section_is_told_by_its_file_and_not_by_who_began_that(browser: Client
     append_to(alice, EPISODES, "## Heron\n- Summary: a build server", by=later)
     html = browser.get(RECALL, {"q": "heron"}).content.decode()
     assert EPISODES in html
-    assert "run 1, which is gone" not in html
+    assert "run 1 (deleted)" not in html

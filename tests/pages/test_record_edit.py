@@ -72,16 +72,19 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({"content": " "}, "there is nothing to read"),
+        ({"content": " "}, "Enter the text"),
         ({"kind": "poem"}, "is not one of the available choices"),
-        ({"stability": "volatile"}, "A volatile note needs days to live"),
+        ({"stability": "volatile"}, "note needs “Expires after”"),
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
-        ({"kind": "rule", "evidence": "x", "confidence": "0.5"}, "at least 0.8; this is 0.5"),
+        (
+            {"kind": "rule", "evidence": "x", "confidence": "0.5"},
+            "at least 0.8, but this one has 0.5",
+        ),
         ({"confidence": "many"}, "a number from 0 to 1"),
         ({"ttl_days": "-1"}, "a whole number of days from 1"),
         ({"tags": "t" * 10_000}, "at most 80 characters"),
         ({"content": "é" * 40_000}, "14,464 too many"),
-        ({"scope": "everybody"}, "A scope is owner"),
+        ({"scope": "everybody"}, "A scope must be owner"),
         ({"sensitivity": "secret"}, "is not one of the available choices"),
     ],
 )
@@ -296,4 +299,4 @@ def test_a_superseded_note_is_not_superseded_again(browser: Client, alice: Any) 
     browser.post(page, {"content": "Fares are fresh.", "version": 1})
     version = Note.objects.get(pk=one.pk).version
     html = text_of(browser.post(page, {"content": "Again.", "version": version}))
-    assert "is superseded already" in html
+    assert "was already replaced" in html

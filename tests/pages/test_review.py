@@ -47,8 +47,8 @@ def test_each_proposal_shows_its_change_its_writer_and_why_it_is_held(browser: C
     shown = text_of(browser.get(LIST))
     assert MEMORY in shown
     assert "<ins>- VoltCell is best</ins>" in shown
-    assert "Beacon&#x27;s reflection" in shown
-    assert "the session “Fares”" in shown
+    assert "Beacon’s reflection" in shown
+    assert "the conversation “Fares”" in shown
     assert "it comes from pages or documents that Beacon read" in shown
     assert "it was in the report" in shown
 

@@ -72,7 +72,7 @@ def test_a_sessions_entries_are_told_as_such(browser: Client, alice: User, entry
     scratchpad.set_value(alice, "here", "x", by=AGENT, scope="session:12")
     assert keys(browser) == ["plan/next"]
     html = browser.get(LIST, {"scope": "session:12"}).content.decode()
-    assert "for session 12 only" in html
+    assert "only for session 12" in html
     assert "here" in html
 
 
@@ -125,11 +125,11 @@ def test_a_value_is_set_under_a_key(browser: Client, alice: User):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"key": "x" * 1000}, "at most 200 characters; this has 1000"),
+        ({"key": "x" * 1000}, "at most 200 characters, but this one has 1000"),
         ({"key": "\x00 "}, "Give the value a key"),
         ({"key": "plan/next"}, "There is a value under “plan/next” already"),
-        ({"value": "y" * 70_000}, "this has 70,000"),
-        ({"scope": "everybody"}, "A scope is"),
+        ({"value": "y" * 70_000}, "this one has 70,000"),
+        ({"scope": "everybody"}, "A scope must be"),
     ],
 )
 def test_what_cannot_be_set_is_explained_and_kept(
@@ -173,7 +173,7 @@ def test_the_second_of_two_tabs_is_told_and_keeps_its_words(
 def test_a_key_that_is_taken_keeps_both_values(browser: Client, entry: Any, alice: User):
     scratchpad.set_value(alice, "other", "x", by=alice.actor)
     html = browser.post(edit(entry), {"key": "other", "value": "mine", "version": 1})
-    assert "another value under “other” already" in html.content.decode()
+    assert "“other” already has a value" in html.content.decode()
     entry.refresh_from_db()
     assert (entry.key, entry.value) == ("plan/next", "ask the maker")
 

@@ -140,7 +140,7 @@ def test_a_name_that_exists_leads_to_the_topic_that_has_it(browser: Client, alic
 
     page = text_of(browser.post(URL, VALID | {"title": "SAILING"}))
 
-    assert "You have a topic of this name already" in page
+    assert "You already have a topic named" in page
     assert "Open topic" in page
     assert Topic.objects.count() == 1
 

@@ -264,7 +264,7 @@ def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Cli
     html = page.content.decode()
     assert "1 record is back" in html
     assert "1 stays in the trash" in html
-    assert "another one stands in its place" in html
+    assert "another one has taken its place" in html
 
 
 def test_nobody_restores_or_takes_back_what_is_not_theirs(

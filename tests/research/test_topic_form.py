@@ -42,7 +42,7 @@ def test_an_empty_topic_is_asked_for(alice: Any, title: str):
 def test_501_characters_are_told_by_number(alice: Any):
     words = problems(alice, "title", title="x" * 501)
 
-    assert "at most 500 characters; this one has 501" in words
+    assert "at most 500 characters, but this one has 501" in words
     assert form_of(alice, title="x" * 500).is_valid()
 
 

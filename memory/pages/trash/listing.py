@@ -279,7 +279,7 @@ def _name(user: User, rows: Iterable[TrashRow]) -> None:
         row = by_id[revision.record_id]
         row.label, row.actor = plain(revision.label), named[revision.actor].words
         # What every move says of itself is no reason.
-        row.why = "" if revision.reason == _("moved to the trash") else revision.reason
+        row.why = "" if revision.reason == _("moved to Trash") else revision.reason
 
 
 def _tell_along(rows: Sequence[TrashRow]) -> None:
