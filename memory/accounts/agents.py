@@ -70,7 +70,7 @@ def _checked(prompt: str) -> str:
     prompt = clean(prompt)[0].strip()
     if len(prompt) > LONGEST_PROMPT:
         told = {"have": f"{len(prompt):,}", "most": f"{LONGEST_PROMPT:,}"}
-        text = _("These words have %(have)s characters; at most %(most)s fit.") % told
+        text = _("The text has %(have)s characters, but the limit is %(most)s.") % told
         raise InvalidValue(text, errors={"compaction_prompt": [text]})
     return prompt
 
@@ -135,7 +135,7 @@ def _by_address(token: str) -> list[Setup]:
         Setup(
             "claude-code",
             "Claude Code",
-            _("In a terminal, once:"),
+            _("Run once in a terminal:"),
             f'claude mcp add --transport http beacon {url} --header "Authorization: {bearer}"',
         ),
         Setup(
@@ -149,11 +149,11 @@ def _by_address(token: str) -> list[Setup]:
             "VS Code",
             _("In .vscode/mcp.json:"),
             _json(code),
-            _("VS Code asks for the token when the server first starts, and keeps it."),
+            _("VS Code asks for the token when the server first starts, and stores it."),
         ),
         Setup(
             "other",
-            _("Any other, by address"),
+            _("Other apps, by URL"),
             _("Transport “streamable HTTP”:"),
             f"{url}\nAuthorization: {bearer}",
         ),
@@ -172,10 +172,10 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
     }
     return Setup(
         "claude-desktop",
-        _("Claude Desktop, and any other by standard input and output"),
-        _("In claude_desktop_config.json, on the machine that Beacon runs on:"),
+        _("Claude Desktop and other apps, over stdio"),
+        _("In claude_desktop_config.json, on the machine that runs Beacon:"),
         _json({"mcpServers": {"beacon": server}}),
-        _("It works while Beacon runs, and on its own when Beacon does not."),
+        _("It works whether or not Beacon is running."),
     )
 
 
@@ -195,10 +195,10 @@ def _by_compose(token: str) -> Setup:
     wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
     return Setup(
         "compose",
-        _("By standard input and output, where Beacon runs by docker compose"),
-        _("In claude_desktop_config.json, on the machine of the containers:"),
+        _("Over stdio, with Beacon in Docker Compose"),
+        _("In claude_desktop_config.json, on the machine that runs the containers:"),
         _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
-        _("It works while the containers run."),
+        _("It works while the containers are running."),
     )
 
 

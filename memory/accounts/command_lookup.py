@@ -21,7 +21,7 @@ def account_named(username: str, among: QuerySet[User] | None = None) -> User:
     people = User.objects.all() if among is None else among
     found = people.filter(username=username).first()
     if found is None:
-        said = _("There is no account “%(name)s”.") % {"name": username} if people else ""
+        said = _("No account is named “%(name)s”.") % {"name": username} if people else ""
         raise CommandError(f"{said} {_those_there_are(people)}".strip())
     return found
 
@@ -43,10 +43,10 @@ def _those_there_are(people: QuerySet[User]) -> str:
     names = list(people.order_by("username").values_list("username", flat=True)[:NAMED])
     if not names:
         return (
-            _("There is no account yet: make the first by `%(make)s up` or createsuperuser.")
+            _("There are no accounts yet. Create the first with `%(make)s up` or createsuperuser.")
             % BY_HAND
         )
-    return _("The accounts are: %(names)s.") % {"names": ", ".join(names)}
+    return _("Accounts: %(names)s.") % {"names": ", ".join(names)}
 
 
 # --- What the two commands that carry memory files have in common ---
@@ -55,7 +55,7 @@ def _those_there_are(people: QuerySet[User]) -> str:
 def _place(text: str) -> Path:
     """Return the folder or file that is named; nothing, as of an unset variable, is not this one."""
     if not text.strip():
-        raise ArgumentTypeError(_("no folder or file is named"))
+        raise ArgumentTypeError(_("no folder or file given"))
     return Path(text)
 
 
@@ -64,12 +64,12 @@ class FilesCommand(MigratedCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the account, which may be left out where there is one, and the place."""
-        parser.add_argument("username", nargs="?", help="may be left out if there is one account")
+        parser.add_argument("username", nargs="?", help="optional if there is only one account")
         parser.add_argument("place", type=_place, metavar="DIR|FILE.zip", help="a folder, or a zip")
 
     def owner_named(self, username: str | None) -> User:
         """Return the account.  Raises CommandError."""
         if username is not None:
             return account_named(username)
-        ask = _("Say whose files: name the account before the folder or zip file.")
+        ask = _("Name the account before the folder or zip file.")
         return only_account(User.objects.all(), ask)

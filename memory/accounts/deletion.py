@@ -60,10 +60,7 @@ def check_may_go(person: User) -> None:
     if {user.pk for user in staff} == {person.pk}:
         raise InvalidValue(
             _(
-                "This is the last account that may manage people and connections (staff), so it "
-                "stays: without one nobody could let anybody in. Under Settings, People, invite "
-                "somebody as staff first. To remove Beacon as a whole, stop it and delete its "
-                "data folder."
+                "This is the only active admin account, so it can’t be deleted. Invite another admin under Settings, People first. To remove Beacon completely, stop it and delete its data folder."
             )
         )
 
@@ -71,7 +68,7 @@ def check_may_go(person: User) -> None:
 def check_typed(person: User, typed: str) -> None:
     """Raise InvalidValue unless `typed` is the account's username."""
     if one_line(typed) != person.get_username():
-        problem = _("That is not it. Type “%(name)s” exactly, or leave the account as it is.")
+        problem = _("That doesn’t match. Type “%(name)s” to confirm.")
         problem %= {"name": person.get_username()}
         raise InvalidValue(problem, errors={"name": [problem]})
 
@@ -102,7 +99,7 @@ def _delete(person: User, by: User) -> None:
     check_may_go(person)
     found = User.objects.select_for_update().filter(pk=person.pk).first()
     if found is None:
-        raise InvalidValue(_("This account is deleted already."))
+        raise InvalidValue(_("This account has already been deleted."))
     name = found.get_username()
     keys = list(SignIn.objects.of(found).values_list("session_key", flat=True))
     found.delete()

@@ -23,15 +23,13 @@ def disable(person: User, *, by: User) -> None:
     own account and for the last staff account that is open.
     """
     if person == by:
-        raise InvalidValue(_("You cannot disable your own account: ask another staff member."))
+        raise InvalidValue(_("You can’t disable your own account. Ask another admin."))
     with transaction.atomic():
         # Two staff members who disable each other must not leave none.
         staff = User.objects.select_for_update().filter(is_staff=True, is_active=True)
         open_staff = {user.pk for user in staff}
         if open_staff == {person.pk} or by.pk not in open_staff:
-            raise InvalidValue(
-                _("Somebody must remain who can manage people: nothing was changed.")
-            )
+            raise InvalidValue(_("At least one admin is required, so nothing was changed."))
         User.objects.filter(pk=person.pk).update(is_active=False)
         sign_ins.end_elsewhere(SignIn.objects.of(person))
         for invitation in Invitation.objects.filter(invited_by=person, used_at=None):

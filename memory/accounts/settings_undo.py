@@ -63,8 +63,7 @@ def take_back(owner: User, name: str, target: str, *, done: State, by: Actor) ->
         if any(stands.get(key) != value for key, value in done["after"].items()):
             raise NewerStands(
                 _(
-                    "These settings were changed again since, so that change alone is not taken "
-                    "back. They stand as you see them now."
+                    "These settings have changed since then, so this can’t be undone. Nothing was changed."
                 )
             )
         _SETTINGS[name].write(owner, target, done["before"], by)

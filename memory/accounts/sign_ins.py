@@ -73,7 +73,7 @@ def closed_for(address: str | None) -> int:
         cache.add(key, 0, 2 * WINDOW)
         tries = cache.incr(key)
     except (redis.RedisError, ValueError) as exc:  # ValueError: gone between the two
-        logger.warning("tries to sign in are not counted", error=type(exc).__name__)
+        logger.warning("sign-in attempts not counted", error=type(exc).__name__)
         return 0
     return WINDOW - gone if tries > settings.BEACON_SIGN_INS_PER_MINUTE else 0
 
@@ -156,7 +156,7 @@ def note_failure(request: HttpRequest, username: str) -> None:
         user,
         user.actor if user else SYSTEM,
         "sign-in-failed",
-        label=str(user) if user else _("an unknown name"),
+        label=str(user) if user else _("an unknown username"),
         warning=True,
         address=address_of(request),
     )
@@ -262,4 +262,4 @@ class LastSeenMiddleware:
             # A full disk, or a row that is held: the page itself can still be read.
             if failure_of(exc) in (None, GONE):
                 raise
-            logger.warning("last visit not noted", error=type(exc.__cause__).__name__)
+            logger.warning("last visit not recorded", error=type(exc.__cause__).__name__)

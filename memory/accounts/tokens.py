@@ -48,15 +48,15 @@ def issue(
     if unknown or not scopes:
         raise _invalid(
             "scopes",
-            _("There is no scope “%(unknown)s”. Choose among: %(scopes)s.")
+            _("“%(unknown)s” isn’t a valid scope. Choose from: %(scopes)s.")
             % {"unknown": ", ".join(unknown), "scopes": ", ".join(SCOPES)},
         )
     if METRICS in scopes and not owner.is_staff:
-        text = _("Only staff make tokens that read Beacon's metrics.")
+        text = _("Only an admin can create tokens that read Beacon’s metrics.")
         raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():
-        text = _("That time has passed: a token needs a moment in the future, or none.")
+        text = _("The expiry date is in the past. Choose a later one, or none.")
         raise _invalid("expires_at", text)
     text = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
@@ -92,15 +92,15 @@ def checked_name(name: str) -> str:
     """Return an agent's name as it is stored; raises InvalidValue for one that cannot be taken."""
     name = one_line(clean(name)[0])
     if not is_visible(name):
-        raise _invalid("name", _("A token needs the name of the program that will use it."))
+        raise _invalid("name", _("Enter the name of the app that will use this token."))
     if len(name) > LONGEST_NAME:
         told = {"have": len(name), "most": LONGEST_NAME}
-        text = _("The name has %(have)d characters; at most %(most)d fit.")
+        text = _("The name has %(have)d characters, but the limit is %(most)d.")
         raise _invalid("name", text % told)
     if ":" in name:
-        raise _invalid("name", _("A name has no colon: agent:<name> says who acts."))
+        raise _invalid("name", _("The name can’t contain a colon."))
     if name.casefold() in BUILT_IN:
-        text = _("“%(name)s” is one of Beacon's own. Take another name, such as that of a program.")
+        text = _("“%(name)s” is reserved for Beacon. Choose another name, such as the app’s.")
         raise _invalid("name", text % {"name": name})
     return name
 

@@ -66,9 +66,9 @@ def _indented(text: str) -> str:
 def _topic(topic: Any) -> Iterator[str]:
     yield f"# {topic.title}\n\n{topic.summary.strip()}\n"
     headings = {
-        TopicFact.State.CURRENT: _("What is known"),
-        TopicFact.State.STRUCK: _("Struck"),
-        TopicFact.State.RETIRED: _("What was known"),
+        TopicFact.State.CURRENT: _("Known facts"),
+        TopicFact.State.STRUCK: _("Marked as wrong"),
+        TopicFact.State.RETIRED: _("Earlier facts"),
     }
     facts = TopicFact.objects.filter(topic=topic).live().order_by("position", "created")
     by_state: dict[str, list[Any]] = {}
@@ -207,11 +207,11 @@ def problem_of(row: Archive) -> str:
         with opened(row.file) as archive:
             damaged = archive.testzip()
             if damaged is not None:
-                return _("“%(name)s” in it is damaged.") % {"name": damaged[:100]}
+                return _("“%(name)s” in the file is damaged.") % {"name": damaged[:100]}
             told = json.loads(archive.read(MANIFEST))["counts"]
             return _problem_of_rows(archive, told)
     except FileNotFoundError:
-        return _("Its file is not there any more.")
+        return _("The file no longer exists.")
     except (ImportRejected, KeyError, ValueError, OSError) as exc:
         return str(exc)
 
@@ -221,7 +221,7 @@ def _problem_of_rows(archive: zipfile.ZipFile, told: dict[str, int]) -> str:
         held = _lines(archive, kind.path)
         if held != told.get(kind.name):
             counts = {"kind": kind.label, "held": held, "told": told.get(kind.name)}
-            return _("It holds %(held)s of %(told)s: %(kind)s.") % counts
+            return _("The file has only %(held)s of %(told)s: %(kind)s.") % counts
     return ""
 
 

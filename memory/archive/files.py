@@ -80,8 +80,7 @@ def _folder(place: Path, files: dict[str, bytes]) -> None:
         told = {"place": place, "names": ", ".join(others)}
         raise MemoryRefused(
             _(
-                "%(place)s holds other texts under these names: %(names)s. Nothing was written; "
-                "name an empty folder, or move them away first."
+                "%(place)s already has different files with these names: %(names)s. Nothing was written. Choose an empty folder, or move those files first."
             )
             % told
         )
@@ -117,8 +116,7 @@ def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
     if not files:
         raise ImportRejected(
             _(
-                "There is no memory file in %(place)s: they are facts/user.md, facts/memory.md and "
-                "episodes/YYYY-MM.md. An archive of everything is taken in by import_account."
+                "%(place)s has no memory files. Beacon looks for facts/user.md, facts/memory.md and episodes/YYYY-MM.md. To import a full archive, use import_account."
             )
             % {"place": place}
         )
@@ -142,7 +140,12 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
         for info in infos:
             if stat.S_ISLNK(info.external_attr >> 16):
                 told = {"name": info.filename[:200]}
-                raise ImportRejected(_("The zip file contains “%(name)s”, which is a link.") % told)
+                raise ImportRejected(
+                    _(
+                        "The zip file contains a link, “%(name)s”. Create it without links and try again."
+                    )
+                    % told
+                )
             path = info.filename.removeprefix(top)
             if path not in FACTS and not month_of(path):
                 others.append(info.filename)

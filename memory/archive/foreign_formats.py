@@ -44,7 +44,7 @@ _HIDDEN = ("__MACOSX/",)
 class Shape(models.TextChoices):
     """What an uploaded file is."""
 
-    BEACON = "beacon", gettext_lazy("an archive of Beacon")
+    BEACON = "beacon", gettext_lazy("Beacon archive")
     MARKDOWN = "markdown", gettext_lazy("Markdown")
     LINES = "lines", gettext_lazy("JSON lines")
 
@@ -119,23 +119,23 @@ def _of_zip(path: Path, choice: Choice) -> Iterator[Entry | Problem]:
     if others:
         yield Problem(
             _("other files"),
-            _("%(count)d files are no Markdown (.md, .markdown, .txt) and are left out")
+            _("%(count)d files aren’t Markdown (.md, .markdown, .txt) and are skipped")
             % {"count": others},
         )
 
 
 def _of_file(name: str, raw: bytes, choice: Choice) -> Iterator[Entry | Problem]:
     if len(raw) > LARGEST_FILE:
-        yield Problem(name, _("it is larger than %(most)d MiB") % {"most": LARGEST_FILE // 1024**2})
+        yield Problem(name, _("it’s larger than %(most)d MiB") % {"most": LARGEST_FILE // 1024**2})
         return
     try:
         text = clean(raw.decode("utf-8-sig"))[0].replace("\r\n", "\n")
     except UnicodeDecodeError:
-        yield Problem(name, _("it is no UTF-8 text"))
+        yield Problem(name, _("it isn’t UTF-8 text"))
         return
     head, body, first = _front_matter(text)
     if not body.strip():
-        yield Problem(name, _("it holds no text"))
+        yield Problem(name, _("it has no text"))
     elif choice.bullets:
         yield from _bullets(name, body, first, head, choice)
     else:
@@ -165,7 +165,7 @@ def _bullets(
         where = _("%(file)s, line %(line)d") % {"file": name, "line": number}
         yield Entry(where, False, {**head, "content": " ".join(words)})
     if not found:
-        yield Problem(name, _("it holds no bullet, so there is nothing to take"))
+        yield Problem(name, _("it has no bullets, so there’s nothing to import"))
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str, int]:
@@ -242,7 +242,7 @@ def _of_lines(
             yield Problem(where, str(exc))
             continue
         if not isinstance(fields.get("content"), str):
-            yield Problem(where, _("it has no “content” with words in it"))
+            yield Problem(where, _("its “content” is missing or empty"))
             continue
         is_note = "kind" in fields
         if not is_note:
@@ -302,7 +302,7 @@ def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look:
             taking_in.done += len(batch)
             if taking_in.done > MOST_ENTRIES:
                 raise ImportRejected(
-                    _("The file holds more than %(most)s entries. Import it in parts.")
+                    _("The file has more than %(most)s entries. Import it in parts.")
                     % {"most": f"{MOST_ENTRIES:,}"}
                 )
             taking_in.tell(taking_in.done)
@@ -368,10 +368,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     kind = str(given["kind"])
     if kind in Note.IDENTITY:
         raise InvalidValue(
-            _(
-                "a %(kind)s note says who is who here, and comes from nobody else: write it under Settings"
-            )
-            % {"kind": kind}
+            _("%(kind)s notes can’t be imported. Edit them under Settings") % {"kind": kind}
         )
     wanted = {
         "kind": kind,

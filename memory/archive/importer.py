@@ -362,7 +362,7 @@ def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Cou
             else:
                 counted.refuse(
                     number,
-                    _("what it belongs to (%(what)s) was not imported") % {"what": column.name},
+                    _("the item it belongs to (%(what)s) wasn’t imported") % {"what": column.name},
                 )
         rows = kept
     return rows
@@ -379,7 +379,7 @@ def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted)
             kind.prepare(row, taking_in)
             unknown[key] = (number, row, line)
         elif old is None:
-            counted.refuse(number, _("it is in the archive twice"))
+            counted.refuse(number, _("it’s in the archive twice"))
         elif _without_many(kind, encoded(kind, old)) == _without_many(kind, encoded(kind, row)):
             counted.identical += 1
         else:

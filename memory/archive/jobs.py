@@ -107,9 +107,7 @@ def _first_options(row: Archive) -> dict[str, Any]:
 
 def _check_free(owner: User) -> None:
     if Archive.objects.filter(owner=owner, state__in=_UNFINISHED).exists():
-        raise Busy(
-            _("Another export or import is going on. Wait until it is done, then try again.")
-        )
+        raise Busy(_("Another export or import is running. Try again when it’s finished."))
 
 
 def choose(row: Archive, **options: Any) -> bool:
@@ -161,7 +159,7 @@ def _claimed(pk: Any) -> Archive | None:
     )
     if losses >= MOST_LOSSES:
         why = _(
-            "Its worker was lost %(n)d times. The machine may have too little memory for it. Nothing was stored."
+            "The worker stopped unexpectedly %(n)d times, perhaps because the machine ran out of memory. Nothing was saved."
         )
         _end(row, Archive.State.FAILED, problem=why % {"n": losses})
         return row
@@ -170,9 +168,9 @@ def _claimed(pk: Any) -> Archive | None:
     except ImportRejected as exc:
         _end(row, Archive.State.FAILED, problem=str(exc))
     except FileNotFoundError:
-        _end(row, Archive.State.FAILED, problem=_("Its file no longer exists. Upload it again."))
+        _end(row, Archive.State.FAILED, problem=_("The file no longer exists. Upload it again."))
     except (Exception, SoftTimeLimitExceeded) as exc:
-        why = _("It stopped because of an internal error (%(kind)s). Nothing was stored.")
+        why = _("It stopped because of an internal error (%(kind)s). Nothing was saved.")
         _end(row, Archive.State.FAILED, problem=why % {"kind": type(exc).__name__})
         raise
     else:
@@ -225,7 +223,7 @@ def _teller(row: Archive) -> Any:
         try:
             cache.set(f"archive:{row.pk}", done, 3600)
         except (RedisError, OSError):
-            logger.info("progress not told", archive=str(row.pk))
+            logger.info("progress not recorded", archive=str(row.pk))
 
     return tell
 

@@ -171,16 +171,16 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         value = _clean(json.loads(text, parse_constant=_no_number))
     except RecursionError as exc:
-        raise Broken(_("it is nested too deeply")) from exc
+        raise Broken(_("it’s nested too deeply")) from exc
     except ValueError as exc:
-        raise Broken(_("it is no JSON (%(why)s)") % {"why": exc}) from exc
+        raise Broken(_("it isn’t valid JSON (%(why)s)") % {"why": exc}) from exc
     if not isinstance(value, dict):
-        raise Broken(_("it is no JSON object"))
+        raise Broken(_("it isn’t a JSON object"))
     return value
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} isn’t a number")
 
 
 def _clean(value: Any) -> Any:
@@ -214,7 +214,7 @@ def _check_keys(name: str, keys: Any) -> None:
         for key in keys if isinstance(keys, list) else [None]:
             uuid.UUID(str(key))
     except ValueError as exc:
-        raise Unfit(_("“%(field)s” is no list of ids") % {"field": name}) from exc
+        raise Unfit(_("“%(field)s” isn’t a list of IDs") % {"field": name}) from exc
 
 
 def _value(field: models.Field[Any, Any], value: Any) -> Any:
@@ -227,15 +227,15 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
         shape = field.get_default()
         if isinstance(shape, list | dict) and not isinstance(value, type(shape)):
             is_list = isinstance(shape, list)
-            words = _("“%(field)s” is no list") if is_list else _("“%(field)s” is no object")
+            words = _("“%(field)s” isn’t a list") if is_list else _("“%(field)s” isn’t an object")
             raise Unfit(words % {"field": field.name})
         return value
     if isinstance(field, ArrayField):
         if not isinstance(value, list):
-            raise Unfit(_("“%(field)s” is no list") % {"field": field.name})
+            raise Unfit(_("“%(field)s” isn’t a list") % {"field": field.name})
         return [_value(field.base_field, one) for one in value]
     if isinstance(field, models.CharField | models.TextField) and not isinstance(value, str):
-        raise Unfit(_("“%(field)s” is no text") % {"field": field.name})
+        raise Unfit(_("“%(field)s” isn’t text") % {"field": field.name})
     try:
         taken = field.to_python(value)
         if isinstance(taken, datetime):
@@ -245,7 +245,7 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
         why = " ".join(exc.messages) if isinstance(exc, ValidationError) else str(exc)
         raise Unfit(f"“{field.name}”: {why}") from exc
     if field.choices and taken not in _choices(field) and not (field.blank and taken == ""):
-        raise Unfit(_("“%(field)s” cannot be “%(value)s”") % {"field": field.name, "value": taken})
+        raise Unfit(_("“%(field)s” can’t be “%(value)s”") % {"field": field.name, "value": taken})
     return taken
 
 

@@ -55,9 +55,9 @@ def end_strangers(session: Session, taking_in: Any) -> None:
 def message_problem(message: Message) -> str:
     """Return why a row cannot be a message; empty where it can."""
     if message.role not in _ROLES:
-        return _("nobody of that role speaks in a session")
+        return _("its role is unknown")
     if not isinstance(message.cites, list) or not isinstance(message.tool_calls, list):
-        return _("what it cites and calls is no list")
+        return _("its citations or tool calls aren’t a list")
     return ""
 
 
@@ -65,7 +65,7 @@ def lay_down(message: Message, taking_in: Any) -> None:
     """Let an answer that was waited for there not be worked out here, and keep what is well formed."""
     if message.state in PENDING:
         message.state = Message.State.FAILED
-        message.notice = _("It was not there yet when the archive was made.")
+        message.notice = _("The answer wasn’t finished when the archive was created.")
     message.lease_until = None
     cites = [_texts(one, taking_in) for one in message.cites if isinstance(one, Mapping)]
     message.cites = [one for one in cites if _may_be_cited(one, message.role)]
@@ -173,9 +173,9 @@ def reflection_problem(reflection: Reflection) -> str:
     """Return why a row cannot be a reflection; empty where it can."""
     calls, changes = reflection.calls, reflection.changes
     if not isinstance(calls, list) or not all(map(_is_call, calls)):
-        return _("“calls” is no list of calls")
+        return _("“calls” isn’t a list of calls")
     if not isinstance(changes, list) or not all(map(_is_change, changes)):
-        return _("“changes” is no list of changes")
+        return _("“changes” isn’t a list of changes")
     return ""
 
 
@@ -196,7 +196,7 @@ def look_back_no_more(reflection: Reflection, _taking_in: Any) -> None:
     """Let work that was to be looked back on there not be looked back on here."""
     if reflection.state == Reflection.State.WAITING:
         reflection.state = Reflection.State.SKIPPED
-        reflection.why = _("it had not been looked back on when the archive was made")
+        reflection.why = _("the archive was created before its reflection ran")
         reflection.finished_at = timezone.now()
 
 
@@ -207,16 +207,16 @@ def proposal_problem(proposal: Proposal) -> str:
     """Return why a row cannot be a proposal; empty where it can."""
     texts = (proposal.before, proposal.after, proposal.edited)
     if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
-        return _("it proposes nothing that is known here")
+        return _("it proposes a kind of change that this Beacon doesn’t know")
     results = proposal.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
-        return _("“%(field)s” is not well formed") % {"field": "results"}
+        return _("“%(field)s” isn’t valid") % {"field": "results"}
     try:
         APPLY[proposal.record_type].check(proposal)
     except MemoryRefused as exc:
         return str(exc)
     except (TypeError, AttributeError, ValueError):
-        return _("what it proposes is not well formed")
+        return _("its proposed change isn’t valid")
     return ""
 
 
@@ -240,12 +240,12 @@ def say_whose(proposal: Proposal, taking_in: Any) -> None:
 def conflict_problem(conflict: Conflict) -> str:
     """Return why a row cannot be a conflict; empty where it can."""
     if not {conflict.left_type, conflict.right_type} <= set(CONFLICT_TYPES):
-        return _("it is between records that are not looked at for conflicts")
+        return _("its records are of types that can’t conflict")
     if conflict.left_id == conflict.right_id:
-        return _("a record cannot be in conflict with itself")
+        return _("a record can’t conflict with itself")
     results = conflict.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
-        return _("“%(field)s” is not well formed") % {"field": "results"}
+        return _("“%(field)s” isn’t valid") % {"field": "results"}
     return ""
 
 
@@ -270,12 +270,12 @@ def revision_problem(revision: Revision) -> str:
     """Return why a row cannot be a revision; empty where it can."""
     sides = (revision.before, revision.after)
     if not all(isinstance(side, dict) for side in sides):
-        return _("what was before and after it is not well formed")
+        return _("its values before and after the change aren’t valid")
     if revision.record_type == MemoryFile.record_type():
         if not all(isinstance(side.get("content", ""), str) for side in sides):
-            return _("“%(field)s” is no text") % {"field": "content"}
+            return _("“%(field)s” isn’t text") % {"field": "content"}
         if not all(_is_blame(side.get("blame", [])) for side in sides):
-            return _("“%(field)s” is not well formed") % {"field": "blame"}
+            return _("“%(field)s” isn’t valid") % {"field": "blame"}
     return ""
 
 

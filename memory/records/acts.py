@@ -50,7 +50,7 @@ def _unpin(record: Any, by: Actor, _value: str) -> None:
 def _lock(record: Any, by: Actor, value: str) -> None:
     lock = value or Lock.READ_ONLY
     if lock not in Lock.values:
-        problem = _("“%(value)s” is no lock: choose one of %(known)s.")
+        problem = _("“%(value)s” isn’t a valid lock. Choose one of: %(known)s.")
         raise InvalidValue(problem % {"value": value[:40], "known": ", ".join(Lock.values)})
     # A topic fact has a rule of its own: eight are kept by people at most.
     if hasattr(record, "set_lock"):
@@ -62,39 +62,37 @@ def _lock(record: Any, by: Actor, value: str) -> None:
 
 def _accept(record: Any, by: Actor, _value: str) -> None:
     """Say that the record holds: a person's word for it."""
-    record.change(by=by, why=_("checked, and found to hold"), trust=Trust.OWNER)
+    record.change(by=by, why=_("checked and confirmed"), trust=Trust.OWNER)
 
 
 def _pinned_words(record: Any) -> str | Promise:
     if getattr(record, "expires_at", None):
-        return _lazy("Pinned: it does not expire any more, and upkeep leaves it alone.")
-    return _lazy("Pinned: upkeep leaves it alone.")
+        return _lazy("Pinned. It no longer expires, and maintenance won’t change it.")
+    return _lazy("Pinned. Maintenance won’t change it.")
 
 
 def _unpinned_words(record: Any) -> str | Promise:
     if getattr(record, "ttl_days", None):
-        return _lazy("Unpinned: its days to live count from now.")
+        return _lazy("Unpinned. It can expire again, counting from now.")
     return _lazy("Unpinned.")
 
 
 ACTS: dict[str, Act] = {
     "trash": Act(
         lambda record, by, _value: kind_of(record.record_type()).trash(record, by),
-        lambda _record: _lazy("It is in the trash for 30 days."),
+        lambda _record: _lazy("Moved to Trash for 30 days."),
     ),
     "restore": Act(
         lambda record, by, _value: kind_of(record.record_type()).restore(record, by),
-        lambda _record: _lazy("It is back from the trash."),
+        lambda _record: _lazy("Restored from Trash."),
     ),
     "pin": Act(_pin, _pinned_words),
     "unpin": Act(_unpin, _unpinned_words),
-    "lock": Act(_lock, lambda _record: _lazy("Locked: agents leave it alone, you may still edit.")),
+    "lock": Act(_lock, lambda _record: _lazy("Locked. Only you can edit it now.")),
     "unlock": Act(
         lambda record, by, _value: _lock(record, by, Lock.OPEN), lambda _record: _lazy("Unlocked.")
     ),
-    "accept": Act(
-        _accept, lambda _record: _lazy("Noted: you say that it holds, so it is trusted as yours.")
-    ),
+    "accept": Act(_accept, lambda _record: _lazy("Confirmed. It’s now trusted as your own.")),
 }
 
 

@@ -91,7 +91,7 @@ def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Cha
 
 def who(owner: User, actor: str) -> str:
     """Return an actor as people name them."""
-    return origins.of(owner, [actor])[actor].words if actor else _("nobody")
+    return origins.of(owner, [actor])[actor].words if actor else _("no one")
 
 
 def _change(record: Remembered, revision: Revision, places: Mapping[str, origins.Origin]) -> Change:
@@ -101,14 +101,14 @@ def _change(record: Remembered, revision: Revision, places: Mapping[str, origins
     if change.via is not None and change.via.text == revision.actor:
         change.via = None
     if not revision.before:
-        change.said = [_("first written")]
+        change.said = [_("created")]
         first = str(revision.after.get(says, ""))
         change.first_words, change.is_cut = first[:MOST_FIRST], len(first) > MOST_FIRST
         return change
     changed = {n for n, value in revision.after.items() if revision.before.get(n) != value}
     if says in changed:
         change.words = str(revision.before.get(says) or ""), str(revision.after.get(says) or "")
-        change.said.append(_("words changed"))
+        change.said.append(_("text changed"))
     change.said += said_of(record, revision.before, revision.after, changed - {says})
     return change
 
@@ -118,9 +118,9 @@ def said_of(
 ) -> list[str]:
     """Return in words what a revision did besides changing the text."""
     told = {
-        "trashed_at": lambda old, new: _("moved to the trash") if new else _("out of the trash"),
+        "trashed_at": lambda old, new: _("moved to Trash") if new else _("restored from Trash"),
         "pinned": lambda old, new: _("pinned") if new else _("unpinned"),
-        "superseded_by_id": lambda old, new: _("superseded") if new else _("stands again"),
+        "superseded_by_id": lambda old, new: _("replaced") if new else _("current again"),
         "expires_at": _expiry,
         "tags": _tags,
         "evidence": _entries,
@@ -153,7 +153,7 @@ def shown(record: Remembered, name: str, value: Any) -> str:
 def _expiry(_old: Any, new: Any) -> str:
     moment = parse_datetime(new) if isinstance(new, str) else None
     if moment is None:
-        return _("does not expire any more")
+        return _("no longer expires")
     day = formats.date_format(timezone.localtime(moment), "j M Y")
     return _("expires on %(day)s") % {"day": day}
 
@@ -162,7 +162,7 @@ def _tags(old: Any, new: Any) -> str:
     gone = [tag for tag in old or [] if tag not in (new or [])]
     come = [tag for tag in new or [] if tag not in (old or [])]
     signs = [*(f"+{tag}" for tag in come), *(f"−{tag}" for tag in gone)]
-    return _("tags: %(tags)s") % {"tags": ", ".join(signs) or _("in another order")}
+    return _("tags: %(tags)s") % {"tags": ", ".join(signs) or _("reordered")}
 
 
 def _entries(old: Any, new: Any) -> str:
@@ -184,7 +184,7 @@ def _sections(old: Any, new: Any) -> str:
         for path in these
         if path not in others
     ]
-    return ", ".join(told) or _("section locks in another order")
+    return ", ".join(told) or _("section locks reordered")
 
 
 # --- two versions against each other ------------------------------------------------------------------

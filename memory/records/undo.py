@@ -36,7 +36,7 @@ def record_of(revision: Revision, *, for_update: bool = False) -> Remembered:
         rows = rows.select_for_update(of=("self",), no_key=True)
     record: Remembered | None = rows.first() if rows is not None else None
     if record is None:
-        raise Gone(_("“%(label)s” was deleted for good.") % {"label": revision.label})
+        raise Gone(_("“%(label)s” was permanently deleted.") % {"label": revision.label})
     return record
 
 
@@ -53,7 +53,7 @@ def undo(revision: Revision, *, by: Actor) -> Remembered:
             kind_of(revision.record_type).trash(record, by)
             return record
         _not_changed_since(record, revision.after)
-        why = _("took version %(version)d back") % {"version": revision.version}
+        why = _("undid version %(version)d") % {"version": revision.version}
         _put_back(record, revision.before, by, why)
     return record
 
@@ -85,12 +85,11 @@ def _not_changed_since(record: Remembered, after: dict[str, Any]) -> None:
     now, derived = _now(record, after), kind_of(record.record_type()).derived
     names = [name for name in now if now[name] != after[name] and name not in derived]
     if names == [TRASHED] and record.trashed_at is not None:
-        raise ChangedSince(_("“%(label)s” lies in the trash already.") % {"label": record})
+        raise ChangedSince(_("“%(label)s” is already in Trash.") % {"label": record})
     if names:
         raise ChangedSince(
             _(
-                "“%(label)s” was changed again since (%(fields)s), so that change alone cannot be "
-                "taken back. Its history can put it back as it was at any time."
+                "“%(label)s” has changed since then (%(fields)s), so this change can’t be undone by itself. You can restore an earlier version from its history."
             )
             % {"label": record, "fields": ", ".join(field_words(record, names))}
         )
@@ -116,7 +115,7 @@ def _put_back(record: Remembered, state: dict[str, Any], by: Actor, why: str) ->
     kind, label = kind_of(record.record_type()), str(record)
     if _NEVER_SET.intersection(state):
         told = {"label": label}
-        raise InvalidValue(_("That change of “%(label)s” is none that could be taken back.") % told)
+        raise InvalidValue(_("This change to “%(label)s” can’t be undone.") % told)
     values = {name: _python(record, name, value) for name, value in state.items()}
     try:
         with transaction.atomic():
@@ -130,8 +129,7 @@ def _put_back(record: Remembered, state: dict[str, Any], by: Actor, why: str) ->
     except (IntegrityError, DataError) as exc:
         raise InvalidValue(
             _(
-                "“%(label)s” cannot be put back as it was: that does not fit what else is there "
-                "now. Nothing was changed; edit it instead."
+                "“%(label)s” can’t be restored to that version because it conflicts with something that exists now. Nothing was changed. Edit it instead."
             )
             % {"label": label}
         ) from exc
@@ -147,6 +145,9 @@ def _python(record: Remembered, name: str, value: Any) -> Any:
         # A revision that came with an archive may name what is somebody else's here.
         mine = rows.of(record.owner) if hasattr(rows, "of") else rows
         if not mine.filter(pk=value).exists():
-            raise Gone(_("What “%(label)s” named then was deleted for good.") % {"label": record})
+            raise Gone(
+                _("That version of “%(label)s” refers to something that was permanently deleted.")
+                % {"label": record}
+            )
         return field.target_field.to_python(value)
     return field.to_python(value)

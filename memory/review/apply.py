@@ -28,7 +28,7 @@ from memory.review.verdict import MERGE, TRASH, Applied, Applier, Overtaken, why
 def _check(proposal: Proposal) -> None:
     checked_path(str(proposal.after.get("path", "")))
     if not isinstance(proposal.after.get("content"), str):
-        raise InvalidValue(_("A proposal for a memory file holds its whole new text."))
+        raise InvalidValue(_("A proposal for a memory file must contain its complete new text."))
 
 
 def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
@@ -62,8 +62,7 @@ def _based_on(proposal: Proposal, path: str) -> int:
         told = {"path": path}
         raise InvalidValue(
             _(
-                "%(path)s, which this would change, lies in the trash: restore it first, or reject "
-                "this proposal."
+                "%(path)s, which this would change, is in Trash. Restore it first, or reject this proposal."
             )
             % told
         )
@@ -213,7 +212,7 @@ def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
     except (KeyError, AttributeError, TypeError, ValueError):
         versions = {}
     if len(versions) < merging.LEAST:
-        raise InvalidValue(_("A proposed merge names at least two notes and their versions."))
+        raise InvalidValue(_("A proposed merge must name at least two notes and their versions."))
     return versions
 
 
@@ -255,13 +254,17 @@ def _standing(proposal: Proposal) -> Note:
     """Return the note that stands now in the chain of the one that the proposal would replace."""
     target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
     if target is None:
-        raise InvalidValue(_("The note that this would replace was deleted for good meanwhile."))
+        raise InvalidValue(
+            _("The note that this would replace was permanently deleted. Reject this proposal.")
+        )
     links = [target] if target.superseded_by_id is None else chain(target)
     for link in links:
         if link.superseded_by_id is None and link.trashed_at is None:
             return link
     raise InvalidValue(
-        _("The note that this would replace lies in the trash: restore it first, or reject this.")
+        _(
+            "The note that this would replace is in Trash. Restore it first, or reject this proposal."
+        )
     )
 
 

@@ -63,29 +63,28 @@ class Choice:
         if self.kind == Kind.AGENT:
             return _("the agent “%(name)s”") % told
         if self.kind == Kind.DOMAIN:
-            return _("all pages of %(name)s") % told
+            return _("all pages from %(name)s") % told
         return _("the source “%(name)s”") % told
 
     @property
     def means(self) -> str:
         """Return what refusing it does, before it is done."""
         if self.kind == Kind.DOMAIN:
-            words = _("No run of any of your topics reads a page of it any more.")
+            words = _("No run of your topics will read its pages.")
             have = ngettext(
-                "%(n)d page read before stays as it is.",
-                "%(n)d pages read before stay as they are.",
+                "%(n)d page that was already read is kept.",
+                "%(n)d pages that were already read are kept.",
                 self.pages,
             )
             return f"{words} {have % {'n': self.pages}}"
         words = _(
-            "Its notes, rules, observations and changes of files are refused, and it is told so; "
-            "what it wrote stays."
+            "Beacon refuses its notes, rules, observations and file changes, and tells it so. What it already wrote is kept."
         )
         if not self.waiting:
             return words
         waits = ngettext(
-            "%(n)d proposal of it that waits is rejected.",
-            "%(n)d proposals of it that wait are rejected.",
+            "%(n)d pending proposal is rejected.",
+            "%(n)d pending proposals are rejected.",
             self.waiting,
         )
         return f"{words} {waits % {'n': self.waiting}}"
@@ -179,13 +178,11 @@ def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> Re
     """
     name, why = clean(name)[0].strip(), one_line(clean(why)[0])
     if not by.is_person:
-        raise InvalidValue(_("Only a person refuses a source."))
+        raise InvalidValue(_("Only a person can block a source."))
     if kind not in Kind.values or not name or len(name) > LONGEST_NAME:
-        raise InvalidValue(_("That is no source that can be refused: choose one of those named."))
+        raise InvalidValue(_("This source can’t be blocked. Choose one from the list."))
     if RefusedSource.objects.of(owner).count() >= MOST:
-        problem = _(
-            "You refuse %(most)d sources, which is the most: let one of them in again first."
-        )
+        problem = _("You’ve blocked %(most)d sources, which is the limit. Unblock one first.")
         raise LimitReached(problem % {"most": MOST})
     with transaction.atomic():
         try:

@@ -25,10 +25,10 @@ KINDS = {
 NAMES = {DEFAULT: _lazy("All other kinds"), **KINDS}
 MEANINGS = {
     ReviewLevel.Level.ACCEPT.value: _lazy(
-        "Everything is stored at once, also what comes from the web. Only what is quarantined waits."
+        "Everything is saved immediately, even text from the web. Only quarantined writes wait for you."
     ),
     ReviewLevel.Level.HOLD_RISKY.value: _lazy(
-        "What is risky waits for you; the rest is stored at once. This is how Beacon begins."
+        "Risky writes wait for you. Everything else is saved immediately. This is the default."
     ),
     ReviewLevel.Level.HOLD_ALL.value: _lazy("Every write by an agent waits for you."),
 }
@@ -60,12 +60,12 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
     that does not exist; nothing is changed then.
     """
     if not by.is_person:
-        raise InvalidValue(_("Only a person sets how agents' writes are reviewed."))
+        raise InvalidValue(_("Only a person can set how agents’ writes are reviewed."))
     for kind, level in wanted.items():
         if kind not in NAMES or level not in {"", *ReviewLevel.Level.values}:
             words = {"level": level[:40], "kind": kind[:40]}
             words["known"] = ", ".join(ReviewLevel.Level.values)
-            problem = _("“%(level)s” is no level of “%(kind)s”. Choose one of: %(known)s.")
+            problem = _("“%(level)s” isn’t a valid level for “%(kind)s”. Choose one of: %(known)s.")
             raise InvalidValue(problem % words)
     before = own_levels(owner)
     changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}
@@ -78,8 +78,6 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
                 rows.update_or_create(owner=owner, kind=kind, defaults={"level": level})
             else:
                 rows.filter(owner=owner, kind=kind).delete()
-        told: dict[str, Any] = {
-            kind: level or _("as by default") for kind, level in changed.items()
-        }
+        told: dict[str, Any] = {kind: level or _("default") for kind, level in changed.items()}
         Activity.log(owner, by, "review-levels-changed", subject=owner, **told)
     return True

@@ -45,8 +45,8 @@ def reason_in(texts: Iterable[Any]) -> str:
     """Return why a record that says these texts is set aside."""
     for text in filter(None, texts):
         if smell := smells_of_instructions(str(text)):
-            return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
-    return _("It derives from something in quarantine, or came so with an archive.")
+            return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+    return _("It’s based on something in quarantine, or was imported as quarantined.")
 
 
 # --- quarantine ---
@@ -155,8 +155,8 @@ def _row(record: Any, named: Any) -> QuarantineRow:
 def _of_long(record: ContentItem, begins: str) -> str:
     smell = smells_of_instructions(record.title) or smells_of_instructions(begins)
     if smell:
-        return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
-    return _("Its page says why: it is long, and the reason stands further down in it.")
+        return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+    return _("The reason is further down in this long text. Open its page to see it.")
 
 
 # --- a person's acts ------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def act(
     What is released counts for as much as its source does from then on.
     """
     if not by.is_person or name not in ACTS:
-        raise InvalidValue(_("Only a person releases what is in quarantine, or throws it away."))
+        raise InvalidValue(_("Only a person can release or delete what’s in quarantine."))
     done, ends = Done(uuid.uuid4()), time.monotonic() + seconds
     told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
     for place, record in enumerate(records):
@@ -217,7 +217,7 @@ def act(
         try:
             with transaction.atomic():
                 if name == "trash":
-                    record.trash(why=_("thrown out of quarantine"), **told)
+                    record.trash(why=_("moved from quarantine to Trash"), **told)
                 else:
                     why = _("released from quarantine")
                     record.change(why=why, trust=released_trust(record), **told)
@@ -252,7 +252,7 @@ def take_back(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECOND
                 if "trashed_at" in change.after:
                     record.restore(by=by)
                 else:
-                    why = _("put back into quarantine")
+                    why = _("returned to quarantine")
                     record.change(by=by, why=why, trust=Trust.QUARANTINED)
         except MemoryRefused as exc:
             done.problems.append(str(exc))

@@ -154,7 +154,7 @@ def hold(
     record_type = RECORD_TYPES.get(kind, kind)
     if record_type not in APPLY:
         known = ", ".join(RECORD_TYPES)
-        raise InvalidValue(_("“%(kind)s” cannot be proposed; known are: %(known)s.") % locals())
+        raise InvalidValue(_("“%(kind)s” can’t be proposed. Choose one of: %(known)s.") % locals())
     proposal = Proposal(
         owner=owner,
         actor=str(by),
@@ -206,7 +206,9 @@ def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
     size = sum(len(str(value).encode(errors="replace")) for value in kept.values())
     if size > MOST_BYTES:
         told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
-        problem = _("A proposal holds at most %(most)s bytes; this has %(have)s. Propose less.")
+        problem = _(
+            "The proposal has %(have)s bytes, but the limit is %(most)s. Nothing was saved. Propose less at once."
+        )
         raise LimitReached(problem % told)
     return kept
 
@@ -268,9 +270,7 @@ def carry_out(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -
     """
     if held.record_type not in APPLY:
         # `hold` and imports take none of them; a row of another version of Beacon may be one.
-        said = _(
-            "This Beacon does not know how to store a “%(kind)s”. Reject the proposal instead."
-        )
+        said = _("This version of Beacon can’t store “%(kind)s”. Reject the proposal instead.")
         raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
     return APPLY[held.record_type].carry_out(held, wanted, by, seen)
 
@@ -313,7 +313,9 @@ def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
     held = _locked(proposal)
     if held.state != state:
         told = {"wanted": state.label, "state": held.get_state_display()}
-        raise Decided(_("Only what was %(wanted)s can be put back; this is %(state)s.") % told)
+        raise Decided(
+            _("Only a proposal that was %(wanted)s can be reopened. This one is %(state)s.") % told
+        )
     return held
 
 
@@ -337,7 +339,7 @@ _DECISION = tuple(_UNDECIDED)
 
 def _only_people(by: Actor) -> None:
     if not by.is_person:
-        raise InvalidValue(_("Only a person decides on a proposal."))
+        raise InvalidValue(_("Only a person can decide on a proposal."))
 
 
 def _locked(proposal: Proposal) -> Proposal:
@@ -351,9 +353,9 @@ def _held(proposal: Proposal) -> Proposal:
     row = _locked(proposal)
     if row.state != Proposal.State.WAITING:
         told = {"state": row.get_state_display()}
-        raise Decided(_("This proposal was %(state)s meanwhile; nothing was changed.") % told)
+        raise Decided(_("This proposal has already been %(state)s. Nothing was changed.") % told)
     if not row.is_waiting:
-        raise Decided(_("This proposal has expired: it waited for 30 days. Nothing was changed."))
+        raise Decided(_("This proposal expired after 30 days. Nothing was changed."))
     return row
 
 
@@ -385,7 +387,7 @@ def expire_due(at: datetime | None = None) -> int:
             told = {"number": number, "days": PROPOSAL_LIFETIME.days}
             Activity.log(
                 User.objects.get(pk=owner), MAINTENANCE, "proposals-expired",
-                label=_("proposals that waited for %(days)s days: %(number)s") % told,
+                label=_("proposals expired after %(days)s days: %(number)s") % told,
             )  # fmt: skip
         rows.update(
             state=Proposal.State.EXPIRED, decided_by=str(MAINTENANCE), decided_at=timezone.now()

@@ -53,7 +53,7 @@ SCENES: dict[str, tuple[Callable[[dict[str, Any]], Scene], str, str]] = {
     "endless tool calls": (
         _always(calls_tool("search", {"query": MARK})),
         "partial",
-        "none was offered",
+        "wasn’t offered",
     ),
     "an unknown tool": (_always(calls_tool("browse", MARK)), "partial", "“browse”"),
     "a refusal": (_always(refuses()), "partial", "cannot help"),
@@ -107,7 +107,7 @@ def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
 @pytest.mark.parametrize(
     ("kind", "scene", "word"),
     [
-        ("silent", slow(150), "did not answer within"),
+        ("silent", slow(150), "didn’t answer within"),
         ("dripping", endless(pace=0.5, seconds=150), "did not finish within"),
     ],
 )

@@ -51,7 +51,7 @@ def test_pinning_takes_the_expiry_away_says_so_and_undo_brings_it_back(
 ) -> None:
     one = note(alice, stability="volatile", ttl_days=7, expires_at=days(7))
     expires = one.expires_at
-    assert "does not expire any more" in text_of(browser.post(act(one, "pin"), follow=True))
+    assert "no longer expires" in text_of(browser.post(act(one, "pin"), follow=True))
     one.refresh_from_db()
     assert (one.pinned, one.expires_at) == (True, None)
     take_back(browser, one)
