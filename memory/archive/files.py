@@ -1,8 +1,7 @@
 """Export memory files to a folder or a zip, and import them (`export_files`, `import_files`).
 
-Data flow in: folder or zip -> the bytes of each name that there may be -> saved one by one in one
-transaction, as any save -> what became of each.  One file that is refused, or a mere look, and
-nothing of all that stays.
+Imported files are saved one by one in one transaction.  It is rolled back for a preview, or if any
+file is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CONTEXT = 3  # unchanged lines shown beside a change
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """One file of an import: what stood, what would stand, or why it is refused."""
+    """One imported file: its text before and after, or why it is refused."""
 
     path: str
     before: str
@@ -45,21 +44,20 @@ class Carried:
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything would be another than it is."""
         return not self.problem and self.before != self.after
 
     def diff(self) -> str:
-        """Return the change as a unified diff; empty where there is none."""
+        """Return the change as a unified diff, or ""."""
         return "".join(_unified(self.path, self.before, self.after)) if self.is_changed else ""
 
 
-# --- out ------------------------------------------------------------------------------------------
+# --- export ---------------------------------------------------------------------------------------
 
 
 def carry_out(owner: User, place: Path) -> int:
-    """Write the owner's files into a folder, or a zip; return how many.
+    """Write the owner's files into a folder or a zip, and return how many.
 
-    Raises MemoryRefused where the folder holds other texts under these names, OSError.
+    Raises MemoryRefused if the folder has different files with these names, and OSError.
     """
     mirror.take_in(owner)
     rows = MemoryFile.objects.of(owner).live().order_by("path").values_list("path", "content")
@@ -104,13 +102,13 @@ def _zip(place: Path, files: dict[str, bytes]) -> None:
         temp.unlink(missing_ok=True)
 
 
-# --- in -------------------------------------------------------------------------------------------
+# --- import ---------------------------------------------------------------------------------------
 
 
 def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
-    """Return the memory files in a folder or a zip, and the names of what is left alone.
+    """Return the memory files in a folder or a zip, and the names of other files.
 
-    Raises ImportRejected for a zip that is unsound, and where there is no memory file; OSError.
+    Raises ImportRejected if the zip is unsafe or there is no memory file, and OSError.
     """
     files, others = _in_folder(place) if place.is_dir() else _in_zip(place)
     if not files:
@@ -134,7 +132,7 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
     with opened(place) as packed:
         infos = [info for info in packed.infolist() if not info.is_dir()]
         tops = {info.filename.partition("/")[0] for info in infos}
-        # A folder that was packed with its own name.
+        # The zip contains the folder itself.
         top = f"{tops.pop()}/" if len(tops) == 1 and not tops & {"facts", "episodes"} else ""
         files, others = {}, []
         for info in infos:
@@ -160,9 +158,9 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
 def carry_in(
     owner: User, files: dict[str, Found], *, by: Actor, why: str, only_look: bool
 ) -> list[Carried]:
-    """Save the files, all or none, and return what became, or would become, of each.
+    """Save all files or none, and return the result of each.
 
-    What makes room comes first, so that facts which fit together also pass one after the other.
+    Files that get smaller are saved first, so that the fact files never exceed their budget in between.
     """
     mirror.take_in(owner)
     done = []
@@ -192,7 +190,7 @@ def _saved(owner: User, path: str, before: str, found: Found, by: Actor, why: st
 
 
 def _unified(path: str, before: str, after: str) -> Iterator[str]:
-    """Yield the lines of a unified diff, as `patch` reads it."""
+    """Yield the lines of a unified diff that `patch` can read."""
     yield f"--- {path}\n+++ {path}\n"
     rows = folded(diff(before, after), context=CONTEXT)
     gaps = [-1, *(at for at, row in enumerate(rows) if row.kind == "gap"), len(rows)]

@@ -243,7 +243,7 @@ MEMORY_KINDS = [
         "documents",
         gettext_lazy("library documents"),
         memory.LibraryDocument,
-        only=Q(path=""),  # the watched folder's are the folder's
+        only=Q(path=""),  # the watched folder's documents stay with the folder
     ),
     Kind("topics", gettext_lazy("topics"), memory.Topic, finish=_follow_topics),
     Kind("facts", gettext_lazy("topic facts"), memory.TopicFact),
