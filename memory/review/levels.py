@@ -1,4 +1,4 @@
-"""How far an owner lets agents write by themselves: a level for each kind of write (decision 10)."""
+"""Review rules: which writes of agents wait for the owner, by kind of write (decision 10)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Activity, ReviewLevel, User
 
 DEFAULT = "default"
-# What a write is of, as the levels name it.  The persona and the profile go by the soul's level.
+# The kinds of writes.  Persona and profile use the soul's level.
 KINDS = {
     "file": _lazy("Memory files"),
     "rule": _lazy("Rules"),
@@ -35,29 +35,28 @@ MEANINGS = {
 
 
 def levels_of(owner: User) -> dict[str, str]:
-    """Return the level of each of KINDS, and the default's: one query."""
+    """Return the level of each of KINDS, and the default level; one query."""
     own = own_levels(owner)
     default = own.get(DEFAULT, ReviewLevel.Level.HOLD_RISKY.value)
     return {DEFAULT: default, **{kind: own.get(kind, default) for kind in KINDS}}
 
 
 def own_levels(owner: User) -> dict[str, str]:
-    """Return the levels that the owner chose; a kind that is not there goes by the default."""
+    """Return the levels that the owner chose; other kinds use the default."""
     rows = ReviewLevel.objects.of(owner).filter(kind__in=NAMES)
     return dict(rows.values_list("kind", "level"))
 
 
 def level_of(owner: User, kind: str) -> str:
-    """Return the level of one kind."""
     levels = levels_of(owner)
     return levels.get(kind, levels[DEFAULT])
 
 
 def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
-    """Set the named levels ("" leaves a kind to the default) and return whether any changed.
+    """Set levels ("" means the default) and return whether any changed.
 
-    Only a person may: an agent could let itself through.  Raises InvalidValue for a kind or level
-    that does not exist; nothing is changed then.
+    Only a person can, since an agent could let itself through.  Raises InvalidValue for an unknown
+    kind or level; nothing is changed then.
     """
     if not by.is_person:
         raise InvalidValue(_("Only a person can set how agents’ writes are reviewed."))
