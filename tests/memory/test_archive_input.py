@@ -61,12 +61,12 @@ def test_a_row_with_what_it_needs_is_taken(alice: User, tmp_path: Path):
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"notes": "{broken\n"}, "data/notes.jsonl, line 1: it is no JSON"),
-        ({"notes": as_line(NOTE) + '{"confidence": NaN}\n'}, "line 2: it is no JSON"),
+        ({"notes": "{broken\n"}, "data/notes.jsonl, line 1: it isn’t valid JSON"),
+        ({"notes": as_line(NOTE) + '{"confidence": NaN}\n'}, "line 2: it isn’t valid JSON"),
         ({"notes": "[1]\n"}, "it isn’t a JSON object"),
         ({"notes": '{"a":' + "[" * 100_000}, "nested too deeply"),
         ({"notes": '{"a":' + "[" * 700 + "]" * 700 + "}"}, "nested too deeply"),
-        ({"topics": '{"a": ' + "9" * 5000 + "}"}, "line 1: it is no JSON"),
+        ({"topics": '{"a": ' + "9" * 5000 + "}"}, "line 1: it isn’t valid JSON"),
     ],
 )
 def test_a_broken_line_is_named_and_nothing_is_imported(
@@ -353,7 +353,7 @@ def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path,
 
     row.refresh_from_db()
     assert row.state == "failed"
-    assert "lost 3 times" in row.problem
+    assert "stopped unexpectedly 3 times" in row.problem
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def test_somebody_elses_record_is_in_no_conflict(alice: Any, bob: Any):
 
 def test_the_soul_is_in_no_conflict(alice: Any):
     left, _right = pair(alice)
-    with pytest.raises(InvalidValue, match="can’t conflict"):
+    with pytest.raises(InvalidValue, match="not looked at"):
         Conflict.objects.note(alice, NEAR, left, Note.objects.of(alice).get(kind="soul"))
 
 

@@ -168,7 +168,7 @@ def test_what_is_sensitive_expired_superseded_or_gone_never_enters(
     assert left["The zebra is secret."] == "sensitive, so it’s never included"
     assert left["The zebra is expired."] == "expired"
     assert left["The zebra is superseded."] == "superseded by a newer note"
-    assert left["The zebra is elsewhere."] == "kept for agent:x alone"
+    assert left["The zebra is elsewhere."] == "visible only to agent:x"
 
 
 @pytest.mark.requirement("R223")
@@ -329,7 +329,7 @@ def test_what_does_not_fit_is_left_out_the_last_summaries_first(alice: Any):
     assert len(tight.system) <= 24_000
     assert not tight.layer("summaries").lines
     assert 0 < len(tight.layer("rules").lines) < 10
-    assert "at most 24,000 characters" in tight.layer("summaries").left_out[-1].why
+    assert "limited to 24,000 characters" in tight.layer("summaries").left_out[-1].why
     assert tight.layer("soul").lines
     assert tight.layer("environment").lines
 

@@ -63,9 +63,9 @@ def test_any_text_is_a_question_and_narrows_without_an_error(alice: Any, text: s
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("knid:rule", "no operator “knid:”"),
-        ("kind:rulle", "knows no “rulle”"),
-        ("after:soon", "no date"),
+        ("knid:rule", "“knid:” isn’t an operator"),
+        ("kind:rulle", "“rulle” isn’t a value"),
+        ("after:soon", "isn’t a date"),
         ('"unclosed', "isn’t closed"),
         ("x" * 20_000, "20000 characters"),
     ],

@@ -103,7 +103,7 @@ def test_what_it_would_do_is_said_before(alice: Any):
     proposed_note(alice)
     [agent] = blocking.choices_of(alice, Proposal.objects.get())
     assert (agent.kind, agent.name, agent.waiting) == ("agent", "desk", 1)
-    assert "1 proposal" in agent.means
+    assert "1 pending proposal" in agent.means
     topic = Topic.objects.create_topic(owner=alice, title="Cells", by=alice.actor)
     for name in ("volt.example", "news.volt.example", "volt.example.org"):
         url = f"https://{name}/a"
@@ -158,5 +158,5 @@ def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     page(alice, content=f"{ORDER} {filler}", size=len(filler) + len(ORDER))
     begins, ends = quarantine.page(alice).rows
     assert "ignore instructions" in begins.why
-    assert ends.why.startswith("Open its page")
+    assert "Open its page" in ends.why
     assert "ignore instructions" in reason_of(ContentItem.objects.get(pk=ends.record.pk))

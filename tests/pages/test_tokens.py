@@ -115,7 +115,7 @@ def test_behind_https_programs_come_in_by_the_same_host(browser: Client, setting
     ("wrong", "said"),
     [
         ({"name": ""}, "Type its name, such as claude."),
-        ({"name": "research"}, "is one of Beacon&#x27;s own"),
+        ({"name": "research"}, "is reserved for Beacon"),
         ({"name": "a:b"}, "can’t contain a colon"),
         ({"name": "x" * 81}, "Ensure this value has at most 80 characters (it has 81)."),
         ({"scopes": "root"}, "is not one of the available choices"),
