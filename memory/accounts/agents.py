@@ -1,6 +1,6 @@
-"""The four settings of an agent (seed 002), and how a person changes them.
+"""The four settings of an agent (seed 002), and the instructions for connecting one.
 
-Each program that came in by a token is an agent, and so is Beacon's own researcher.
+Each program that used a token is an agent, and so is Beacon's own researcher.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_PROMPT = 4000  # characters
 
 
 def agents_of(owner: User) -> QuerySet[Agent]:
-    """Return the owner's agents by name, with how many tokens open each and its last use."""
+    """Return the owner's agents by name, each with its number of active tokens and last use."""
     now = timezone.now()
     unexpired = Q(tokens__expires_at=None) | Q(tokens__expires_at__gt=now)
     is_open = Q(tokens__isnull=False, tokens__revoked_at=None) & unexpired
@@ -45,7 +45,7 @@ def agents_of(owner: User) -> QuerySet[Agent]:
 
 
 def change(agent: Agent, values: Mapping[str, Any], *, by: Actor) -> bool:
-    """Store an agent's settings and return whether any changed; Activity names those that did.
+    """Store an agent's settings and return whether any changed; the changed ones are logged.
 
     Raises InvalidValue for a prompt that is too long.
     """
@@ -70,12 +70,12 @@ def _checked(prompt: str) -> str:
     prompt = clean(prompt)[0].strip()
     if len(prompt) > LONGEST_PROMPT:
         told = {"have": f"{len(prompt):,}", "most": f"{LONGEST_PROMPT:,}"}
-        text = _("These words have %(have)s characters; at most %(most)s fit.") % told
+        text = _("The text has %(have)s characters, but the limit is %(most)s.") % told
         raise InvalidValue(text, errors={"compaction_prompt": [text]})
     return prompt
 
 
-# --- How a program is told of this Beacon: its addresses, and what to write into which file ---
+# --- connection instructions ---
 
 PLACE = "bcn_…"  # where the token belongs
 MCP_PATH = "/mcp"
@@ -83,7 +83,7 @@ MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One program's setup: its key, name, where the words belong, and the words."""
+    """One program's setup: its key, its name, where to put the configuration, and the configuration."""
 
     key: str
     name: str
@@ -93,9 +93,9 @@ class Setup:
 
 
 def mcp_url() -> str:
-    """Return the address of the MCP server, as programs use it.
+    """Return the URL of the MCP server for programs.
 
-    Behind https a proxy passes /mcp of the same host on to its port; else it is that port itself.
+    With https, a proxy forwards /mcp on the same host; otherwise programs use the port directly.
     """
     if settings.BEACON_HTTPS:
         return f"{settings.BEACON_URL}{MCP_PATH}"
@@ -107,7 +107,7 @@ def mcp_url() -> str:
 def setups(
     token: str = "", *, with_paths: bool = False
 ) -> list[Setup]:  # none: the form has a gap there  # nosec B107
-    """Return the setups of the programs that are usual; `with_paths` names this machine's folders."""
+    """Return the setups of common programs; `with_paths` includes this machine's folders."""
     words = token or PLACE
     return [*_by_address(words), _by_pipe(words, with_paths=with_paths), _by_compose(words)]
 
@@ -120,7 +120,7 @@ def _by_address(token: str) -> list[Setup]:
         "type": "promptString",
         "id": "beacon-token",
         "password": True,
-    }  # says that it is typed unseen  # nosec B105
+    }  # makes the editor hide the input  # nosec B105
     code = {
         "inputs": [{**asked, "description": "Beacon API token"}],
         "servers": {
@@ -135,7 +135,7 @@ def _by_address(token: str) -> list[Setup]:
         Setup(
             "claude-code",
             "Claude Code",
-            _("In a terminal, once:"),
+            _("Run once in a terminal:"),
             f'claude mcp add --transport http beacon {url} --header "Authorization: {bearer}"',
         ),
         Setup(
@@ -149,11 +149,11 @@ def _by_address(token: str) -> list[Setup]:
             "VS Code",
             _("In .vscode/mcp.json:"),
             _json(code),
-            _("VS Code asks for the token when the server first starts, and keeps it."),
+            _("VS Code asks for the token when the server first starts, and stores it."),
         ),
         Setup(
             "other",
-            _("Any other, by address"),
+            _("Other apps, by URL"),
             _("Transport “streamable HTTP”:"),
             f"{url}\nAuthorization: {bearer}",
         ),
@@ -172,17 +172,17 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
     }
     return Setup(
         "claude-desktop",
-        _("Claude Desktop, and any other by standard input and output"),
-        _("In claude_desktop_config.json, on the machine that Beacon runs on:"),
+        _("Claude Desktop and other apps, over stdio"),
+        _("In claude_desktop_config.json, on the machine that runs Beacon:"),
         _json({"mcpServers": {"beacon": server}}),
-        _("It works while Beacon runs, and on its own when Beacon does not."),
+        _("It works whether or not Beacon is running."),
     )
 
 
 def _program(*, with_paths: bool) -> tuple[str, list[str]]:
-    """Return what starts Beacon's commands on this machine, and what comes before their names."""
+    """Return the program that runs Beacon's commands on this machine, and its first arguments."""
     if installed.IS_WHEEL:
-        # Beside the Python that runs: a program that starts it may have another PATH.
+        # Next to the running Python, since the calling program may have another PATH.
         return (str(Path(sys.executable).with_name("beacon")) if with_paths else "beacon"), []
     folder = str(settings.BASE_DIR) if with_paths else "/path/to/beacon"
     python = sys.executable if with_paths else f"{folder}/.venv/bin/python"
@@ -190,20 +190,20 @@ def _program(*, with_paths: bool) -> tuple[str, list[str]]:
 
 
 def _by_compose(token: str) -> Setup:
-    """Return the same where Beacon runs in containers, whose folders are not this machine's."""
+    """Return the same for Beacon in containers, whose folders aren't on this machine."""
     wanted = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
     wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
     return Setup(
         "compose",
-        _("By standard input and output, where Beacon runs by docker compose"),
-        _("In claude_desktop_config.json, on the machine of the containers:"),
+        _("Over stdio, with Beacon in Docker Compose"),
+        _("In claude_desktop_config.json, on the machine that runs the containers:"),
         _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
-        _("It works while the containers run."),
+        _("It works while the containers are running."),
     )
 
 
 def rest_example(token: str = "") -> str:  # none: the form has a gap there  # nosec B107
-    """Return a first call of the REST API."""
+    """Return an example call of the REST API."""
     bearer = f"Authorization: Bearer {token or PLACE}"
     return f"curl -H '{bearer}' '{settings.BEACON_URL}/api/v1/recall?q=batteries'"
 

@@ -1,4 +1,4 @@
-"""The account that a command is about, and what is said where there is none of that name."""
+"""Find the account, and the folder or zip, that a command names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ NAMED = 20  # usernames that an error lists
 
 
 def account_named(username: str, among: QuerySet[User] | None = None) -> User:
-    """Return the account of that name, among all or those given.  Raises CommandError."""
+    """Return the account with this name, from all accounts or those given.  Raises CommandError."""
     people = User.objects.all() if among is None else among
     found = people.filter(username=username).first()
     if found is None:
-        said = _("There is no account “%(name)s”.") % {"name": username} if people else ""
+        said = _("No account is named “%(name)s”.") % {"name": username} if people else ""
         raise CommandError(f"{said} {_those_there_are(people)}".strip())
     return found
 
 
 def only_account(people: QuerySet[User], ask: str) -> User:
-    """Return the account where there is just one; `ask` says how to name one of several.
+    """Return the only account; if there are several, the error includes `ask`, which says how to name one.
 
     Raises CommandError.
     """
@@ -43,33 +43,32 @@ def _those_there_are(people: QuerySet[User]) -> str:
     names = list(people.order_by("username").values_list("username", flat=True)[:NAMED])
     if not names:
         return (
-            _("There is no account yet: make the first by `%(make)s up` or createsuperuser.")
+            _("There are no accounts yet. Create the first with `%(make)s up` or createsuperuser.")
             % BY_HAND
         )
-    return _("The accounts are: %(names)s.") % {"names": ", ".join(names)}
+    return _("Accounts: %(names)s.") % {"names": ", ".join(names)}
 
 
-# --- What the two commands that carry memory files have in common ---
+# --- commands for memory files ---
 
 
 def _place(text: str) -> Path:
-    """Return the folder or file that is named; nothing, as of an unset variable, is not this one."""
+    """Return the path; an empty one, as from an unset variable, is refused."""
     if not text.strip():
-        raise ArgumentTypeError(_("no folder or file is named"))
+        raise ArgumentTypeError(_("no folder or file given"))
     return Path(text)
 
 
 class FilesCommand(MigratedCommand):
-    """A command about one account's files and a folder, or zip."""
+    """A command that copies one account's files from or to a folder or zip."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the account, which may be left out where there is one, and the place."""
-        parser.add_argument("username", nargs="?", help="may be left out if there is one account")
+        parser.add_argument("username", nargs="?", help="optional if there is only one account")
         parser.add_argument("place", type=_place, metavar="DIR|FILE.zip", help="a folder, or a zip")
 
     def owner_named(self, username: str | None) -> User:
         """Return the account.  Raises CommandError."""
         if username is not None:
             return account_named(username)
-        ask = _("Say whose files: name the account before the folder or zip file.")
+        ask = _("Name the account before the folder or zip file.")
         return only_account(User.objects.all(), ask)

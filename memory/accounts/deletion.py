@@ -1,8 +1,8 @@
-"""Deleting an account with all that it owns: by its person, or by staff, and for good.
+"""Permanently delete an account with everything it owns.
 
-Data flow: `what_goes` counts for the page -> `check_may_go` refuses the last staff account ->
-`delete_account` ends runs and sign-ins, then deletes every row, in one transaction.  What lies
-outside the database (copies on disk, exports, keys in Redis) goes by `users.LAST_ACTS`.
+`what_goes` counts for the page, `check_may_go` refuses the last admin, and `delete_account` ends runs
+and sign-ins and deletes every row in one transaction.  `users.LAST_ACTS` deletes what is outside the
+database: copies on disk, exports and keys in Redis.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from memory.models.history import APPEND_ONLY
 
 logger = structlog.get_logger(__name__)
 
-MOST_TRIES = 3  # a worker may be writing something of the account's at that very moment
+MOST_TRIES = 3  # tries, since a worker can be writing rows of the account at the same time
 
 
 def what_goes(person: User) -> list[tuple[str, int]]:
-    """Return how many rows of each kind go with the account, by what people call it: one query."""
+    """Return how many rows of each kind are deleted with the account, by label; one query."""
     counted: list[tuple[str, str, models.QuerySet[Any]]] = [
         (kind.name, str(kind.label), kind.all_rows(person)) for kind in in_order()
     ]
@@ -52,18 +52,15 @@ def what_goes(person: User) -> list[tuple[str, int]]:
 
 
 def check_may_go(person: User) -> None:
-    """Raise InvalidValue for the last staff account that is open; in a transaction it stays so."""
+    """Raise InvalidValue for the last active admin; inside a transaction the result stays true."""
     staff = User.objects.filter(is_staff=True, is_active=True)
     if transaction.get_connection().in_atomic_block:
-        # Two staff members who delete themselves at once must not leave none.
+        # Locked, so that two admins who delete themselves at the same time can't leave none.
         staff = staff.select_for_update().order_by("pk")
     if {user.pk for user in staff} == {person.pk}:
         raise InvalidValue(
             _(
-                "This is the last account that may manage people and connections (staff), so it "
-                "stays: without one nobody could let anybody in. Under Settings, People, invite "
-                "somebody as staff first. To remove Beacon as a whole, stop it and delete its "
-                "data folder."
+                "This is the only active admin account, so it can’t be deleted. Invite another admin under Settings, People first. To remove Beacon completely, stop it and delete its data folder."
             )
         )
 
@@ -71,16 +68,16 @@ def check_may_go(person: User) -> None:
 def check_typed(person: User, typed: str) -> None:
     """Raise InvalidValue unless `typed` is the account's username."""
     if one_line(typed) != person.get_username():
-        problem = _("That is not it. Type “%(name)s” exactly, or leave the account as it is.")
+        problem = _("That doesn’t match. Type “%(name)s” to confirm.")
         problem %= {"name": person.get_username()}
         raise InvalidValue(problem, errors={"name": [problem]})
 
 
 def delete_account(person: User, *, typed: str, by: User) -> None:
-    """Delete the account and every row that it owns; `by` is itself, or staff.
+    """Delete the account and every row that it owns; `by` is the account itself or an admin.
 
-    Raises InvalidValue for another name typed, for the last staff account, and where a copy in
-    Redis cannot be taken down; then nothing is deleted.
+    Raises InvalidValue if the typed name is wrong, for the last admin, and if a copy in Redis can't be
+    deleted; nothing is deleted then.
     """
     check_typed(person, typed)
     for left in reversed(range(MOST_TRIES)):
@@ -88,8 +85,8 @@ def delete_account(person: User, *, typed: str, by: User) -> None:
             with transaction.atomic():
                 _delete(person, by)
         except DatabaseError as exc:
-            # What a worker stored between our look and our commit, or a deadlock with one that is
-            # writing: it goes with the next try.
+            # A worker stored a row before the commit, or there was a deadlock with one: the next try
+            # deletes that too.
             if not left:
                 raise
             logger.warning("account not deleted yet", account=person.pk, why=type(exc).__name__)
@@ -102,14 +99,14 @@ def _delete(person: User, by: User) -> None:
     check_may_go(person)
     found = User.objects.select_for_update().filter(pk=person.pk).first()
     if found is None:
-        raise InvalidValue(_("This account is deleted already."))
+        raise InvalidValue(_("This account has already been deleted."))
     name = found.get_username()
     keys = list(SignIn.objects.of(found).values_list("session_key", flat=True))
     found.delete()
     BrowserSession.objects.filter(session_key__in=keys).delete()
     for failures in (AccessAttempt, AccessFailureLog, AccessLog):
         failures.objects.filter(username=name).delete()
-    # Whose account it was stands in the log of the staff member who deleted it, and nowhere else.
+    # The account's name is kept only in the log of the admin who deleted it.
     if by.pk == person.pk:
         Activity.log(None, SYSTEM, "account-deleted")
     else:
@@ -117,9 +114,9 @@ def _delete(person: User, by: User) -> None:
 
 
 def sweep(person: User) -> None:
-    """Delete, one statement each, the rows of tables on which nothing hangs: most of them all.
+    """Delete the rows of tables that no other table references, with one statement each.
 
-    Django's own cascade would read each into memory first.  One of `users.LAST_ACTS`.
+    Those are most of the rows, and Django's cascade would load them first.  One of `users.LAST_ACTS`.
     """
     with pgtrigger.ignore(APPEND_ONLY):
         for model in apps.get_models():
@@ -129,7 +126,7 @@ def sweep(person: User) -> None:
                 rows._raw_delete(rows.db)
 
 
-# Large tables that are somebody's through another.
+# Large tables that belong to an owner through another table.
 _OWNED_THROUGH = {
     "memory.SearchEntry": "space__owner",
     "memory.SearchTerm": "space__owner",
@@ -142,7 +139,7 @@ def _owner_of(model: type[models.Model]) -> str:
 
 
 def _is_hung_upon(model: type[models.Model]) -> bool:
-    """Whether another row may name one of the model's."""
+    """Whether another model references this one."""
     fields = model._meta.get_fields(include_hidden=True)
     return any(field.auto_created and not field.concrete for field in fields) or bool(
         model._meta.many_to_many

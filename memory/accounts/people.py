@@ -1,4 +1,4 @@
-"""Who may come in: accounts that staff disable and enable, and invitations they take back."""
+"""User management by admins: disabling and enabling accounts, invitations, and confusable usernames."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from memory.models import Activity, Invitation, SignIn, User
 
 
 def disable(person: User, *, by: User) -> None:
-    """Close the account and sign the person out everywhere at once; what they own stays.
+    """Disable the account and sign the person out everywhere; what they own is kept.
 
-    The links that they gave out and nobody has used are taken back.  Raises InvalidValue for one's
-    own account and for the last staff account that is open.
+    Unused links that they created are revoked.  Raises InvalidValue for one's own account and for the
+    last active admin.
     """
     if person == by:
-        raise InvalidValue(_("You cannot disable your own account: ask another staff member."))
+        raise InvalidValue(_("You can’t disable your own account. Ask another admin."))
     with transaction.atomic():
-        # Two staff members who disable each other must not leave none.
+        # Locked, so that two admins who disable each other can't leave none.
         staff = User.objects.select_for_update().filter(is_staff=True, is_active=True)
         open_staff = {user.pk for user in staff}
         if open_staff == {person.pk} or by.pk not in open_staff:
-            raise InvalidValue(
-                _("Somebody must remain who can manage people: nothing was changed.")
-            )
+            raise InvalidValue(_("At least one admin is required, so nothing was changed."))
         User.objects.filter(pk=person.pk).update(is_active=False)
         sign_ins.end_elsewhere(SignIn.objects.of(person))
         for invitation in Invitation.objects.filter(invited_by=person, used_at=None):
@@ -51,10 +49,10 @@ def enable(person: User, *, by: User) -> None:
 def invite(
     *, by: User, note: str, makes_staff: bool, instead_of: str = ""
 ) -> tuple[Invitation, str]:
-    """Give out a one-time link and return it with its token, which is not stored.
+    """Create a one-time link and return it with its token, which isn't stored.
 
-    `instead_of` is the key of a link that the same form made when it was pressed just before: only
-    the last answer is seen, so that one, which nobody has read, is taken back.
+    `instead_of` is the key of a link that an earlier submission of the same form created.  It is revoked,
+    since the person only sees the last response.
     """
     with transaction.atomic():
         if instead_of:
@@ -66,7 +64,7 @@ def invite(
 
 
 def revoke(invitation: Invitation, *, by: User) -> None:
-    """Take back a link that nobody has used."""
+    """Revoke an unused link."""
     with transaction.atomic():
         deleted, _rows = Invitation.objects.filter(pk=invitation.pk, used_at=None).delete()
         if deleted:
@@ -74,7 +72,7 @@ def revoke(invitation: Invitation, *, by: User) -> None:
 
 
 def works_here_alone() -> str:
-    """Return BEACON_URL if no other machine reaches it; every link begins with it."""
+    """Return BEACON_URL, which every link starts with, if no other machine can reach it."""
     host = urlsplit(settings.BEACON_URL).hostname or ""
     try:
         address = ipaddress.ip_address(host)
@@ -83,7 +81,7 @@ def works_here_alone() -> str:
     return settings.BEACON_URL if address.is_loopback or address.is_unspecified else ""
 
 
-# --- Usernames that look like another one, so that nobody can pose as a colleague ---
+# --- confusable usernames ---
 
 _LATIN_LIKE = {
     "a": "\u0430\u0410\u03b1\u0391\u0251",  # Cyrillic, Greek, alpha
@@ -118,9 +116,9 @@ _INVISIBLE = ("Mn", "Me", "Cf")  # accents, enclosing marks, format characters
 
 
 def skeletons(name: str) -> set[str]:
-    """Return the letters to which a name reduces; two of them where it has a capital I.
+    """Return the basic letters of a name, in two versions if it has a capital I.
 
-    That is drawn like a small L, and still is an i.
+    A capital I looks like a small L, but is also an i.
     """
     parts = unicodedata.normalize("NFKD", normal_form(name))
     bare = "".join(sign for sign in parts if unicodedata.category(sign) not in _INVISIBLE)
@@ -129,7 +127,7 @@ def skeletons(name: str) -> set[str]:
 
 
 def is_confusable(name: str) -> bool:
-    """Whether another account has a username that this one could be mistaken for."""
+    """Whether the username could be mistaken for another account's."""
     wanted = skeletons(name)
     taken = User.objects.values_list("username", flat=True)
     return any(not wanted.isdisjoint(skeletons(other)) for other in taken.iterator())

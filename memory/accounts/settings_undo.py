@@ -1,7 +1,7 @@
-"""Taking back a change of settings, which are rows without a history of their own.
+"""Undo a change of settings, which have no history of their own.
 
-Data flow: what stood before and what stands after, kept with the session of whoever changed it ->
-compared with what stands now -> put back, or refused where something newer stands there.
+The values before and after the change are kept in the person's browser session.  Undo restores the old
+values, unless the settings have changed again.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ LIMITS = ("monthly_tokens", "monthly_money")
 
 
 class NewerStands(MemoryRefused):
-    """What is to be taken back was changed again since, or is gone."""
+    """The settings have changed again since, or no longer exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One group of settings: how it is read, as JSON values, and how some of it is written.
+    """One group of settings: how to read it as JSON values, and how to write some of them.
 
-    Both take whose it is and which (an agent's id, a topic's); `read` gives None for one that is
-    gone, and `write` raises MemoryRefused where it cannot be so.
+    Both take the owner and an ID (of an agent or topic).  `read` returns None if it no longer exists, and
+    `write` raises MemoryRefused for invalid values.
     """
 
     read: Callable[[User, str], State | None]
@@ -43,19 +43,19 @@ class Setting:
 
 
 def now(owner: User, name: str, target: str = "") -> State:
-    """Return what stands, as JSON values; of what is gone nothing."""
+    """Return the current values as JSON; empty if the settings no longer exist."""
     return _SETTINGS[name].read(owner, target) or {}
 
 
 def changed(before: State, after: State) -> dict[str, Any]:
-    """Return of `before` what stands differently in `after`."""
+    """Return the values of `before` that differ in `after`."""
     return {name: value for name, value in before.items() if after.get(name) != value}
 
 
 def take_back(owner: User, name: str, target: str, *, done: State, by: Actor) -> dict[str, Any]:
-    """Put back what was changed (`done`: before and after) and return the change that this is.
+    """Undo a change (`done`: before and after) and return the change that this makes.
 
-    Raises NewerStands where any of it was changed since, and what writing it raises.
+    Raises NewerStands if any value has changed since, and what `write` raises.
     """
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
@@ -63,8 +63,7 @@ def take_back(owner: User, name: str, target: str, *, done: State, by: Actor) ->
         if any(stands.get(key) != value for key, value in done["after"].items()):
             raise NewerStands(
                 _(
-                    "These settings were changed again since, so that change alone is not taken "
-                    "back. They stand as you see them now."
+                    "These settings have changed since then, so this can’t be undone. Nothing was changed."
                 )
             )
         _SETTINGS[name].write(owner, target, done["before"], by)
@@ -125,5 +124,5 @@ _SETTINGS: dict[str, Setting] = {
 
 
 def register(name: str, setting: Setting) -> None:
-    """Add a group of settings, as research does with its own."""
+    """Add a group of settings; research adds its own."""
     _SETTINGS[name] = setting

@@ -1,9 +1,8 @@
-"""Failed sign-ins: how many there may be, and what is kept of them.
+"""Sign-ins: limits on failed attempts, and the browsers in which a person is signed in.
 
-django-axes closes a name for an address after five failures.  What it would keep beside their number
-is what was typed, in one row that every further try makes longer: of that nothing is kept, or whoever
-goes on trying fills the disk.  All tries of one address are counted too, whatever names they bear,
-since each costs the time of a slow hash on purpose.
+django-axes blocks a username for an IP address after five failures.  It would also store what was typed,
+in a row that grows with every attempt and could fill the disk, so none of that is kept.  All attempts
+from one address are counted too, whatever the username, since each costs a deliberately slow hash.
 """
 
 from __future__ import annotations
@@ -41,12 +40,11 @@ WINDOW = 60  # seconds
 
 
 class Failures(AxesDatabaseHandler):  # type: ignore[misc]
-    """Counts as axes does, and keeps nothing of what was sent."""
+    """Counts failures as axes does, without storing what was sent."""
 
     def user_login_failed(
         self, sender: Any, credentials: dict[str, Any], request: Any = None, **kwargs: Any
     ) -> None:
-        """Count a failure."""
         super().user_login_failed(sender, credentials, request, **kwargs)
         if request is not None:
             about = {"username": credentials.get("username"), "ip_address": request.axes_ip_address}
@@ -54,48 +52,48 @@ class Failures(AxesDatabaseHandler):  # type: ignore[misc]
 
 
 def is_told(request: HttpRequest, username: str) -> bool:
-    """Whether the account's owner is told of a failure: of those that close it, not of those after.
+    """Whether a failure is logged for the account's owner: up to the one that blocks sign-in.
 
-    Otherwise whoever tries on would bury what else happened, at no cost: a closed name is not hashed.
+    Further attempts would flood the log at no cost, since a blocked name isn't hashed.
     """
     failures = AxesProxyHandler.get_failures(request, {"username": username})
     return bool(failures <= settings.AXES_FAILURE_LIMIT)
 
 
 def closed_for(address: str | None) -> int:
-    """Count a try from an address; return the seconds that it has to wait, 0 where it may try.
+    """Count an attempt from an address; return the seconds it has to wait, or 0.
 
-    While Redis is away nobody counts, and people come in (decision 5).
+    Without Redis nothing is counted, and people can still sign in (decision 5).
     """
     window, gone = divmod(int(time.time()), WINDOW)
     key = f"sign-ins:{address}:{window}"
     try:
         cache.add(key, 0, 2 * WINDOW)
         tries = cache.incr(key)
-    except (redis.RedisError, ValueError) as exc:  # ValueError: gone between the two
-        logger.warning("tries to sign in are not counted", error=type(exc).__name__)
+    except (redis.RedisError, ValueError) as exc:  # ValueError: the key expired in between
+        logger.warning("sign-in attempts not counted", error=type(exc).__name__)
         return 0
     return WINDOW - gone if tries > settings.BEACON_SIGN_INS_PER_MINUTE else 0
 
 
 def forget_old_failures() -> int:
-    """Delete the failures whose time is over; return how many rows went.
+    """Delete expired failures; return how many.
 
-    The name that was typed may be a password; axes itself would keep it until the next failure.
+    The typed name could be a password, and axes would keep it until the next failure.
     """
     over = timezone.now() - timedelta(hours=settings.AXES_COOLOFF_TIME)
     return int(AccessAttempt.objects.filter(attempt_time__lte=over).delete()[0])
 
 
-# --- Signing in, and the list of browsers in which a person is signed in ---
+# --- sign-ins and browsers ---
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 SESSION_FIELD = "sign_in"
 SEEN_EVERY = 60.0  # seconds between two writes of last_seen_at for one browser
 FORGOTTEN_AFTER = timedelta(days=1)
-MOST_REMEMBERED = 10_000  # browsers whose last write one process keeps in mind
+MOST_REMEMBERED = 10_000  # browsers whose last write one process remembers
 
-# The first that fits, since Edge and Chrome name the others too.
+# The first match counts, since Edge and Chrome name the others too.
 BROWSERS = {
     "Edg/": "Edge",
     "OPR/": "Opera",
@@ -116,7 +114,7 @@ SYSTEMS = {
 
 
 def begin(request: HttpRequest, user: User) -> SignIn:
-    """Sign `user` in with this browser, and note which browser it is."""
+    """Sign `user` in, and record the browser."""
     login(request, user, backend=BACKEND)
     try:
         row = SignIn.objects.create(
@@ -144,9 +142,9 @@ def end(request: BeaconRequest) -> None:
 
 
 def note_failure(request: HttpRequest, username: str) -> None:
-    """Log a failed sign-in, with the account's owner if there is such an account.
+    """Log a failed sign-in, for the account's owner if the account exists.
 
-    An unknown name is not kept: it may be a password typed into the wrong field.
+    An unknown name isn't stored, since it could be a password typed into the wrong field.
     """
     user = User.objects.filter(username=username).first()
     logger.warning("sign-in failed", account=user.pk if user else None, ip=address_of(request))
@@ -156,21 +154,21 @@ def note_failure(request: HttpRequest, username: str) -> None:
         user,
         user.actor if user else SYSTEM,
         "sign-in-failed",
-        label=str(user) if user else _("an unknown name"),
+        label=str(user) if user else _("an unknown username"),
         warning=True,
         address=address_of(request),
     )
 
 
 def open_ones(user: User) -> QuerySet[SignIn]:
-    """Return the user's sign-ins whose session is alive, the one last seen first."""
+    """Return the user's active sign-ins, the last seen first."""
     alive = BrowserSession.objects.filter(expire_date__gt=timezone.now())
     rows: QuerySet[SignIn] = SignIn.objects.of(user)
     return rows.filter(session_key__in=alive.values("session_key"))
 
 
 def end_elsewhere(rows: QuerySet[SignIn]) -> int:
-    """End the sessions of `rows` at once; return how many browsers were signed out."""
+    """End the sessions of `rows`; return how many browsers were signed out."""
     keys = list(rows.values_list("session_key", flat=True))
     BrowserSession.objects.filter(session_key__in=keys).delete()
     SignIn.objects.filter(session_key__in=keys).delete()
@@ -178,16 +176,15 @@ def end_elsewhere(rows: QuerySet[SignIn]) -> int:
 
 
 def end_everywhere_else(request: BeaconRequest) -> int:
-    """End every session of the person but this one; return how many there were."""
+    """End all sessions of the person except this one; return how many."""
     others = SignIn.objects.of(request.user).exclude(pk=request.session.get(SESSION_FIELD))
     return end_elsewhere(others)
 
 
 def forget_over() -> int:
-    """Delete the sessions whose time is over, and the rows of browsers that have none any more.
+    """Delete expired sessions, and sign-ins without a session; return the number of sessions.
 
-    A row is younger than its session only while somebody signs in, so those of a day are left.
-    Return how many sessions went.
+    Sign-ins of the last day are kept, since one can exist before its session while a person signs in.
     """
     now = timezone.now()
     gone, _kinds = BrowserSession.objects.filter(expire_date__lt=now).delete()
@@ -197,7 +194,7 @@ def forget_over() -> int:
 
 
 def address_of(request: HttpRequest) -> str | None:
-    """Return the visitor's address, or None where the server does not know one."""
+    """Return the visitor's IP address, or None if it is unknown."""
     try:
         return str(ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")))
     except ValueError:
@@ -205,9 +202,9 @@ def address_of(request: HttpRequest) -> str | None:
 
 
 def counted_address_of(request: HttpRequest) -> str | None:
-    """Return the address by which tries to sign in are counted (AXES_CLIENT_IP_CALLABLE).
+    """Return the address for counting sign-in attempts (AXES_CLIENT_IP_CALLABLE).
 
-    Of IPv6 that is the /64 network: a single subscriber has 2**64 addresses in it.
+    For IPv6 this is the /64 network, in which one subscriber has 2**64 addresses.
     """
     told = address_of(request)
     if told is None:
@@ -219,7 +216,7 @@ def counted_address_of(request: HttpRequest) -> str | None:
 
 
 def browser_of(user_agent: str) -> str:
-    """Return what a person calls their browser: `Firefox on Linux`."""
+    """Return a readable name of the browser, such as `Firefox on Linux`."""
     browser = next((name for mark, name in BROWSERS.items() if mark in user_agent), "")
     system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), "")
     if browser and system:
@@ -228,9 +225,9 @@ def browser_of(user_agent: str) -> str:
 
 
 class LastSeenMiddleware:
-    """Keep when each browser was last seen: one UPDATE a minute, on whole pages only.
+    """Record when each browser was last seen: at most once a minute, on full pages only.
 
-    Fragments that a page polls by itself say nothing about the person.
+    Fragments that a page polls don't show that the person is there.
     """
 
     def __init__(self, get_response: Respond) -> None:
@@ -244,7 +241,7 @@ class LastSeenMiddleware:
         return self.get_response(request)
 
     def _touch(self, request: HttpRequest) -> None:
-        # A session knows its row, however often Django gives it another key.
+        # The session stores its row's ID, since Django can change the session's key.
         row = request.session.get(SESSION_FIELD) if request.user.is_authenticated else None
         now = self._clock()
         if row is None or now - self._written.get(row, -SEEN_EVERY) < SEEN_EVERY:
@@ -259,7 +256,7 @@ class LastSeenMiddleware:
                 address=address_of(request),
             )
         except DatabaseError as exc:
-            # A full disk, or a row that is held: the page itself can still be read.
+            # A full disk or a locked row: the page still works.
             if failure_of(exc) in (None, GONE):
                 raise
-            logger.warning("last visit not noted", error=type(exc.__cause__).__name__)
+            logger.warning("last visit not recorded", error=type(exc.__cause__).__name__)

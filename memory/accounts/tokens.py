@@ -1,7 +1,7 @@
-"""API tokens: how one is made, found by its text, and revoked.
+"""API tokens: creating, finding and revoking them.
 
-Only a token's hash is stored; its text is shown once.  REST and MCP find the same tokens by the
-same function, so one that was revoked or has expired opens nothing from that moment on.
+Only a token's hash is stored, and its text is shown once.  REST and MCP use the same `find`, so a revoked
+or expired token stops working everywhere immediately.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from memory.models import Activity, Agent, ApiToken, Invitation, User
 from memory.models.accounts import LONGEST_NAME
 
 PREFIX = "bcn_"
-METRICS = "metrics"  # for staff alone: the figures of the site, and nothing of anybody's memory
+METRICS = "metrics"  # for admins only: metrics of the site, without anyone's memory
 SCOPES = ("read", "write", "admin", METRICS)
-NOTED_EACH = timedelta(minutes=1)  # how often a token's last use is written down
-LONGEST_TEXT = 200  # characters; what is longer is no token and is not hashed
-# Beacon's own agents: a program of that name would act, and be taken, for one of them.
+NOTED_EACH = timedelta(minutes=1)  # between two updates of a token's last use
+LONGEST_TEXT = 200  # characters; a longer text can't be a token and isn't hashed
+# Beacon's own agents; a program with such a name could pose as one of them.
 BUILT_IN = frozenset({"research", "reflector", "maintenance", "system", "beacon"})
 
 
@@ -39,24 +39,24 @@ def issue(
     by: Actor,
     expires_at: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """Make a token for the owner's agent of this name and return it with its text.
+    """Create a token for the owner's agent of this name and return it with its text.
 
-    The agent is made if there is none.  Raises InvalidValue for a scope that is unknown, or for
-    staff alone, a name that is empty, too long or Beacon's own, and a time that has passed.
+    The agent is created if needed.  Raises InvalidValue for a scope that is unknown or reserved for
+    admins, a name that is empty, too long or reserved, and an expiry date in the past.
     """
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         raise _invalid(
             "scopes",
-            _("There is no scope “%(unknown)s”. Choose among: %(scopes)s.")
+            _("“%(unknown)s” isn’t a valid scope. Choose from: %(scopes)s.")
             % {"unknown": ", ".join(unknown), "scopes": ", ".join(SCOPES)},
         )
     if METRICS in scopes and not owner.is_staff:
-        text = _("Only staff make tokens that read Beacon's metrics.")
+        text = _("Only an admin can create tokens that read Beacon’s metrics.")
         raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():
-        text = _("That time has passed: a token needs a moment in the future, or none.")
+        text = _("The expiry date is in the past. Choose a later one, or none.")
         raise _invalid("expires_at", text)
     text = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
@@ -72,10 +72,10 @@ def issue(
 
 
 def issue_instead(owner: User, *, instead_of: str, **wanted: Any) -> tuple[ApiToken, str]:
-    """Make a token as `issue` does, for somebody who sees its text on the page that answers.
+    """Create a token as `issue` does, for a form whose response shows its text.
 
-    `instead_of` is the key of a token that the same form made when it was pressed just before, or
-    "": only the last answer is seen, so that one, whose text nobody has read, ends.
+    `instead_of` is the key of a token that an earlier submission of the same form created, or "".  It is
+    revoked, since the person only sees the last response.
     """
     with transaction.atomic():
         token, text = issue(owner, **wanted)
@@ -89,26 +89,26 @@ def issue_instead(owner: User, *, instead_of: str, **wanted: Any) -> tuple[ApiTo
 
 
 def checked_name(name: str) -> str:
-    """Return an agent's name as it is stored; raises InvalidValue for one that cannot be taken."""
+    """Return an agent's name, cleaned.  Raises InvalidValue if it can't be used."""
     name = one_line(clean(name)[0])
     if not is_visible(name):
-        raise _invalid("name", _("A token needs the name of the program that will use it."))
+        raise _invalid("name", _("Enter the name of the app that will use this token."))
     if len(name) > LONGEST_NAME:
         told = {"have": len(name), "most": LONGEST_NAME}
-        text = _("The name has %(have)d characters; at most %(most)d fit.")
+        text = _("The name has %(have)d characters, but the limit is %(most)d.")
         raise _invalid("name", text % told)
     if ":" in name:
-        raise _invalid("name", _("A name has no colon: agent:<name> says who acts."))
+        raise _invalid("name", _("The name can’t contain a colon."))
     if name.casefold() in BUILT_IN:
-        text = _("“%(name)s” is one of Beacon's own. Take another name, such as that of a program.")
+        text = _("“%(name)s” is reserved for Beacon. Choose another name, such as the app’s.")
         raise _invalid("name", text % {"name": name})
     return name
 
 
 def find(text: str) -> ApiToken | None:
-    """Return the token of this text with its agent and owner, and note that it was used.
+    """Return the token with its agent and owner, and record its use.
 
-    None for one that is unknown, revoked or expired, and while its owner's account is disabled.
+    None if it is unknown, revoked or expired, or its owner's account is disabled.
     """
     if not text.startswith(PREFIX) or len(text) > LONGEST_TEXT or not text.isascii():
         return None
@@ -127,9 +127,9 @@ def find(text: str) -> ApiToken | None:
 
 
 def revoke(token: ApiToken, *, by: Actor) -> bool:
-    """End a token at once; its row stays, so that it can be seen what it did.
+    """Revoke a token; its row is kept, so that its activity can still be shown.
 
-    Return whether it was still open.  It cannot be undone: a new one is made instead.
+    Return whether it was active.  This can't be undone.
     """
     with transaction.atomic():
         ended = ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(

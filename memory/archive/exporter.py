@@ -1,4 +1,4 @@
-"""The part of an archive that a person reads in any editor: Markdown, made piece by piece."""
+"""Export: write an account's archive, with readable Markdown files, and verify the file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from memory.models import Archive, MemoryFile, Note, Observation, Revision, Topi
 
 Files = Iterator[tuple[str, Iterable[str]]]
 
-# Research adds its reports here; each gives names of files with their text.
+# Research adds its reports here. Each function yields file names with their text.
 MORE: list[Callable[[User], Files]] = []
 
 
 def files(owner: User) -> Files:
-    """Yield every readable file of the owner with its text."""
+    """Yield the name and text of every readable file of the owner."""
     for kind in Note.Kind:
         yield f"readable/notes/{kind.value}.md", _notes(owner, kind)
     for category in Observation.Category:
@@ -66,9 +66,9 @@ def _indented(text: str) -> str:
 def _topic(topic: Any) -> Iterator[str]:
     yield f"# {topic.title}\n\n{topic.summary.strip()}\n"
     headings = {
-        TopicFact.State.CURRENT: _("What is known"),
-        TopicFact.State.STRUCK: _("Struck"),
-        TopicFact.State.RETIRED: _("What was known"),
+        TopicFact.State.CURRENT: _("Known facts"),
+        TopicFact.State.STRUCK: _("Marked as wrong"),
+        TopicFact.State.RETIRED: _("Earlier facts"),
     }
     facts = TopicFact.objects.filter(topic=topic).live().order_by("position", "created")
     by_state: dict[str, list[Any]] = {}
@@ -92,16 +92,16 @@ CHUNK = 500  # rows in memory at once
 
 
 def total(owner: User) -> int:
-    """Return how many rows an archive of the owner holds."""
+    """Return the number of rows in an archive of the owner."""
     return sum(kind.rows(owner).count() for kind in in_order())
 
 
 def write(
     owner: User, path: Path, *, tell: Callable[[int], object] = lambda done: None
 ) -> dict[str, int]:
-    """Write the owner's archive to `path`; return how many rows of each kind it holds.
+    """Write the owner's archive to `path` and return its number of rows by kind.
 
-    All is read at one moment.  `tell` is called with the number of rows written so far.
+    Everything is read from one snapshot.  `tell` is called with the number of rows written so far.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_suffix(".part")
@@ -121,7 +121,7 @@ def write(
 
 
 def manifest(owner: User, counts: dict[str, int]) -> dict[str, Any]:
-    """Return what the archive says of itself."""
+    """Return the archive's manifest: its format, and what it contains."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -170,7 +170,7 @@ def _file(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _one_moment() -> Iterator[None]:
-    """Read as the database is at one moment, whatever is written meanwhile."""
+    """Read from one snapshot of the database."""
     begins = not connection.in_atomic_block
     with transaction.atomic():
         if begins:
@@ -186,7 +186,7 @@ _CHUNK = 1024 * 1024
 
 
 def last_export(owner: User) -> Archive | None:
-    """Return the owner's latest export, looked through if it is done."""
+    """Return the owner's latest export, verified if it is finished."""
     exports = Archive.objects.filter(owner=owner, way=Archive.Way.EXPORT)
     row: Archive | None = exports.order_by("-created").first()
     if row is not None and row.state == Archive.State.DONE and "problem" not in row.result:
@@ -196,22 +196,22 @@ def last_export(owner: User) -> Archive | None:
 
 
 def is_older_than_something(row: Archive) -> bool:
-    """Whether a record was changed since the export was asked for."""
+    """Whether a record has changed since the export was requested."""
     changed = Revision.objects.filter(owner=row.owner_id, created__gt=row.created)
     return changed.exists()
 
 
 def problem_of(row: Archive) -> str:
-    """Return what is wrong with the file of a finished export; empty where it is whole."""
+    """Return what is wrong with the file of a finished export, or ""."""
     try:
         with opened(row.file) as archive:
             damaged = archive.testzip()
             if damaged is not None:
-                return _("“%(name)s” in it is damaged.") % {"name": damaged[:100]}
+                return _("“%(name)s” in the file is damaged.") % {"name": damaged[:100]}
             told = json.loads(archive.read(MANIFEST))["counts"]
             return _problem_of_rows(archive, told)
     except FileNotFoundError:
-        return _("Its file is not there any more.")
+        return _("The file no longer exists.")
     except (ImportRejected, KeyError, ValueError, OSError) as exc:
         return str(exc)
 
@@ -221,7 +221,7 @@ def _problem_of_rows(archive: zipfile.ZipFile, told: dict[str, int]) -> str:
         held = _lines(archive, kind.path)
         if held != told.get(kind.name):
             counts = {"kind": kind.label, "held": held, "told": told.get(kind.name)}
-            return _("It holds %(held)s of %(told)s: %(kind)s.") % counts
+            return _("The file has only %(held)s of %(told)s: %(kind)s.") % counts
     return ""
 
 

@@ -1,8 +1,7 @@
 """Export memory files to a folder or a zip, and import them (`export_files`, `import_files`).
 
-Data flow in: folder or zip -> the bytes of each name that there may be -> saved one by one in one
-transaction, as any save -> what became of each.  One file that is refused, or a mere look, and
-nothing of all that stays.
+Imported files are saved one by one in one transaction.  It is rolled back for a preview, or if any
+file is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CONTEXT = 3  # unchanged lines shown beside a change
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """One file of an import: what stood, what would stand, or why it is refused."""
+    """One imported file: its text before and after, or why it is refused."""
 
     path: str
     before: str
@@ -45,21 +44,20 @@ class Carried:
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything would be another than it is."""
         return not self.problem and self.before != self.after
 
     def diff(self) -> str:
-        """Return the change as a unified diff; empty where there is none."""
+        """Return the change as a unified diff, or ""."""
         return "".join(_unified(self.path, self.before, self.after)) if self.is_changed else ""
 
 
-# --- out ------------------------------------------------------------------------------------------
+# --- export ---------------------------------------------------------------------------------------
 
 
 def carry_out(owner: User, place: Path) -> int:
-    """Write the owner's files into a folder, or a zip; return how many.
+    """Write the owner's files into a folder or a zip, and return how many.
 
-    Raises MemoryRefused where the folder holds other texts under these names, OSError.
+    Raises MemoryRefused if the folder has different files with these names, and OSError.
     """
     mirror.take_in(owner)
     rows = MemoryFile.objects.of(owner).live().order_by("path").values_list("path", "content")
@@ -80,8 +78,7 @@ def _folder(place: Path, files: dict[str, bytes]) -> None:
         told = {"place": place, "names": ", ".join(others)}
         raise MemoryRefused(
             _(
-                "%(place)s holds other texts under these names: %(names)s. Nothing was written; "
-                "name an empty folder, or move them away first."
+                "%(place)s already has different files with these names: %(names)s. Nothing was written. Choose an empty folder, or move those files first."
             )
             % told
         )
@@ -105,20 +102,19 @@ def _zip(place: Path, files: dict[str, bytes]) -> None:
         temp.unlink(missing_ok=True)
 
 
-# --- in -------------------------------------------------------------------------------------------
+# --- import ---------------------------------------------------------------------------------------
 
 
 def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
-    """Return the memory files in a folder or a zip, and the names of what is left alone.
+    """Return the memory files in a folder or a zip, and the names of other files.
 
-    Raises ImportRejected for a zip that is unsound, and where there is no memory file; OSError.
+    Raises ImportRejected if the zip is unsafe or there is no memory file, and OSError.
     """
     files, others = _in_folder(place) if place.is_dir() else _in_zip(place)
     if not files:
         raise ImportRejected(
             _(
-                "There is no memory file in %(place)s: they are facts/user.md, facts/memory.md and "
-                "episodes/YYYY-MM.md. An archive of everything is taken in by import_account."
+                "%(place)s has no memory files. Beacon looks for facts/user.md, facts/memory.md and episodes/YYYY-MM.md. To import a full archive, use import_account."
             )
             % {"place": place}
         )
@@ -136,13 +132,18 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
     with opened(place) as packed:
         infos = [info for info in packed.infolist() if not info.is_dir()]
         tops = {info.filename.partition("/")[0] for info in infos}
-        # A folder that was packed with its own name.
+        # The zip contains the folder itself.
         top = f"{tops.pop()}/" if len(tops) == 1 and not tops & {"facts", "episodes"} else ""
         files, others = {}, []
         for info in infos:
             if stat.S_ISLNK(info.external_attr >> 16):
                 told = {"name": info.filename[:200]}
-                raise ImportRejected(_("The zip file contains “%(name)s”, which is a link.") % told)
+                raise ImportRejected(
+                    _(
+                        "The zip file contains a link, “%(name)s”. Create it without links and try again."
+                    )
+                    % told
+                )
             path = info.filename.removeprefix(top)
             if path not in FACTS and not month_of(path):
                 others.append(info.filename)
@@ -157,9 +158,9 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
 def carry_in(
     owner: User, files: dict[str, Found], *, by: Actor, why: str, only_look: bool
 ) -> list[Carried]:
-    """Save the files, all or none, and return what became, or would become, of each.
+    """Save all files or none, and return the result of each.
 
-    What makes room comes first, so that facts which fit together also pass one after the other.
+    Files that get smaller are saved first, so that the fact files never exceed their budget in between.
     """
     mirror.take_in(owner)
     done = []
@@ -189,7 +190,7 @@ def _saved(owner: User, path: str, before: str, found: Found, by: Actor, why: st
 
 
 def _unified(path: str, before: str, after: str) -> Iterator[str]:
-    """Yield the lines of a unified diff, as `patch` reads it."""
+    """Yield the lines of a unified diff that `patch` can read."""
     yield f"--- {path}\n+++ {path}\n"
     rows = folded(diff(before, after), context=CONTEXT)
     gaps = [-1, *(at for at, row in enumerate(rows) if row.kind == "gap"), len(rows)]

@@ -1,7 +1,7 @@
-"""What other programs hand over, read into entries: folders of Markdown, and JSON lines.
+"""Import from other programs: zips of Markdown files, and JSON lines.
 
-Data flow: file -> one entry for each note or observation to be, or a problem with its file and
-line -> `storing`.  Nothing is believed of what a file says of itself but its words and dates.
+Each file is read into entries (future notes or observations) and problems, then the entries are stored
+or only previewed.  Of what a file says about itself, only its text and dates are trusted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from memory.notes.checks import NoteChecks, usual_stability
 from memory.notes.services import expiry
 from memory.observations.lines import single
 
-LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file that are read
+LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file
 _MARKDOWN = (".md", ".markdown", ".txt")
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.+)$")
 _FENCE = re.compile(r"^\s*(```|~~~)")
@@ -42,18 +42,18 @@ _HIDDEN = ("__MACOSX/",)
 
 
 class Shape(models.TextChoices):
-    """What an uploaded file is."""
+    """The format of an uploaded file."""
 
-    BEACON = "beacon", gettext_lazy("an archive of Beacon")
+    BEACON = "beacon", gettext_lazy("Beacon archive")
     MARKDOWN = "markdown", gettext_lazy("Markdown")
     LINES = "lines", gettext_lazy("JSON lines")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One note or observation to be, as the file gives it: `where` names file and line.
+    """One future note or observation; `where` names its file and line.
 
-    `fields` are the given ones alone: content, kind or category, tags, created, source and so on.
+    `fields` has only the fields that the file sets: content, kind or category, tags, created, source …
     """
 
     where: str
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What cannot be read, and why."""
+    """A part of the file that can't be read, and why."""
 
     where: str
     why: str
@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the person chose: how a Markdown file is divided, and what a line without a word is."""
+    """The import options: how a Markdown file is divided, and the default type of an entry."""
 
     bullets: bool = False
     kind: str = "log"
@@ -119,29 +119,29 @@ def _of_zip(path: Path, choice: Choice) -> Iterator[Entry | Problem]:
     if others:
         yield Problem(
             _("other files"),
-            _("%(count)d files are no Markdown (.md, .markdown, .txt) and are left out")
+            _("%(count)d files aren’t Markdown (.md, .markdown, .txt) and are skipped")
             % {"count": others},
         )
 
 
 def _of_file(name: str, raw: bytes, choice: Choice) -> Iterator[Entry | Problem]:
     if len(raw) > LARGEST_FILE:
-        yield Problem(name, _("it is larger than %(most)d MiB") % {"most": LARGEST_FILE // 1024**2})
+        yield Problem(name, _("it’s larger than %(most)d MiB") % {"most": LARGEST_FILE // 1024**2})
         return
     try:
         text = clean(raw.decode("utf-8-sig"))[0].replace("\r\n", "\n")
     except UnicodeDecodeError:
-        yield Problem(name, _("it is no UTF-8 text"))
+        yield Problem(name, _("it isn’t UTF-8 text"))
         return
     head, body, first = _front_matter(text)
     if not body.strip():
-        yield Problem(name, _("it holds no text"))
+        yield Problem(name, _("it has no text"))
     elif choice.bullets:
         yield from _bullets(name, body, first, head, choice)
     else:
         kind = str(head.pop("kind", "") or choice.kind).lower()
         words = body.strip()
-        if not words.startswith("#"):  # in a folder of notes the file's name is the title
+        if not words.startswith("#"):  # in a folder of notes the file name is the title
             words = f"# {PurePosixPath(name).stem}\n\n{words}"
         yield Entry(name, True, {**head, "kind": kind, "content": words})
 
@@ -149,7 +149,7 @@ def _of_file(name: str, raw: bytes, choice: Choice) -> Iterator[Entry | Problem]
 def _bullets(
     name: str, body: str, first: int, head: dict[str, Any], choice: Choice
 ) -> Iterator[Entry | Problem]:
-    """Yield an observation for each bullet, with the lines that belong to it."""
+    """Yield an observation for each bullet with its continuation lines."""
     head = {key: head[key] for key in ("tags", "created", "category") if key in head}
     head.setdefault("category", choice.category)
     found: list[tuple[int, list[str]]] = []
@@ -165,14 +165,14 @@ def _bullets(
         where = _("%(file)s, line %(line)d") % {"file": name, "line": number}
         yield Entry(where, False, {**head, "content": " ".join(words)})
     if not found:
-        yield Problem(name, _("it holds no bullet, so there is nothing to take"))
+        yield Problem(name, _("it has no bullets, so there’s nothing to import"))
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str, int]:
-    """Return what stands between the two `---`, the text after it, and the number of its line.
+    """Return the front matter, the text after it, and the line number of that text.
 
-    Values are text or lists of text, as far as they are written in the plain ways; what is not
-    is passed over, for it is no reason to refuse the note.
+    Values are text or lists of text.  Anything more complex is ignored, since it is no reason to
+    refuse the note.
     """
     rows = text.split("\n")
     if rows[0].strip() != "---":
@@ -223,7 +223,7 @@ _NAMES = {
 
 
 def _known(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that are known here by their names here; empty ones say nothing."""
+    """Return the known fields under Beacon's names, without empty ones."""
     found = {
         name: next((given[one] for one in names if given.get(one) not in (None, "", [])), None)
         for name, names in _NAMES.items()
@@ -242,7 +242,7 @@ def _of_lines(
             yield Problem(where, str(exc))
             continue
         if not isinstance(fields.get("content"), str):
-            yield Problem(where, _("it has no “content” with words in it"))
+            yield Problem(where, _("its “content” is missing or empty"))
             continue
         is_note = "kind" in fields
         if not is_note:
@@ -254,7 +254,7 @@ def _of_lines(
 
 
 def moment(value: Any) -> Any:
-    """Return a moment as a file writes it; None for what is none."""
+    """Parse a date and time from a file; None if it isn't one."""
     text = str(value).strip()
     try:
         found = parse_datetime(text)
@@ -263,16 +263,16 @@ def moment(value: Any) -> Any:
         return None
 
 
-# --- Storing what came from elsewhere, or only seeing what would become of it ---
+# --- store or preview ---
 
 MOST_ENTRIES = 100_000
 MOST_SHOWN = 20  # rows of the preview
-MOST_PROBLEMS = 100  # that are named; the others are counted
+MOST_PROBLEMS = 100  # problems that are listed; the others are only counted
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became, or would become, of a file from elsewhere."""
+    """The result of an import, or of its preview."""
 
     notes: int = 0
     observations: int = 0
@@ -282,13 +282,13 @@ class Outcome:
     problems: list[dict[str, str]] = field(default_factory=list)
 
     def refuse(self, where: str, why: str) -> None:
-        """Count what cannot be taken, and name the first hundred."""
+        """Count a refused entry, and list the first hundred."""
         self.refused += 1
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append({"where": shorten(where, 200), "why": shorten(why, 400)})
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as a row keeps it."""
+        """Return the outcome for the import's row."""
         return asdict(self)
 
 
@@ -302,7 +302,7 @@ def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look:
             taking_in.done += len(batch)
             if taking_in.done > MOST_ENTRIES:
                 raise ImportRejected(
-                    _("The file holds more than %(most)s entries. Import it in parts.")
+                    _("The file has more than %(most)s entries. Import it in parts.")
                     % {"most": f"{MOST_ENTRIES:,}"}
                 )
             taking_in.tell(taking_in.done)
@@ -368,10 +368,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     kind = str(given["kind"])
     if kind in Note.IDENTITY:
         raise InvalidValue(
-            _(
-                "a %(kind)s note says who is who here, and comes from nobody else: write it under Settings"
-            )
-            % {"kind": kind}
+            _("%(kind)s notes can’t be imported. Edit them under Settings") % {"kind": kind}
         )
     wanted = {
         "kind": kind,
@@ -384,7 +381,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     }
     checks = NoteChecks()
     fields = {name: checks.one(name, value) for name, value in wanted.items()}
-    # A volatile note without days to live is taken as it is (decision 12): maintenance merges it.
+    # A temporary note without an expiry is imported as it is (decision 12): maintenance merges it.
     has_days = fields["stability"] != Note.Stability.VOLATILE or fields["ttl_days"] is not None
     if has_days or kind == Note.Kind.RULE:
         checks.together(fields, by_person=True)  # a person imports it
@@ -427,12 +424,12 @@ def _observation(entry: Entry, taking_in: TakingIn) -> Observation:
 
 
 def _listed(value: Any) -> Any:
-    """Return tags and the like as they are checked: a list, or a text that names them."""
+    """Return a list field such as tags, which can be a list or a comma-separated text."""
     return value if isinstance(value, str) else list(value if isinstance(value, list) else [])
 
 
 def _created(given: dict[str, Any]) -> datetime:
-    """Return when the file says that it was written; now, where it says nothing usable."""
+    """Return the entry's date from the file, or the present time."""
     now = timezone.now()
     at = moment(given["created"]) if "created" in given else None
     if at is None:
@@ -447,14 +444,14 @@ def _created(given: dict[str, Any]) -> datetime:
 
 
 def _source(given: dict[str, Any], taking_in: TakingIn) -> str:
-    """Return `import:<name>`, and after it what the file names as its own source."""
+    """Return `import:<name>`, followed by the source that the file names."""
     named = one_line(clean(str(given.get("source", "")))[0])
     source = f"{taking_in.source}:{named}" if named else taking_in.source
     return source[:200]
 
 
 def _unknown_notes(notes: Sequence[Note], owner: User) -> Iterator[Note]:
-    """Yield the notes whose very words are not here yet from the same source."""
+    """Yield the notes whose exact text isn't stored yet from the same source."""
     texts = {note.content for note in notes}
     here = Note.objects.of(owner).live().filter(content__in=texts) if texts else []
     seen = {(note.kind, note.content, note.source) for note in here}
@@ -466,7 +463,7 @@ def _unknown_notes(notes: Sequence[Note], owner: User) -> Iterator[Note]:
 
 
 def _unknown_observations(found: Sequence[Observation], owner: User) -> Iterator[Observation]:
-    """Yield the observations that are not here yet from the same source."""
+    """Yield the observations that aren't stored yet from the same source."""
     digests = {one.digest for one in found}
     here = Observation.objects.of(owner).live().filter(digest__in=digests) if digests else []
     seen = {(one.category, one.digest, one.source) for one in here}

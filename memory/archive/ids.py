@@ -1,9 +1,8 @@
-"""Under which ids an archive's rows come in: their own where free, else others that stay the same.
+"""IDs of imported rows: each row keeps its ID if that is free, else it gets a reproducible new one.
 
-Ids that nobody else makes (UUID) are kept unless another owner has a row of that id here; then the
-new one is made from the old and the owner, so that the same archive taken in twice is told apart
-from a new one.  A run's number among all runs is kept if it is free, else it gets the next; the
-texts that name it (`run:12`) follow.
+A UUID is kept unless another owner has a row with it.  Then the new one is derived from the old one and
+the owner, so that importing the same archive twice adds nothing.  A run keeps its number if that is
+free, else it gets the next one, and texts that name it (`run:12`) are updated.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ from django.db import connection, models
 from beacon_site.text.dates import moment_of
 from memory.archive.kinds import Kind
 
-MOST_AHEAD = 1_000_000  # how far beyond the last run's id one may be kept: ids stay short
+MOST_AHEAD = 1_000_000  # an ID is kept if it is at most this far beyond the last run's, so that IDs stay short
 _REFERENCE = re.compile(
     r"\b(run):(\d{1,18})\b|\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b"
 )
 _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _RUN = re.compile(r"run:\d{1,18}")
-# Columns whose text names where a record came from or entered, or what a line tells of.
+# Columns whose text names a record's origin, its use, or the subject of a log line.
 _NAMING = ("source", "scope", "place", "job", "subject_id", "kept_with")
 
 
 @dataclass(slots=True)
 class Ids:
-    """What became of an archive's ids: only those are kept here that are others now."""
+    """The IDs that change on import, old to new; unchanged ones aren't listed."""
 
     owner: Any
     uuids: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, dict[int, int]] = field(default_factory=dict)
 
-    # --- deciding ---------------------------------------------------------------------------------
+    # --- choosing ---------------------------------------------------------------------------------
 
     def decide(self, kind: Kind, lines: Sequence[dict[str, Any]]) -> None:
-        """Decide under which ids these lines of a kind come in."""
+        """Choose the IDs of these lines of one kind."""
         if not kind.by_id:
             return
         if kind.has_uuid:
@@ -53,12 +52,12 @@ class Ids:
         manager: models.Manager[Any] = kind.model._base_manager
         taken = manager.filter(pk__in=keys).exclude(**{kind.owner: self.owner})
         for key in taken.values_list("pk", flat=True):
-            # A record that is one in the archive is one here, whoever else has it.
+            # What is one record in the archive is also one record here.
             own = uuid.uuid5(key, f"beacon:{self.owner.pk}")
             self.uuids[str(key)] = str(own)
 
     def _decide_numbers(self, kind: Kind, lines: Sequence[dict[str, Any]]) -> None:
-        """Keep the numbers of runs that are here already or whose number is free."""
+        """Keep the numbers of runs that are already here, or whose number is free."""
         moved = self.numbers.setdefault(kind.name, {})
         wanted = {line["id"]: line for line in lines if type(line.get("id")) is int}
         here = self._here(kind, list(wanted.values()))
@@ -76,7 +75,7 @@ class Ids:
                 moved[key] = _next_number(kind)
 
     def _here(self, kind: Kind, lines: list[dict[str, Any]]) -> dict[tuple[str, Any], int]:
-        """Return the owner's rows that were made for the same topic at the same moment."""
+        """Return the owner's rows that were created for the same topic at the same time."""
         moments = [marks[1] for marks in map(self._marks, lines) if marks[1] is not None]
         rows = kind.all_rows(self.owner).filter(created__in=moments)
         return {
@@ -88,10 +87,10 @@ class Ids:
         topic = str(line.get("topic_id", ""))
         return self.uuids.get(topic, topic), moment_of(str(line.get("created", "")))
 
-    # --- applying ---------------------------------------------------------------------------------
+    # --- replacing --------------------------------------------------------------------------------
 
     def moved(self, kind: Kind, line: dict[str, Any]) -> dict[str, Any]:
-        """Return a line with every id in it as it is here."""
+        """Return a line with all its IDs replaced."""
         if not self.uuids and not any(self.numbers.values()):
             return line
         line = dict(line)
@@ -112,14 +111,14 @@ class Ids:
         return line
 
     def text(self, text: str) -> str:
-        """Return a text with the ids that it names as they are here."""
+        """Return a text with the IDs that it names replaced."""
         return _REFERENCE.sub(self._reference, text)
 
     def within(self, value: Any) -> Any:
-        """Return what a column of JSON or prose holds, with the ids in it as they are here.
+        """Return the value of a JSON or prose column with its IDs replaced.
 
-        A record's id is nobody's word and follows wherever it stands, such as in “[note:0190…]”; a
-        run is named by a whole value alone, for “run:12” may be somebody's words.
+        A record's ID is replaced anywhere, such as in “[note:0190…]”, since it can't be ordinary text.  A
+        run is replaced only as a whole value, since “run:12” could be part of someone's text.
         """
         if isinstance(value, dict):
             return {name: self.within(one) for name, one in value.items()}
@@ -147,13 +146,12 @@ def _uuid(text: str) -> uuid.UUID | None:
 
 
 def _keys(kind: Kind) -> set[str]:
-    """Return the columns that hold the id of a record."""
     keys = {field.attname for field in kind.columns() if field.is_relation}
     return keys | {"id", "record_id", "target_id", "result_id", "left_id", "right_id"}
 
 
 def _numbered(kind: Kind, column: models.Field[Any, Any]) -> str:
-    """Return the kind whose numbers a column holds; empty for figures of any other sense."""
+    """Return the kind whose numbers a column contains, or "" for other numbers."""
     target = column.related_model if column.is_relation else None
     if column.primary_key and not column.is_relation:
         target = kind.model
@@ -170,7 +168,7 @@ def _sequence(kind: Kind) -> str:
 
 
 def _last_number(kind: Kind) -> int:
-    """Return the last id that the database gave out."""
+    """Return the last ID that the database assigned."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT last_value FROM {_sequence(kind)}")  # noqa: S608  the database's own name  # nosec B608
         last: int = cursor.fetchone()[0]
@@ -178,7 +176,7 @@ def _last_number(kind: Kind) -> int:
 
 
 def _reserve(kind: Kind, number: int) -> None:
-    """Have the database give out no id up to `number` any more."""
+    """Make the database assign only IDs above `number`."""
     with connection.cursor() as cursor:
         sequence = _sequence(kind)
         cursor.execute(

@@ -1,4 +1,4 @@
-"""An archive on its way into an account, and what was counted of it."""
+"""Import a Beacon archive: preview it, then store it in one transaction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_WHYS = 5  # examples of refused rows of one kind
 
 @dataclass(slots=True)
 class Counted:
-    """What became of the rows of one kind."""
+    """The import's counts for one kind."""
 
     new: int = 0
     identical: int = 0
@@ -46,7 +46,7 @@ class Counted:
     whys: list[str] = field(default_factory=list)
 
     def refuse(self, number: int, why: str) -> None:
-        """Count a row that is not taken in, and keep the reason of the first few."""
+        """Count a refused row, and keep the reasons for the first few."""
         self.refused += 1
         if len(self.whys) < MOST_WHYS:
             self.whys.append(_("line %(line)d: %(why)s") % {"line": number, "why": why})
@@ -54,10 +54,10 @@ class Counted:
 
 @dataclass(slots=True)
 class TakingIn:
-    """One archive on its way into an account.
+    """One import in progress.
 
-    `is_own` says that the person made it themselves: who wrote what and how far it is believed
-    stays as it is.  What a stranger made is `external`, and its source says where it came from.
+    `is_own` means that the person created the archive: authors and trust are kept.  Records from anyone
+    else's archive become `external`, and their source names the archive.
     """
 
     owner: User
@@ -67,7 +67,7 @@ class TakingIn:
     tell: Callable[[int], object] = lambda done: None
     ids: Ids = field(init=False)
     counts: dict[str, Counted] = field(default_factory=dict)
-    # Of the rows taken in: those that something is done with at the end, and their links.
+    # Imported rows that `finish` works on, and their links.
     fresh: dict[str, list[Any]] = field(default_factory=dict)
     links: dict[tuple[str, str], dict[Any, Any]] = field(default_factory=dict)
     done: int = 0
@@ -77,17 +77,15 @@ class TakingIn:
 
     @property
     def source(self) -> str:
-        """Return the text that names a stranger's archive as where a record came from."""
+        """Return the source of records from another person's archive."""
         return f"import:{self.name}"[:200]
 
 
 def summed(counts: dict[str, Counted]) -> Counter[str]:
-    """Return the counts of all kinds together."""
+    """Return the counts of all kinds, added up."""
     names = ("new", "identical", "differing", "refused")
     return Counter({name: sum(getattr(one, name) for one in counts.values()) for name in names})
 
-
-# --- Import an archive of Beacon: preview it first, then store it in one transaction ---
 
 # --- links, after all rows are stored ----------------------------------------------------------
 
@@ -362,7 +360,7 @@ def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Cou
             else:
                 counted.refuse(
                     number,
-                    _("what it belongs to (%(what)s) was not imported") % {"what": column.name},
+                    _("the item it belongs to (%(what)s) wasn’t imported") % {"what": column.name},
                 )
         rows = kept
     return rows
@@ -379,7 +377,7 @@ def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted)
             kind.prepare(row, taking_in)
             unknown[key] = (number, row, line)
         elif old is None:
-            counted.refuse(number, _("it is in the archive twice"))
+            counted.refuse(number, _("it’s in the archive twice"))
         elif _without_many(kind, encoded(kind, old)) == _without_many(kind, encoded(kind, row)):
             counted.identical += 1
         else:
@@ -448,7 +446,7 @@ def _why(exc: Exception) -> str:
 
 
 def _make_findable(rows: Sequence[Any]) -> None:
-    """Add the new records to the index of recall and of the library."""
+    """Add the new records to the search index."""
     recalled = [row for row in rows if isinstance(row, Recalled)]
     if recalled:
         type(recalled[0]).follow(recalled)

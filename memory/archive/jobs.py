@@ -1,8 +1,8 @@
-"""Exports and imports as rows, requested by a person and run at once or by a worker.
+"""Exports and imports: requested by a person, stored as rows, run immediately or by a worker.
 
-Data flow: `ask_export`, or `upload` -> a row with its file in the data folder -> `carry_out`, which
-claims it by one UPDATE -> exported: a file to download; imported: looked through, then, once its
-owner has confirmed what they saw, stored in one transaction.
+`ask_export` or `upload` creates a row with a file in the data folder, and `carry_out` claims and runs
+it.  An export ends as a file to download.  An import is previewed first, and stored in one transaction
+once its owner confirms.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from memory.models.archive import KEPT
 
 logger = structlog.get_logger(__name__)
 
-FEW_ROWS = 2_000  # an export of so many is made while the person waits
-SMALL_UPLOAD = 256 * 1024  # bytes: likewise an import
-LEASE = timedelta(minutes=70)  # how long one may take at most: the task's own limit
-MOST_LOSSES = 3  # workers that one row may take along before it is given up
+FEW_ROWS = 2_000  # rows; a smaller export runs while the person waits
+SMALL_UPLOAD = 256 * 1024  # bytes; the same for an import
+LEASE = timedelta(minutes=70)  # the task's time limit
+MOST_LOSSES = 3  # lost workers before a row fails
 _UNFINISHED = (Archive.State.WAITING, Archive.State.RUNNING)
 
 
 class Busy(ImportRejected):
-    """Another export or import of the same person is not finished yet."""
+    """Another export or import of the same person is running."""
 
 
-# --- asking ---------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 def ask_export(owner: User) -> Archive:
@@ -107,9 +107,7 @@ def _first_options(row: Archive) -> dict[str, Any]:
 
 def _check_free(owner: User) -> None:
     if Archive.objects.filter(owner=owner, state__in=_UNFINISHED).exists():
-        raise Busy(
-            _("Another export or import is going on. Wait until it is done, then try again.")
-        )
+        raise Busy(_("Another export or import is running. Try again when it’s finished."))
 
 
 def choose(row: Archive, **options: Any) -> bool:
@@ -130,13 +128,13 @@ def _put_back(row: Archive, **fields: Any) -> bool:
 
 
 def is_small(row: Archive) -> bool:
-    """Whether it is done while the person waits."""
+    """Whether it runs while the person waits."""
     if row.way == Archive.Way.EXPORT:
         return int(row.options.get("rows", 0)) <= FEW_ROWS
     return row.size <= SMALL_UPLOAD
 
 
-# --- carrying out ---------------------------------------------------------------------------------
+# --- running ---------------------------------------------------------------------------------------
 
 
 def carry_out(pk: Any) -> Archive | None:
@@ -161,7 +159,7 @@ def _claimed(pk: Any) -> Archive | None:
     )
     if losses >= MOST_LOSSES:
         why = _(
-            "Its worker was lost %(n)d times. The machine may have too little memory for it. Nothing was stored."
+            "The worker stopped unexpectedly %(n)d times, perhaps because the machine ran out of memory. Nothing was saved."
         )
         _end(row, Archive.State.FAILED, problem=why % {"n": losses})
         return row
@@ -170,9 +168,9 @@ def _claimed(pk: Any) -> Archive | None:
     except ImportRejected as exc:
         _end(row, Archive.State.FAILED, problem=str(exc))
     except FileNotFoundError:
-        _end(row, Archive.State.FAILED, problem=_("Its file no longer exists. Upload it again."))
+        _end(row, Archive.State.FAILED, problem=_("The file no longer exists. Upload it again."))
     except (Exception, SoftTimeLimitExceeded) as exc:
-        why = _("It stopped because of an internal error (%(kind)s). Nothing was stored.")
+        why = _("It stopped because of an internal error (%(kind)s). Nothing was saved.")
         _end(row, Archive.State.FAILED, problem=why % {"kind": type(exc).__name__})
         raise
     else:
@@ -225,7 +223,7 @@ def _teller(row: Archive) -> Any:
         try:
             cache.set(f"archive:{row.pk}", done, 3600)
         except (RedisError, OSError):
-            logger.info("progress not told", archive=str(row.pk))
+            logger.info("progress not recorded", archive=str(row.pk))
 
     return tell
 

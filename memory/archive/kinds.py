@@ -1,8 +1,8 @@
-"""What belongs to an owner, and what of it an archive holds: the one list.
+"""The models in an archive, and how a row becomes a line of JSON and back.
 
-`EXPORTED` names each model in the order in which its rows are taken in, those that others hang on
-first; research adds its own (`research.archive_kinds`).  What has an owner and is in no archive
-stands in `NOT_EXPORTED` with the reason.  A test fails for a model that is in neither.
+`EXPORTED` lists the models in import order, parents first; research adds its own
+(`research.archive_kinds`).  `NOT_EXPORTED` lists the other models that have an owner, with the reason.
+A test fails for a model that is in neither list.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ def _as_it_is(_row: Any, _taking_in: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One model of an archive: whose its rows are, what tells them apart, and what is left out.
+    """How one model is exported and imported.
 
-    `owner` is the path to the owner; `key` the columns by which a row without an id of its own is
-    the same again, the first of them one by which rows can be fetched; `without` columns that say
-    nothing elsewhere; `named` foreign keys written by a name and not by id; `many` many-to-many
-    fields; `citing` columns whose text names records by their ids; `only` narrows what is written,
-    as far as it can be carried anywhere.  `problem` says why a row cannot be taken in, `prepare`
-    changes it before it is, `finish` is called with the new rows once all of the archive is in.
+    `owner` is the path to the owner.  `key` has the columns that identify a row without an exported ID;
+    rows are fetched by the first of them.  `without` has columns that mean nothing elsewhere, `named`
+    the foreign keys exported as names, `many` the many-to-many fields, and `citing` the columns whose
+    text names records by ID.  `only` filters the exported rows.  `problem` returns why a row can't be
+    imported, `prepare` changes it before it is stored, and `finish` gets the new rows at the end.
     """
 
     name: str
@@ -65,28 +64,28 @@ class Kind:
 
     @property
     def by_id(self) -> bool:
-        """Whether a row is known by its id, which the archive then holds."""
+        """Whether rows are identified by their ID, which is then exported."""
         return not self.key
 
     @property
     def has_uuid(self) -> bool:
-        """Whether the id is one that nobody else makes."""
+        """Whether the ID is globally unique."""
         return isinstance(self.model._meta.pk, models.UUIDField)
 
     @property
     def path(self) -> str:
-        """Return the file inside the archive."""
+        """Return the name of the file inside the archive."""
         return f"data/{self.name}.jsonl"
 
     def rows(self, owner: Any) -> models.QuerySet[Any]:
-        """Return the owner's rows that an archive holds, in the order in which they were made."""
+        """Return the owner's exported rows in order of creation."""
         found = self.all_rows(owner)
         if self.only is not None:
             found = found.filter(self.only)
         return found.order_by(*self._order())
 
     def all_rows(self, owner: Any) -> models.QuerySet[Any]:
-        """Return all rows of the owner, of which there may be more than an archive holds."""
+        """Return all rows of the owner, including those that aren't exported."""
         manager: models.Manager[Any] = self.model._base_manager
         return manager.filter(**{self.owner: owner})
 
@@ -95,49 +94,51 @@ class Kind:
         return ("created", "pk") if "created" in names and self.has_uuid else ("pk",)
 
     def columns(self) -> list[models.Field[Any, Any]]:
-        """Return the fields that the archive holds, in the order of the model."""
+        """Return the exported fields in the order of the model."""
         left_out = {"owner", *self.without, *(() if self.by_id else ("id",))}
         return [field for field in self.model._meta.concrete_fields if field.name not in left_out]
 
 
 EXPORTED: list[Kind] = []
-# By the model's label, why no archive holds its rows.
+# By the model's label: why its rows aren't exported.
 NOT_EXPORTED: dict[str, str] = {}
 
 
 def register(kinds: Iterable[Kind], left_out: Mapping[str, str]) -> None:
-    """Add models to the list, after those that are there, and name those that are left out."""
+    """Append models to the list, and add those that aren't exported."""
     known = {kind.name for kind in EXPORTED}
     EXPORTED.extend(kind for kind in kinds if kind.name not in known)
     NOT_EXPORTED.update(left_out)
 
 
 def in_order() -> list[Kind]:
-    """Return what is exported, history and log last: they tell of all the others."""
+    """Return the exported kinds, history and log last because they refer to all others."""
     return sorted(EXPORTED, key=lambda kind: kind.name in _LAST)
 
 
 _LAST = ("revisions", "uses", "activity", "model-calls")
 
 
-# --- One row as a line of an archive, and back ---
+# --- rows and lines of JSON ---
 
-LONGEST_LINE = 18 * 1024 * 1024  # bytes: the longest content item fits, every character escaped
+LONGEST_LINE = (
+    18 * 1024 * 1024
+)  # bytes: enough for the longest content item with every character escaped
 
 
 class Broken(ValueError):
-    """A line is no JSON object; the message says what is wrong with it."""
+    """A line isn't a JSON object; the message says why."""
 
 
 class Unfit(ValueError):
-    """A row cannot be what it says; the message says why."""
+    """A row has invalid values; the message says why."""
 
 
-# --- out ------------------------------------------------------------------------------------------
+# --- export ---------------------------------------------------------------------------------------
 
 
 def encoded(kind: Kind, row: Any) -> dict[str, Any]:
-    """Return a row as the archive holds it."""
+    """Return a row as a dict for the archive."""
     line = {}
     for column in kind.columns():
         name = column.attname
@@ -155,7 +156,7 @@ def as_line(line: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a column's value as JSON has it."""
+    """Return a column's value as JSON."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, uuid.UUID | Decimal):
@@ -163,24 +164,24 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# --- in -------------------------------------------------------------------------------------------
+# --- import ---------------------------------------------------------------------------------------
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """Return the object on a line, without what cannot be stored.  Raises Broken."""
+    """Parse a line, and remove characters that can't be stored.  Raises Broken."""
     try:
         value = _clean(json.loads(text, parse_constant=_no_number))
     except RecursionError as exc:
-        raise Broken(_("it is nested too deeply")) from exc
+        raise Broken(_("it’s nested too deeply")) from exc
     except ValueError as exc:
-        raise Broken(_("it is no JSON (%(why)s)") % {"why": exc}) from exc
+        raise Broken(_("it isn’t valid JSON (%(why)s)") % {"why": exc}) from exc
     if not isinstance(value, dict):
-        raise Broken(_("it is no JSON object"))
+        raise Broken(_("it isn’t a JSON object"))
     return value
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} isn’t a number")
 
 
 def _clean(value: Any) -> Any:
@@ -194,9 +195,9 @@ def _clean(value: Any) -> Any:
 
 
 def decoded(kind: Kind, line: dict[str, Any]) -> Any:
-    """Return a row, not saved and of nobody, made from a line.  Raises Unfit.
+    """Return an unsaved row without an owner, built from a line.  Raises Unfit.
 
-    A column that the line lacks is as it is in a new row: an older Beacon did not have it.
+    Missing columns get the default of a new row, since an older Beacon didn't have them.
     """
     values = {}
     for column in kind.columns():
@@ -209,16 +210,16 @@ def decoded(kind: Kind, line: dict[str, Any]) -> Any:
 
 
 def _check_keys(name: str, keys: Any) -> None:
-    """Check that a list of other records is one of ids.  Raises Unfit."""
+    """Check that a many-to-many value is a list of IDs.  Raises Unfit."""
     try:
         for key in keys if isinstance(keys, list) else [None]:
             uuid.UUID(str(key))
     except ValueError as exc:
-        raise Unfit(_("“%(field)s” is no list of ids") % {"field": name}) from exc
+        raise Unfit(_("“%(field)s” isn’t a list of IDs") % {"field": name}) from exc
 
 
 def _value(field: models.Field[Any, Any], value: Any) -> Any:
-    """Return a column's value as the field takes it.  Raises Unfit."""
+    """Convert a JSON value for the field.  Raises Unfit."""
     if value is None:
         if field.null:
             return None
@@ -227,15 +228,15 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
         shape = field.get_default()
         if isinstance(shape, list | dict) and not isinstance(value, type(shape)):
             is_list = isinstance(shape, list)
-            words = _("“%(field)s” is no list") if is_list else _("“%(field)s” is no object")
+            words = _("“%(field)s” isn’t a list") if is_list else _("“%(field)s” isn’t an object")
             raise Unfit(words % {"field": field.name})
         return value
     if isinstance(field, ArrayField):
         if not isinstance(value, list):
-            raise Unfit(_("“%(field)s” is no list") % {"field": field.name})
+            raise Unfit(_("“%(field)s” isn’t a list") % {"field": field.name})
         return [_value(field.base_field, one) for one in value]
     if isinstance(field, models.CharField | models.TextField) and not isinstance(value, str):
-        raise Unfit(_("“%(field)s” is no text") % {"field": field.name})
+        raise Unfit(_("“%(field)s” isn’t text") % {"field": field.name})
     try:
         taken = field.to_python(value)
         if isinstance(taken, datetime):
@@ -245,7 +246,7 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
         why = " ".join(exc.messages) if isinstance(exc, ValidationError) else str(exc)
         raise Unfit(f"“{field.name}”: {why}") from exc
     if field.choices and taken not in _choices(field) and not (field.blank and taken == ""):
-        raise Unfit(_("“%(field)s” cannot be “%(value)s”") % {"field": field.name, "value": taken})
+        raise Unfit(_("“%(field)s” can’t be “%(value)s”") % {"field": field.name, "value": taken})
     return taken
 
 

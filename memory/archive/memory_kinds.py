@@ -173,7 +173,7 @@ def _too_long(row: Any) -> str:
     size = len((getattr(row, "content", "") or "").encode())
     if size <= MOST_CONTENT:
         return ""
-    return _("it has %(have)d bytes, and at most %(most)d are kept in one") % {
+    return _("it has %(have)d bytes, but the limit is %(most)d") % {
         "have": size,
         "most": MOST_CONTENT,
     }
@@ -214,15 +214,15 @@ MEMORY_KINDS = [
     ),
     Kind(
         "agent-scopes",
-        gettext_lazy("scopes that agents named"),
+        gettext_lazy("scopes named by agents"),
         memory.AgentScope,
         key=("scope",),
         own_alone=True,
     ),
-    Kind("review-levels", gettext_lazy("review levels"), memory.ReviewLevel, key=("kind",)),
+    Kind("review-levels", gettext_lazy("review rules"), memory.ReviewLevel, key=("kind",)),
     Kind(
         "refused-sources",
-        gettext_lazy("refused sources"),
+        gettext_lazy("blocked sources"),
         memory.RefusedSource,
         key=("kind", "name"),
         own_alone=True,
@@ -235,15 +235,15 @@ MEMORY_KINDS = [
     ),
     Kind(
         "source-rules",
-        gettext_lazy("places that all topics block, boost or mute"),
+        gettext_lazy("source rules for all topics"),
         memory.SourceRule,
         key=("place",),
     ),
     Kind(
         "documents",
-        gettext_lazy("documents of the library"),
+        gettext_lazy("library documents"),
         memory.LibraryDocument,
-        only=Q(path=""),  # the watched folder's are the folder's
+        only=Q(path=""),  # the watched folder's documents stay with the folder
     ),
     Kind("topics", gettext_lazy("topics"), memory.Topic, finish=_follow_topics),
     Kind("facts", gettext_lazy("topic facts"), memory.TopicFact),
@@ -263,7 +263,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "put-away",
-        gettext_lazy("rows in the trash with a run"),
+        gettext_lazy("parts of runs in Trash"),
         memory.PutAway,
         key=("record_id",),
     ),
@@ -296,13 +296,13 @@ MEMORY_KINDS = [
     ),
     Kind(
         "snapshots",
-        gettext_lazy("snapshots of the content store"),
+        gettext_lazy("content store snapshots"),
         memory.Snapshot,
         problem=snapshot_problem,
     ),
     Kind(
         "snapshot-items",
-        gettext_lazy("items of snapshots"),
+        gettext_lazy("snapshot items"),
         memory.SnapshotItem,
         owner="snapshot__owner",
         key=("snapshot_id", "item_id"),
@@ -329,13 +329,13 @@ MEMORY_KINDS = [
     ),
     Kind(
         "file-entries",
-        gettext_lazy("sections in the trash"),
+        gettext_lazy("sections in Trash"),
         memory.FileEntry,
         problem=entry_problem,
     ),
     Kind(
         "file-drafts",
-        gettext_lazy("drafts of memory files"),
+        gettext_lazy("memory file drafts"),
         memory.FileDraft,
         problem=session_records.draft_problem,
     ),
@@ -380,7 +380,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "activity",
-        gettext_lazy("lines of the activity log"),
+        gettext_lazy("activity log entries"),
         memory.Activity,
         key=("created", "kind", "subject_id"),
         own_alone=True,
@@ -388,23 +388,23 @@ MEMORY_KINDS = [
 ]
 
 LEFT_OUT = {
-    "memory.ApiToken": "a secret: only its hash is stored, and it opens this Beacon alone",
-    "memory.CallReservation": "a call of a model that is under way; the call itself comes along",
-    "memory.ApiAnswer": "an answer that waits a day for the same request to be sent again",
-    "memory.SignIn": "the log of where a person is signed in here",
-    "memory.Invitation": "a one-time link to this Beacon, which only its hash remembers",
-    "memory.SearchSpace": "the search index, which is made from the records as they come in",
+    "memory.ApiToken": "a secret: only its hash is stored, and it works only on this Beacon",
+    "memory.CallReservation": "a reservation for a model call in progress; the call itself is exported",
+    "memory.ApiAnswer": "an answer kept for a day in case the same request is sent again",
+    "memory.SignIn": "the log of where a person is signed in on this Beacon",
+    "memory.Invitation": "a one-time link to this Beacon, of which only the hash is stored",
+    "memory.SearchSpace": "the search index, which is rebuilt from the imported records",
     "memory.SearchEntry": "the search index",
     "memory.SearchTerm": "the search index",
-    "memory.Embedding": "made anew from the words by whatever embedder the other Beacon has",
-    "memory.EmbeddingDue": "a record that waits for its vector here",
+    "memory.Embedding": "computed again from the text by the other Beacon’s embedder",
+    "memory.EmbeddingDue": "a record that is queued for embedding on this Beacon",
     "memory.BulkAct": "work in progress on this Beacon's rows",
-    "memory.PublishDue": "a copy in this Beacon's Redis that is behind",
-    "memory.LibraryFolder": "the state of a folder of this machine",
+    "memory.PublishDue": "a copy in this Beacon's Redis that is out of date",
+    "memory.LibraryFolder": "the state of a folder on this machine",
     "memory.Archive": "an export or import itself",
-    "memory.Section": "a part of a memory file, made from its text as it comes in",
-    "memory.MirroredFile": "the state of a folder of this machine",
-    "memory.MirrorFolder": "the state of a folder of this machine",
+    "memory.Section": "a part of a memory file, created again from its text on import",
+    "memory.MirroredFile": "the state of a folder on this machine",
+    "memory.MirrorFolder": "the state of a folder on this machine",
 }
 
 

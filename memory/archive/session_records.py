@@ -1,7 +1,7 @@
-"""Sessions, messages, reflections and proposals on their way in from an archive.
+"""Import rules for sessions, messages, reflections, proposals, drafts and revisions.
 
-Nothing of them begins to work by itself, what they cite leads to the owner's own records alone, and
-a stranger's words never become the owner's: on those rests what agents may write (decision 10).
+Imported work never starts by itself, citations lead only to the owner's own records, and another
+person's words never count as the owner's, because agents' permissions rely on those (decision 10).
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from memory.tools.types import named
 
 _TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
 _ROLES = ("user", "assistant")
-_NOT_SEEN = 0  # the version of no file: a write based on it is shown what stands
-MOST_LINES = 300_000  # of a file's blame: more than any file has
+_NOT_SEEN = 0  # a version that no file has, so a write based on it is shown the current text
+MOST_LINES = 300_000  # entries in a file's blame, more than any file has
 
 
 # --- sessions and messages ------------------------------------------------------------------------
 
 
 def end_strangers(session: Session, taking_in: Any) -> None:
-    """Let nobody go on in a stranger's session: what stands in it is not the owner's word."""
+    """End sessions from another person's archive, since their messages aren't the owner's words."""
     if not taking_in.is_own and session.ended_at is None:
         session.ended_at = timezone.now()
 
 
 def message_problem(message: Message) -> str:
-    """Return why a row cannot be a message; empty where it can."""
+    """Return why a row can't be a message, or ""."""
     if message.role not in _ROLES:
-        return _("nobody of that role speaks in a session")
+        return _("its role is unknown")
     if not isinstance(message.cites, list) or not isinstance(message.tool_calls, list):
-        return _("what it cites and calls is no list")
+        return _("its citations or tool calls aren’t a list")
     return ""
 
 
 def lay_down(message: Message, taking_in: Any) -> None:
-    """Let an answer that was waited for there not be worked out here, and keep what is well formed."""
+    """Fail answers that were still pending in the archive, and keep only valid citations and calls."""
     if message.state in PENDING:
         message.state = Message.State.FAILED
-        message.notice = _("It was not there yet when the archive was made.")
+        message.notice = _("The answer wasn’t finished when the archive was created.")
     message.lease_until = None
     cites = [_texts(one, taking_in) for one in message.cites if isinstance(one, Mapping)]
     message.cites = [one for one in cites if _may_be_cited(one, message.role)]
@@ -74,7 +74,7 @@ def lay_down(message: Message, taking_in: Any) -> None:
 
 
 def _texts(given: Mapping[str, Any], taking_in: Any) -> dict[str, str]:
-    """Return what is known of a record as an answer names it."""
+    """Return the text fields of a record that an answer names."""
     kept = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str)}
     if "trust" in kept:
         kept["trust"] = _trust(kept["trust"], taking_in)
@@ -82,7 +82,7 @@ def _texts(given: Mapping[str, Any], taking_in: Any) -> dict[str, str]:
 
 
 def _trust(text: str, taking_in: Any) -> str:
-    """Return how far to believe it: a stranger's record is one, and so is what is of no known trust."""
+    """Return the trust: external for another person's archive, or if the value is unknown."""
     known = text in Trust.values and (taking_in.is_own or text == Trust.QUARANTINED)
     return text if known else Trust.EXTERNAL.value
 
@@ -93,7 +93,7 @@ def _may_be_cited(cite: Mapping[str, str], role: str) -> bool:
 
 
 def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
-    """Return a call as `CallRecord` and `conversation_turn` keep it."""
+    """Return a tool call in the form of `CallRecord`."""
     number, arguments = given.get("round"), given.get("arguments")
     kept = {
         "round": number if type(number) is int else 1,
@@ -110,7 +110,7 @@ def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
 
 
 def _seen(given: Any, taking_in: Any) -> dict[str, int]:
-    """Return which versions of files were read; of somebody else's files none were."""
+    """Return the file versions that were read; none for another person's archive."""
     versions = given.items() if isinstance(given, Mapping) else ()
     kept = {path: version for path, version in versions if type(version) is int and version >= 0}
     return kept if taking_in.is_own else dict.fromkeys(kept, _NOT_SEEN)
@@ -132,14 +132,14 @@ def _is_uuid(text: str) -> bool:
 
 
 def lead_home(taking_in: Any, messages: list[Message]) -> None:
-    """Let what messages cite and propose lead to the owner's records, and nowhere else."""
+    """Point the citations and proposals of messages to the owner's records, and remove others."""
     telling = [one for one in messages if one.cites or one.tool_calls]
     places = _places(taking_in.owner, [cite for one in telling for cite in one.cites])
     held = [call["proposal"] for one in telling for call in one.tool_calls if "proposal" in call]
     found = Proposal.objects.of(taking_in.owner).filter(pk__in=held).values_list("pk", flat=True)
     waiting = set(map(str, found))
     for message in telling:
-        if message.role == "user":  # its notes, each of which has links of its own
+        if message.role == "user":  # its notes, which have their own links
             message.cites = [cite for cite in message.cites if places.get(cite["id"])]
         for cite in message.cites:
             cite["url"] = places.get(cite["id"], "")
@@ -150,13 +150,13 @@ def lead_home(taking_in: Any, messages: list[Message]) -> None:
 
 
 def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the addresses of the records that are there, by id: one query for each type."""
+    """Return the URLs of the existing records by ID, with one query per type."""
     keys: dict[str, set[str]] = {}
     places: dict[str, str] = {}
     files = {one.get_absolute_url() for one in MemoryFile.objects.of(owner).live().only("path")}
     for cite in cites:
         keys.setdefault(cite["type"], set()).add(cite["id"])
-        # A section is made anew with its file: its place on the file's page is all that stays.
+        # A section is created again with its file, so only its place on the file's page is kept.
         if cite.get("url", "").partition("#")[0] in files:
             places[cite["id"]] = cite["url"]
     for name, wanted in keys.items():
@@ -170,12 +170,12 @@ def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def reflection_problem(reflection: Reflection) -> str:
-    """Return why a row cannot be a reflection; empty where it can."""
+    """Return why a row can't be a reflection, or ""."""
     calls, changes = reflection.calls, reflection.changes
     if not isinstance(calls, list) or not all(map(_is_call, calls)):
-        return _("“calls” is no list of calls")
+        return _("“calls” isn’t a list of calls")
     if not isinstance(changes, list) or not all(map(_is_change, changes)):
-        return _("“changes” is no list of changes")
+        return _("“changes” isn’t a list of changes")
     return ""
 
 
@@ -193,10 +193,10 @@ def _is_change(one: Any) -> bool:
 
 
 def look_back_no_more(reflection: Reflection, _taking_in: Any) -> None:
-    """Let work that was to be looked back on there not be looked back on here."""
+    """Skip reflections that were still pending in the archive."""
     if reflection.state == Reflection.State.WAITING:
         reflection.state = Reflection.State.SKIPPED
-        reflection.why = _("it had not been looked back on when the archive was made")
+        reflection.why = _("the archive was created before its reflection ran")
         reflection.finished_at = timezone.now()
 
 
@@ -204,31 +204,31 @@ def look_back_no_more(reflection: Reflection, _taking_in: Any) -> None:
 
 
 def proposal_problem(proposal: Proposal) -> str:
-    """Return why a row cannot be a proposal; empty where it can."""
+    """Return why a row can't be a proposal, or ""."""
     texts = (proposal.before, proposal.after, proposal.edited)
     if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
-        return _("it proposes nothing that is known here")
+        return _("it proposes a kind of change that this Beacon doesn’t know")
     results = proposal.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
-        return _("“%(field)s” is not well formed") % {"field": "results"}
+        return _("“%(field)s” isn’t valid") % {"field": "results"}
     try:
         APPLY[proposal.record_type].check(proposal)
     except MemoryRefused as exc:
         return str(exc)
     except (TypeError, AttributeError, ValueError):
-        return _("what it proposes is not well formed")
+        return _("its proposed change isn’t valid")
     return ""
 
 
 def _is_result(one: Any) -> bool:
-    """Whether it names a revision: record type, record, version."""
+    """Whether the value names a revision by record type, record and version."""
     if not isinstance(one, list) or [type(part) for part in one] != [str, str, int]:
         return False
     return _is_uuid(one[1])
 
 
 def say_whose(proposal: Proposal, taking_in: Any) -> None:
-    """Say of a stranger's proposal that it is one, and rate its danger again: an archive can claim any."""
+    """Mark proposals from another person's archive, and rate their danger again, since an archive can claim any."""
     stranger = () if taking_in.is_own else (Risk("stranger"),)
     risks.rate(proposal, proposal.held_because, more=stranger)
     if stranger:
@@ -238,19 +238,19 @@ def say_whose(proposal: Proposal, taking_in: Any) -> None:
 
 
 def conflict_problem(conflict: Conflict) -> str:
-    """Return why a row cannot be a conflict; empty where it can."""
+    """Return why a row can't be a conflict, or ""."""
     if not {conflict.left_type, conflict.right_type} <= set(CONFLICT_TYPES):
-        return _("it is between records that are not looked at for conflicts")
+        return _("its records are of types that can’t conflict")
     if conflict.left_id == conflict.right_id:
-        return _("a record cannot be in conflict with itself")
+        return _("a record can’t conflict with itself")
     results = conflict.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
-        return _("“%(field)s” is not well formed") % {"field": "results"}
+        return _("“%(field)s” isn’t valid") % {"field": "results"}
     return ""
 
 
 def stand_back(conflict: Conflict, taking_in: Any) -> None:
-    """Let a conflict that is open here already not be open twice."""
+    """Resolve an imported conflict that is already open here."""
     here = Conflict.objects.of(taking_in.owner).between(conflict.left_id, conflict.right_id)
     if conflict.is_open and here.open().exclude(pk=conflict.pk).exists():
         conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
@@ -258,7 +258,7 @@ def stand_back(conflict: Conflict, taking_in: Any) -> None:
 
 
 def draft_problem(draft: FileDraft) -> str:
-    """Return why a row cannot be a draft; empty where it can."""
+    """Return why a row can't be a draft, or ""."""
     try:
         checked_path(draft.path)
     except MemoryRefused as exc:
@@ -267,20 +267,20 @@ def draft_problem(draft: FileDraft) -> str:
 
 
 def revision_problem(revision: Revision) -> str:
-    """Return why a row cannot be a revision; empty where it can."""
+    """Return why a row can't be a revision, or ""."""
     sides = (revision.before, revision.after)
     if not all(isinstance(side, dict) for side in sides):
-        return _("what was before and after it is not well formed")
+        return _("its values before and after the change aren’t valid")
     if revision.record_type == MemoryFile.record_type():
         if not all(isinstance(side.get("content", ""), str) for side in sides):
-            return _("“%(field)s” is no text") % {"field": "content"}
+            return _("“%(field)s” isn’t text") % {"field": "content"}
         if not all(_is_blame(side.get("blame", [])) for side in sides):
-            return _("“%(field)s” is not well formed") % {"field": "blame"}
+            return _("“%(field)s” isn’t valid") % {"field": "blame"}
     return ""
 
 
 def _is_blame(given: Any) -> bool:
-    """Whether it is a list of runs `[lines, version]`, of no more lines than a file can have."""
+    """Whether the value is a list of `[lines, version]`, with no more lines than a file can have."""
     runs: list[Any] = given if isinstance(given, list) else [None]
     if not all(
         isinstance(run, list) and [type(one) for one in run] == [int, int] and min(run) >= 0

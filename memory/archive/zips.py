@@ -109,8 +109,7 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
     if unpacked > MOST_BYTES or (unpacked > _TINY and unpacked > MOST_TIMES * max(packed, 1)):
         raise ImportRejected(
             _(
-                "Unpacked the zip file would have %(have)s MiB, which is not plausible for what "
-                "it holds or more than the %(most)s MiB that are taken. Nothing was unpacked."
+                "Unpacked, the zip file would have %(have)s MiB. That’s above the limit of %(most)s MiB, or implausible for its contents. Nothing was unpacked."
             )
             % {"have": f"{unpacked // 1024**2:,}", "most": f"{MOST_BYTES // 1024**2:,}"}
         )
@@ -123,7 +122,7 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
         raise ImportRejected(_("The zip file contains two files with the same name."))
     if bad := [name for name in names if leads_out(name)]:
         raise ImportRejected(
-            _("The zip file contains “%(name)s”, a name that leads out of its folder.")
+            _("The zip file contains “%(name)s”, which points outside its folder.")
             % {"name": bad[0][:200]}
         )
 

@@ -220,11 +220,10 @@ def checked_message(text: str) -> str:
     text = clean(text)[0].replace("\r\n", "\n").strip()
     size, problem = len(text.encode()), ""
     if not is_visible(text):
-        problem = _("Write something first: a question, or something to remember.")
+        problem = _("Enter a question, or something to remember.")
     elif size > MOST_MESSAGE:
         problem = _(
-            "A message has at most %(most)s bytes (64 KiB); this has %(have)s. Send it in parts, or "
-            "put the text into the library and ask about it."
+            "The message has %(have)s bytes, but the limit is %(most)s (64 KiB). Send it in parts, or add the text to the library and ask about it."
         ) % {"most": f"{MOST_MESSAGE:,}", "have": f"{size:,}"}
     if problem:
         raise InvalidValue(problem, errors={"content": [problem]})
@@ -252,8 +251,7 @@ def ask(
         if last is not None and last.state in PENDING:
             raise StillAnswering(
                 _(
-                    "Beacon is still answering. What you typed is kept: send it when the answer is "
-                    "there, or stop that one."
+                    "Beacon is still answering. Your text is kept. Send it when the answer is finished, or stop the answer."
                 )
             )
         place = last.position + 1 if last else 0
@@ -274,9 +272,7 @@ def _held(session: Session) -> Session:
     """Return the session's row, held.  Raises SessionOver where nothing may be said any more."""
     held: Session = Session.objects.select_for_update().get(pk=session.pk)
     if held.trashed_at is not None or held.ended_at is not None:
-        words = _(
-            "This session is over: nothing is added to it. Begin a new one with your question."
-        )
+        words = _("This session has ended. Ask your question in a new one.")
         raise SessionOver(words)
     return held
 
@@ -374,7 +370,7 @@ def mine(message: Message) -> QuerySet[Message]:
 
 def _give_up(message_id: int) -> None:
     """End an answer over which as many workers were lost as may be."""
-    words = _("It was begun %(n)d times, and each time the worker was lost. Try it again.")
+    words = _("The worker stopped unexpectedly %(n)d times. Try again.")
     Message.objects.filter(
         pk=message_id,
         state=Message.State.ANSWERING,
@@ -421,7 +417,7 @@ def rename(session: Session, title: str, *, by: Actor, expected_version: int | N
     """Give the session another title.  Raises InvalidValue for none, StaleWrite for a newer one."""
     title = checked_title(title)
     if not is_visible(title):
-        problem = _("A session needs a title; it has one line of at most %(most)d characters.")
+        problem = _("Enter a title of one line and at most %(most)d characters.")
         problem %= {"most": LONGEST_TITLE}
         raise InvalidValue(problem, errors={"title": [problem]})
     if title == session.title:  # the form sent twice

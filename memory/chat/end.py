@@ -111,11 +111,11 @@ def finish(session_id: str) -> bool:
         rows = Session.objects.select_related("owner", "agent")
         session = rows.filter(pk=session_id).first()
         if session is None or session.trashed_at is not None:
-            _skip(row, _("the session is in the trash: nothing was kept"))
+            _skip(row, _("the session is in Trash, so nothing was kept"))
         elif blocked := _why_blocked(session):
             _skip(row, blocked)
         elif row.created < timezone.now() - GIVE_UP:
-            _skip(row, _("it could not be finished within a day"))
+            _skip(row, _("it couldn’t be finished within a day"))
         else:
             _finish(session, row)
     return True
@@ -129,11 +129,11 @@ def _finish(session: Session, row: Reflection) -> None:
             _summarise(session)
             _look_back(session)
     except SoftTimeLimitExceeded:
-        _fail(row, _("it took longer than a task may"))
+        _fail(row, _("it took longer than the time limit"))
     except MemoryRefused as exc:
         _fail(row, str(exc))
     except Exception:
-        _fail(row, _("something went wrong inside Beacon: the worker's log tells what"))
+        _fail(row, _("something went wrong (the error is in the worker’s log)"))
         raise
 
 
@@ -292,7 +292,9 @@ def _summarise(session: Session) -> None:
 def _actions(said: list[Message]) -> str:
     n = sum(one.role == "user" for one in said)
     tools = [call["tool"] for one in said for call in one.tool_calls if not call["is_error"]]
-    words = ngettext("%(n)d message of the person", "%(n)d messages of the person", n) % {"n": n}
+    words = ngettext("%(n)d message from the person", "%(n)d messages from the person", n) % {
+        "n": n
+    }
     if not tools:
         return words
     return _("%(messages)s; called %(tools)s") % {

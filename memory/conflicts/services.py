@@ -329,16 +329,16 @@ def _merge(act: _Act) -> list[Any]:
     """Merge both into one record with the person's text."""
     left, right = act.sides
     if not act.text.strip():
-        problem = _("Write what the one that stays says.")
+        problem = _("Enter the text of the merged record.")
         raise InvalidValue(problem, errors={"text": [problem]})
     if isinstance(left, Note) and isinstance(right, Note):
         merged = merging.merge(
             act.row.owner, [left.pk, right.pk], by=act.by, content=act.text,
             versions={side.pk: side.version for side in act.sides},
-            why=_("merged out of a conflict"),
+            why=_("merged to resolve a conflict"),
         )  # fmt: skip
         return [merged.note.pk, left.pk, right.pk]
-    why = _("merged out of a conflict")
+    why = _("merged to resolve a conflict")
     if isinstance(right, TopicFact):  # no longer wrong or right, but said in the other's words
         right.change(why=why, **act.told, state=TopicFact.State.RETIRED)
     else:
@@ -349,7 +349,7 @@ def _merge(act: _Act) -> list[Any]:
 
 def _rewrite(act: _Act, record: Any, text: str, *, joined_with: Any = None) -> None:
     """Give the record another text, with the stricter marks of both and all tags."""
-    why = _("settled in a conflict")
+    why = _("changed to resolve a conflict")
     if isinstance(record, TopicFact):
         record.edit(text, by=act.by, expected_version=record.version)
         return
@@ -391,11 +391,15 @@ class Many:
         said = [words % {"n": self.done}] if self.done else []
         if self.problems:
             why = " ".join(dict.fromkeys(self.problems[:MOST_TOLD]))
-            left = ngettext("One waits on: %(why)s", "%(n)d wait on: %(why)s", len(self.problems))
+            left = ngettext(
+                "One is still open: %(why)s", "%(n)d are still open: %(why)s", len(self.problems)
+            )
             said.append(left % {"n": len(self.problems), "why": why})
         if self.left:
             rest = ngettext(
-                "%(n)d is left: press again.", "%(n)d are left: press again.", self.left
+                "%(n)d is left. Select the same again to continue.",
+                "%(n)d are left. Select the same again to continue.",
+                self.left,
             )
             said.append(rest % {"n": self.left})
         return " ".join(said)
@@ -515,11 +519,12 @@ def _undo_fact(change: Revision, by: Actor) -> None:
     if not isinstance(fact, TopicFact) or as_json(fact.snapshot(*change.after)) != change.after:
         told = {"label": change.label}
         raise undo.ChangedSince(
-            _("“%(label)s” was changed again since: put it back from its history.") % told
+            _("“%(label)s” has changed since then. Restore the version you want from its history.")
+            % told
         )
     columns = {column.name: column for column in fact._meta.concrete_fields}
     fields = {name: columns[name].to_python(value) for name, value in change.before.items()}
     if fields.get("state") == TopicFact.State.CURRENT:
         fact.unstrike(by=by)
     fields.setdefault("trust", fact.trust)
-    fact.change(by=by, why=_("a settled conflict was taken back"), **fields)
+    fact.change(by=by, why=_("a conflict resolution was undone"), **fields)

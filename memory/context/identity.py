@@ -143,9 +143,9 @@ def write_soul(
 def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
     """Let an older soul stand again: a new one with its text supersedes the one that stands."""
     if soul.owner_id != owner.pk or soul.kind != Note.Kind.SOUL:
-        problem = _("There is no such soul.")
+        problem = _("This soul doesn’t exist.")
         raise InvalidValue(problem, errors={"content": [problem]})
-    why = _("brought back the soul of %(day)s") % {"day": soul.created.date().isoformat()}
+    why = _("restored the soul of %(day)s") % {"day": soul.created.date().isoformat()}
     return write_soul(owner, soul.content, by=by, why=why)
 
 
@@ -193,7 +193,9 @@ def write_persona(
         problems["name"] = [_("Give the agent a name.")]
     elif len(one_line(persona.name)) > LONGEST_NAME:
         told = {"most": LONGEST_NAME, "have": f"{len(one_line(persona.name)):,}"}
-        problems["name"] = [_("A name has at most %(most)d characters; this has %(have)s.") % told]
+        problems["name"] = [
+            _("The name has %(have)s characters, but the limit is %(most)d.") % told
+        ]
     if problems:
         raise InvalidValue(problems["name"][0], errors=problems)
     return _rewrite(

@@ -72,13 +72,13 @@ class _Asked:
         if note.has_expired(self.now):
             return _("expired")
         if note.sensitivity == "sensitive":
-            return _("marked sensitive: it enters no context")
+            return _("sensitive, so it’s never included")
         if note.trust == Trust.QUARANTINED:
-            return _("quarantined: it enters no context")
+            return _("quarantined, so it’s never included")
         if not note.is_for_agents:
-            return _("its topic is sensitive or quarantined: it enters no context")
+            return _("its topic is sensitive or quarantined, so it’s never included")
         if note.scope not in self.scopes:
-            return _("kept for %(scope)s alone") % {"scope": note.scope}
+            return _("visible only to %(scope)s") % {"scope": note.scope}
         if self.topic is not None and note.topic_id not in (None, self.topic.pk):
             return _("belongs to another topic")
         return ""
@@ -147,7 +147,7 @@ def _nearest(
 def _why_near(hit: RecallHit) -> str:
     how = _("in meaning") if MEANING in hit.lanes else _("in words")
     told = {"how": how, "score": f"{hit.score:.2f}"}
-    return _("near to the message %(how)s (%(score)s)") % told
+    return _("similar to the message %(how)s (%(score)s)") % told
 
 
 def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[LeftOut]:
@@ -155,7 +155,7 @@ def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[LeftOut]
     rows = Note.objects.of(asked.owner).live().select_related("topic")
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
-    beyond = _("not among the %(most)d that are nearest to the message or newest") % {"most": most}
+    beyond = _("not among the %(most)d most similar or newest") % {"most": most}
     told = [
         LeftOut(str(note), asked.why_not(note) or beyond, note) for note in found[:MOST_LEFT_OUT]
     ]
@@ -185,7 +185,7 @@ def place_lines(owner: User, now: datetime) -> list[str]:
     return [
         _("- Time: %(now)s (UTC%(offset)s), time zone %(zone)s") % told,
         _("- Machine: %(system)s") % told,
-        _("- Software: Beacon, on this person's own machine; what you remember stays there"),
+        _("- Software: Beacon, on this person's own machine. What you remember stays there"),
     ]
 
 
@@ -305,9 +305,9 @@ def build_context(
         _identity_layer(standing, Note.Kind.AGENT, _("Who you are"), now),
         _identity_layer(standing, Note.Kind.SOUL, _("How you think and act"), now),
         Layer("environment", _("Where you run"), place_lines_of(owner, now)),
-        _identity_layer(standing, Note.Kind.USER, _("Whom you work for"), now),
+        _identity_layer(standing, Note.Kind.USER, _("Who you work for"), now),
         _notes_layer("rules", _("Rules to follow"), chosen[Note.Kind.RULE]),
-        _notes_layer("summaries", _("What was done lately"), chosen[Note.Kind.SUMMARY]),
+        _notes_layer("summaries", _("Recent work"), chosen[Note.Kind.SUMMARY]),
     ]
     _fit(layers, most, unit)
     files = files_of(owner)
@@ -338,9 +338,9 @@ def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datet
 def why_never(note: Note, now: datetime) -> str:
     """Return why a note is kept out of every context, or ""."""
     if note.sensitivity == "sensitive":
-        return _("marked sensitive: it enters no context")
+        return _("sensitive, so it’s never included")
     if note.trust == Trust.QUARANTINED:
-        return _("quarantined: it enters no context")
+        return _("quarantined, so it’s never included")
     if note.has_expired(now):
         return _("expired")
     return ""
@@ -360,7 +360,7 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
     if len(text) <= most:
         return text
     told = {"most": f"{most:,}", "have": f"{len(text):,}"}
-    why = _("cut: its first %(most)s of %(have)s characters are in") % told
+    why = _("cut to its first %(most)s of %(have)s characters") % told
     layer.left_out.append(LeftOut(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
 
@@ -372,9 +372,9 @@ def _is_outside(line: ContextLine) -> bool:
 def _fit(layers: list[Layer], most: int, unit: str) -> None:
     """Drop summaries, then rules, the last ones first, until all layers fit into `most`."""
     if unit == TOKENS:
-        words = _("no room: all layers together have at most %(most)s tokens")
+        words = _("no room: all layers together are limited to %(most)s tokens")
     else:
-        words = _("no room: all layers together have at most %(most)s characters")
+        words = _("no room: all layers together are limited to %(most)s characters")
     why = words % {"most": f"{most:,}"}
     for name in ("summaries", "rules"):
         layer = next(one for one in layers if one.name == name)

@@ -107,7 +107,7 @@ def verify(*, fix: bool = False, quick: bool = False) -> Iterator[Result]:
         broken += [name for name in last["broken"] if name in skipped]
         cache.set(LAST_RESULT, {"at": timezone.now(), "broken": broken}, KEPT_SECONDS)
     except (RedisError, OSError):
-        logger.info("result of verify not kept")
+        logger.info("result of verify not saved")
 
 
 # --- triggers, history ----------------------------------------------------------------------------

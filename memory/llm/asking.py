@@ -101,7 +101,7 @@ def _reserved(
 def _called_a_tool(answer: Answer) -> ProviderNonsense:
     told = {"tool": clean(answer.tool_calls[0].name)[0][:80]}
     return ProviderNonsense(
-        _("The model wanted the tool “%(tool)s” called, and none was offered to it.") % told,
+        _("The model called the tool “%(tool)s”, but it wasn’t offered any tools.") % told,
         text=answer.text,
         prompt_tokens=answer.usage.prompt_tokens,
         completion_tokens=answer.usage.completion_tokens,
@@ -118,7 +118,7 @@ def _carry_out(
 ) -> Answer:
     """Return the answer; whatever happens the call is recorded, with what it spent."""
     usage, key = most, profile.api_key
-    call.error = _("not waited for: whoever asked was stopped")
+    call.error = _("cancelled because its caller was stopped")
     call.failure = ModelCall.Failure.LEFT
     began = time.monotonic()
     try:

@@ -59,16 +59,16 @@ def why_none() -> str:
     """Return why there is no embedder, and what to do, as a sentence for who looks at recall."""
     mode = settings.BEACON_EMBEDDINGS
     if mode == NONE:
-        return _("Vectors are turned off (BEACON_EMBEDDINGS is none): found by words alone.")
+        return _(
+            "Searched by words only, because semantic search is turned off (BEACON_EMBEDDINGS is none)."
+        )
     if mode == ENDPOINT:
         return _(
-            "No endpoint for vectors is set up, and BEACON_EMBEDDINGS allows nothing else: found "
-            "by words alone. Staff can name one in Settings, Connections."
+            "Searched by words only, because BEACON_EMBEDDINGS requires an embeddings endpoint and none is set up. An admin can add one in Settings, Connections."
         )
     return (
         _(
-            "There is no embedder: found by words alone. “%(embedder)s” installs a local one, or staff "
-            "can name an endpoint in Settings, Connections."
+            "Searched by words only, because no embedder is set up. Install a local one with “%(embedder)s”, or ask an admin to add an endpoint in Settings, Connections."
         )
         % BY_HAND
     )

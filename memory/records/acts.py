@@ -1,6 +1,6 @@
-"""The acts on one remembered record, whichever kind it is: each takes an actor and says what it did.
+"""Actions on one record of any type: pin, lock, confirm, trash, restore and purge.
 
-An act that changed something leaves one revision, by which it is taken back (`memory.records.undo`).
+An action that changes something adds one revision, which can be undone (`memory.records.undo`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from memory.models.remembered import Lock
 from memory.notes import services as notes
 from memory.records.kinds import kind_of
 
-TYPED_WORDS = 4  # of a record without a name, that a purge asks for
+TYPED_WORDS = 4  # of a record without a name: the words to type before a purge
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What is done, and what is said once it is; `said` may depend on the record as it was."""
+    """An action and its message; `said` can depend on the record before the action."""
 
     do: Callable[[Any, Actor, str], object]
     said: Callable[[Any], str | Promise]
@@ -50,9 +50,9 @@ def _unpin(record: Any, by: Actor, _value: str) -> None:
 def _lock(record: Any, by: Actor, value: str) -> None:
     lock = value or Lock.READ_ONLY
     if lock not in Lock.values:
-        problem = _("“%(value)s” is no lock: choose one of %(known)s.")
+        problem = _("“%(value)s” isn’t a valid lock. Choose one of: %(known)s.")
         raise InvalidValue(problem % {"value": value[:40], "known": ", ".join(Lock.values)})
-    # A topic fact has a rule of its own: eight are kept by people at most.
+    # Topic facts have their own rule: people can pin at most eight.
     if hasattr(record, "set_lock"):
         record.set_lock(lock, by=by)
     else:
@@ -61,47 +61,45 @@ def _lock(record: Any, by: Actor, value: str) -> None:
 
 
 def _accept(record: Any, by: Actor, _value: str) -> None:
-    """Say that the record holds: a person's word for it."""
-    record.change(by=by, why=_("checked, and found to hold"), trust=Trust.OWNER)
+    """Confirm the record, which gives it a person's trust."""
+    record.change(by=by, why=_("checked and confirmed"), trust=Trust.OWNER)
 
 
 def _pinned_words(record: Any) -> str | Promise:
     if getattr(record, "expires_at", None):
-        return _lazy("Pinned: it does not expire any more, and upkeep leaves it alone.")
-    return _lazy("Pinned: upkeep leaves it alone.")
+        return _lazy("Pinned. It no longer expires, and maintenance won’t change it.")
+    return _lazy("Pinned. Maintenance won’t change it.")
 
 
 def _unpinned_words(record: Any) -> str | Promise:
     if getattr(record, "ttl_days", None):
-        return _lazy("Unpinned: its days to live count from now.")
+        return _lazy("Unpinned. It can expire again, counting from now.")
     return _lazy("Unpinned.")
 
 
 ACTS: dict[str, Act] = {
     "trash": Act(
         lambda record, by, _value: kind_of(record.record_type()).trash(record, by),
-        lambda _record: _lazy("It is in the trash for 30 days."),
+        lambda _record: _lazy("Moved to Trash for 30 days."),
     ),
     "restore": Act(
         lambda record, by, _value: kind_of(record.record_type()).restore(record, by),
-        lambda _record: _lazy("It is back from the trash."),
+        lambda _record: _lazy("Restored from Trash."),
     ),
     "pin": Act(_pin, _pinned_words),
     "unpin": Act(_unpin, _unpinned_words),
-    "lock": Act(_lock, lambda _record: _lazy("Locked: agents leave it alone, you may still edit.")),
+    "lock": Act(_lock, lambda _record: _lazy("Locked. Only you can edit it now.")),
     "unlock": Act(
         lambda record, by, _value: _lock(record, by, Lock.OPEN), lambda _record: _lazy("Unlocked.")
     ),
-    "accept": Act(
-        _accept, lambda _record: _lazy("Noted: you say that it holds, so it is trusted as yours.")
-    ),
+    "accept": Act(_accept, lambda _record: _lazy("Confirmed. It’s now trusted as your own.")),
 }
 
 
 def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> Revision | None:
-    """Carry out one of ACTS, and return the revision that it made; None if nothing changed.
+    """Run one of ACTS and return its revision, or None if nothing changed.
 
-    Raises MemoryRefused with the reason where the record's rules forbid it.
+    Raises MemoryRefused with the reason if the record's rules forbid it.
     """
     version = record.version
     retried(lambda: ACTS[name].do(record, by, value), savepoint=False)
@@ -118,7 +116,7 @@ def typed_name(record: Remembered) -> str:
 
 
 def purge(record: Remembered, *, typed: str, by: Actor) -> None:
-    """Delete a trashed record permanently.  Raises InvalidValue unless `typed` is what names it."""
+    """Delete a trashed record permanently.  Raises InvalidValue unless `typed` is its name."""
     if record.trashed_at is None:
         raise InvalidValue(_("Only what is in Trash can be deleted permanently."))
     name = typed_name(record)

@@ -1,4 +1,4 @@
-"""The history of a remembered record: each change in words, and any two versions side by side."""
+"""A record's history: each change in words, and a comparison of any two versions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from memory.models.remembered import Lock
 from memory.records import undo
 
 PAGE = 25
-# A page of large texts that changed on every line would be megabytes: beyond these it says so.
+# A page of large texts with changes on every line would be megabytes, so longer diffs are cut.
 MOST_DIFFED, MOST_ROWS, MOST_COMPARED, MOST_FIRST = 200_000, 120, 2_000, 4_000
-# The field that holds what a record says; of those not named here it is `content`.
+# The field with a record's text; for types not listed here it is `content`.
 SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "text"}
-# What no history tells of: it follows from another field.
+# Fields that the history leaves out, since they follow from others.
 _QUIET = {
     "blame",
     "digest",
@@ -36,13 +36,13 @@ _QUIET = {
 
 @dataclass(slots=True)
 class Change:
-    """One revision as people read it: who made it and why, what it did, which words it changed."""
+    """One revision for people: who made it and why, what it did, and which words it changed."""
 
     revision: Revision
     who: str
     via: origins.Origin | None = None
     said: list[str] = field(default_factory=list)
-    words: tuple[str, str] | None = None  # before and after, where they changed
+    words: tuple[str, str] | None = None  # before and after, if they changed
     rows: list[text_diff.Row] = field(default_factory=list)
     is_cut: bool = False
     first_words: str = ""
@@ -50,25 +50,24 @@ class Change:
 
     @property
     def before(self) -> int:
-        """Return the number of the version before."""
+        """Return the number of the previous version."""
         return self.revision.version - 1
 
     @property
     def why(self) -> str:
-        """Return the reason that was given, unless what it did says the same."""
+        """Return the given reason, unless `said` has the same words."""
         return "" if self.revision.reason in self.said else self.revision.reason
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """A part of a history, the latest first, and the cursor of the next part."""
+    """One page of a history, the latest first, and the cursor of the next."""
 
     changes: list[Change]
     next_cursor: str | None
 
 
 def revisions_of(record: Remembered) -> Any:
-    """Return the record's revisions, the latest first."""
     found = Revision.objects.of(record.owner)
     return found.filter(record_type=record.record_type(), record_id=record.pk).order_by("-id")
 
@@ -90,8 +89,8 @@ def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Cha
 
 
 def who(owner: User, actor: str) -> str:
-    """Return an actor as people name them."""
-    return origins.of(owner, [actor])[actor].words if actor else _("nobody")
+    """Return an actor's readable name."""
+    return origins.of(owner, [actor])[actor].words if actor else _("no one")
 
 
 def _change(record: Remembered, revision: Revision, places: Mapping[str, origins.Origin]) -> Change:
@@ -101,14 +100,14 @@ def _change(record: Remembered, revision: Revision, places: Mapping[str, origins
     if change.via is not None and change.via.text == revision.actor:
         change.via = None
     if not revision.before:
-        change.said = [_("first written")]
+        change.said = [_("created")]
         first = str(revision.after.get(says, ""))
         change.first_words, change.is_cut = first[:MOST_FIRST], len(first) > MOST_FIRST
         return change
     changed = {n for n, value in revision.after.items() if revision.before.get(n) != value}
     if says in changed:
         change.words = str(revision.before.get(says) or ""), str(revision.after.get(says) or "")
-        change.said.append(_("words changed"))
+        change.said.append(_("text changed"))
     change.said += said_of(record, revision.before, revision.after, changed - {says})
     return change
 
@@ -116,11 +115,11 @@ def _change(record: Remembered, revision: Revision, places: Mapping[str, origins
 def said_of(
     record: Remembered, before: Mapping[str, Any], after: Mapping[str, Any], changed: Iterable[str]
 ) -> list[str]:
-    """Return in words what a revision did besides changing the text."""
+    """Describe what a revision did besides changing the text."""
     told = {
-        "trashed_at": lambda old, new: _("moved to the trash") if new else _("out of the trash"),
+        "trashed_at": lambda old, new: _("moved to Trash") if new else _("restored from Trash"),
         "pinned": lambda old, new: _("pinned") if new else _("unpinned"),
-        "superseded_by_id": lambda old, new: _("superseded") if new else _("stands again"),
+        "superseded_by_id": lambda old, new: _("replaced") if new else _("current again"),
         "expires_at": _expiry,
         "tags": _tags,
         "evidence": _entries,
@@ -142,7 +141,7 @@ def _moved(record: Remembered, name: str, old: Any, new: Any) -> str:
 
 
 def shown(record: Remembered, name: str, value: Any) -> str:
-    """Return a field's stored value as people read it."""
+    """Return a field's stored value in readable form."""
     if value is None or value == "":
         return _("none")
     column = next((f for f in record._meta.concrete_fields if f.attname == name), None)
@@ -153,7 +152,7 @@ def shown(record: Remembered, name: str, value: Any) -> str:
 def _expiry(_old: Any, new: Any) -> str:
     moment = parse_datetime(new) if isinstance(new, str) else None
     if moment is None:
-        return _("does not expire any more")
+        return _("no longer expires")
     day = formats.date_format(timezone.localtime(moment), "j M Y")
     return _("expires on %(day)s") % {"day": day}
 
@@ -162,7 +161,7 @@ def _tags(old: Any, new: Any) -> str:
     gone = [tag for tag in old or [] if tag not in (new or [])]
     come = [tag for tag in new or [] if tag not in (old or [])]
     signs = [*(f"+{tag}" for tag in come), *(f"−{tag}" for tag in gone)]
-    return _("tags: %(tags)s") % {"tags": ", ".join(signs) or _("in another order")}
+    return _("tags: %(tags)s") % {"tags": ", ".join(signs) or _("reordered")}
 
 
 def _entries(old: Any, new: Any) -> str:
@@ -174,7 +173,7 @@ def _lock(_old: Any, new: Any) -> str:
 
 
 def _sections(old: Any, new: Any) -> str:
-    """Say which sections of a file were locked or unlocked, each by its path of headings."""
+    """List the sections that were locked or unlocked, each by its path of headings."""
     told = [
         words % {"section": " › ".join(path)}
         for words, these, others in (
@@ -184,15 +183,15 @@ def _sections(old: Any, new: Any) -> str:
         for path in these
         if path not in others
     ]
-    return ", ".join(told) or _("section locks in another order")
+    return ", ".join(told) or _("section locks reordered")
 
 
-# --- two versions against each other ------------------------------------------------------------------
+# --- comparison ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two versions of one record: the rows of their words, and what else differs, in words."""
+    """Two versions of one record: a diff of their text, and the other differences in words."""
 
     older: int
     newer: int
@@ -202,23 +201,22 @@ class Comparison:
 
     @property
     def has_same_words(self) -> bool:
-        """Whether both versions have the same words."""
+        """Whether both versions have the same text."""
         return all(row.kind in ("same", "gap") for row in self.rows)
 
     @property
     def is_alike(self) -> bool:
-        """Whether both versions are the same."""
         return not self.said and self.has_same_words
 
 
 def fields_at(record: Remembered, version: int) -> dict[str, Any]:
-    """Return, as JSON, the revised fields as they were in `version`."""
+    """Return the revised fields at `version` as JSON."""
     now = as_json(record.snapshot())
     return {**now, **undo.state_at(record, version)}
 
 
 def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) -> Comparison:
-    """Hold two versions against each other; without `whole`, unchanged runs are gaps."""
+    """Compare two versions; without `whole`, unchanged lines are collapsed."""
     says = SAYS.get(record.record_type(), "content")
     before, after = fields_at(record, older), fields_at(record, newer)
     rows = text_diff.diff(str(before.get(says) or ""), str(after.get(says) or ""))
@@ -230,6 +228,6 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
 
 
 def words_at(record: Remembered, version: int) -> str:
-    """Return what the record said in `version`."""
+    """Return the record's text at `version`."""
     says = SAYS.get(record.record_type(), "content")
     return str(fields_at(record, version).get(says) or "")

@@ -1,4 +1,4 @@
-"""What goes to the trash with a record and comes back with it: a topic's runs, a file's sections."""
+"""The types of records: their names, their special rules, and what is trashed and restored with them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Along = Mapping[Any, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Hanging:
-    """Rows that hang on a record by a foreign key, and how they are counted in words."""
+    """Rows that reference a record by a foreign key, and how to count them in words."""
 
     model: type[Model]
     path: str
-    many: Any  # an ngettext_lazy of %(n)s; the stubs know no type for it
+    many: Any  # an ngettext_lazy with %(n)s, for which the stubs have no type
 
 
 def count_dependents(wanted: Iterable[tuple[Hanging, Sequence[Any]]]) -> dict[Any, list[str]]:
-    """Return, by the records' ids, how much hangs on each, in words: one query for all kinds."""
+    """Return the dependent rows of each record, by ID and in words; one query for all kinds."""
     asked = list(wanted)
     parts = [
         hanging.model._default_manager.filter(**{f"{hanging.path}__in": ids})
@@ -83,7 +83,7 @@ def _none_along(ids: Sequence[Any]) -> Along:
 
 
 def _address(record: Any) -> str:
-    """Return the record's page; a type without pages leads to the trash or nowhere."""
+    """Return the URL of the record; a type without pages leads to Trash or nowhere."""
     return record.get_absolute_url() if hasattr(record, "get_absolute_url") else ""
 
 
@@ -93,16 +93,14 @@ def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -
 
 @dataclass(frozen=True, slots=True)
 class RecordKind:
-    """What a type of record is called, and the acts that have rules of their own.
+    """The names of a type of record, and its special rules.
 
-    `address` gives the page of a record outside the trash, empty where there is none.
-    `put_back` sets fields (never `trashed_at`) to what they were; all acts raise MemoryRefused
-    where the record's rules forbid them.  `more` gives fields that revisions hold though the row
-    does not (a topic's settings).  `purge_page` names the page that deletes one for good, by its id
-    alone, if it is another than every record's.  `many` counts them: "3 notes".  `derived` are fields
-    that follow from the others, so that a change of them alone is none.  `hanging` is what goes to
-    the trash with a record and comes back with it; `along` tells, by id and in words, what else does.
-    `stays` says what a deletion for good leaves elsewhere.
+    `address` returns the URL of a record outside Trash, or "".  `put_back` restores field values (never
+    `trashed_at`).  All rules raise MemoryRefused if they forbid something.  `more` returns fields that are
+    in revisions but not in the row (a topic's settings).  `purge_page` names the page for permanent
+    deletion if it isn't the usual one; it takes the ID.  `many` counts records: "3 notes".  `derived`
+    fields follow from others, so a change of only those doesn't count.  `hanging` is trashed and restored
+    with a record, and `along` describes, by ID, what else is.  `stays` says what a purge leaves elsewhere.
     """
 
     noun: str | Promise
@@ -112,7 +110,7 @@ class RecordKind:
     more: Callable[[Any], dict[str, Any]] = _nothing_more
     address: Address = _address
     purge_page: str = ""
-    many: Any = None  # an ngettext_lazy of %(n)s; the stubs know no type for it
+    many: Any = None  # an ngettext_lazy with %(n)s, for which the stubs have no type
     derived: tuple[str, ...] = ()
     hanging: tuple[Hanging, ...] = ()
     along: Callable[[Sequence[Any]], Along] = _none_along
@@ -120,7 +118,7 @@ class RecordKind:
 
 
 def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put words back as an edit does, which counts its bytes; other fields as they are."""
+    """Restore the text as an edit, which updates its size, then the other fields."""
     if fields.keys() & {"title", "text"}:
         words = {"title": document.title, "text": document.text} | fields
         document.rewrite(
@@ -135,14 +133,14 @@ def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -
 
 
 def _observation_back(observation: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put words back with their digest, by which the same again is known."""
+    """Restore the text with its digest, which identifies duplicates."""
     if "content" in fields:
         fields = fields | {"digest": observation.digest_of(fields["content"])}
     observation.change(by=by, why=why, **fields)
 
 
 def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put a note back by its own rules; what a person restored is a person's edit (decision 9)."""
+    """Restore a note by its own rules; a person's restore counts as a person's edit (decision 9)."""
     check_put_back(note, fields, by=by)
     if "content" in fields and by.is_person:
         fields = fields | {"edited_by_person": True}
@@ -154,7 +152,7 @@ def _relations(item: Any) -> dict[str, Any]:
 
 
 def _content_back(item: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put an item back, and what it is related to by the rules of relations."""
+    """Restore an item, and its relations by their own rules."""
     fields = dict(fields)
     related = fields.pop("related_to", None)
     if fields:
@@ -170,7 +168,7 @@ def _scratchpad_address(entry: Any) -> str:
 
 _ITEMS = ngettext_lazy("%(n)s item", "%(n)s items", "n")
 _SECTIONS = ngettext_lazy("%(n)s section", "%(n)s sections", "n")
-_ENTRIES = ngettext_lazy("%(n)s section in the trash", "%(n)s sections in the trash", "n")
+_ENTRIES = ngettext_lazy("%(n)s section in Trash", "%(n)s sections in Trash", "n")
 _MESSAGES = ngettext_lazy("%(n)s message", "%(n)s messages", "n")
 _KINDS: dict[str, RecordKind] = {
     "note": RecordKind(
@@ -225,31 +223,31 @@ _KINDS: dict[str, RecordKind] = {
 
 
 def register(record_type: str, kind: RecordKind) -> None:
-    """Say how records of a type are named and moved."""
+    """Register a type of record."""
     _KINDS[record_type] = kind
 
 
-@cache  # a page of Activity asks three hundred times
+@cache  # a page of Activity calls this 300 times
 def models() -> Mapping[str, type[Remembered]]:
-    """Return every model of remembered records by its record type; parts of others are none."""
+    """Return the models of records by record type, without parts of records."""
     found = (model for model in apps.get_models() if issubclass(model, Remembered))
     return MappingProxyType({one.record_type(): one for one in found if not one.IS_PART})
 
 
 def kind_of(record_type: str) -> RecordKind:
-    """Return the kind of a record type; of one that is not known, what holds for all."""
+    """Return the kind of a record type, or the default for an unknown one."""
     model = models().get(record_type)
     known = _KINDS.get(record_type)
     return known or RecordKind(str(model._meta.verbose_name) if model else record_type)
 
 
 def number_in_words(record_type: str, number: int) -> str:
-    """Return how many records of a type there are, in words: "3 notes"."""
+    """Return a number of records in words: "3 notes"."""
     kind = kind_of(record_type)
     return str(kind.many % {"n": number}) if kind.many else f"{number} × {kind.noun}"
 
 
 def nouns() -> dict[str, str]:
-    """Return the types of records with their names, by name."""
+    """Return the record types with their names, sorted by name."""
     named = {record_type: str(kind_of(record_type).noun) for record_type in models()}
     return dict(sorted(named.items(), key=lambda item: item[1]))

@@ -97,7 +97,7 @@ class Traces:
     ids: list[str] = field(default_factory=list)
     probes: list[str] = field(default_factory=list)
     rare: list[str] = field(default_factory=list)
-    places: set[str] = field(default_factory=set)  # prompts that a record entered
+    places: set[str] = field(default_factory=set)  # prompts that included a record
     runs: set[tuple[str, ...]] = field(default_factory=set)  # its consecutive words
     codes: set[str] = field(default_factory=set)  # all its rare words that are numbers or codes
 

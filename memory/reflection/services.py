@@ -133,15 +133,15 @@ def why_not(iterations: int, actions: int, read_only: bool, result: object) -> s
     told = {"n": length, "least": SHORT}
     if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:
         return (
-            _("it was little work: one step, and a result of %(n)d characters (under %(least)d)")
+            _("the work was small: one step and a result of %(n)d characters (under %(least)d)")
             % told
         )
     if actions <= 0 and iterations <= MOST_TRIVIAL:
-        return _("nothing was done: no search, no page read, no tool called")
+        return _("nothing was done: no searches, pages or tool calls")
     if read_only and iterations <= MOST_READ_ONLY and length < SHORT:
         return (
             _(
-                "it only looked things up, in few steps, with a result of %(n)d characters (under "
+                "it only looked things up, in a few steps, with a result of %(n)d characters (under "
                 "%(least)d)"
             )
             % told
@@ -219,7 +219,7 @@ def build(
     kept = trimmed([told, *history], max(most, 200)).messages
     context = {
         "task": for_prompt(kept[0].content),
-        "history": for_prompt(transcript(kept[1:])) or _("(nothing was kept of it)"),
+        "history": for_prompt(transcript(kept[1:])) or _("(nothing was kept)"),
         "result": for_prompt(result) or "-",
     }
     user = Message("user", render_to_string("prompts/reflect_user.txt", context))
@@ -342,7 +342,7 @@ def reflect(
         return reflection
     if changes_of(owner, source):
         # A worker was lost after its first write, which is kept and not repeated.
-        why = _("It was interrupted after it had written; what it wrote stands.")
+        why = _("It was interrupted after saving some changes. Those are kept.")
         return _end(reflection, Reflection.State.DONE, why)
     context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)
     told = told or Told(title=task, summary="", task=task, findings=findings_in(result))
@@ -449,7 +449,7 @@ def _by_rules(
     reflection.by = RULES
     entry = entry_of(told)
     if not entry:
-        why = _("without a model, nothing in it can be told as a finding")
+        why = _("no findings could be identified without a model")
         return _end(reflection, Reflection.State.SKIPPED, _joined(warning, why))
     arguments = {"path": path_of_month(timezone.localdate()), "entry": entry}
     result = registry.call_tool(context, "memory_append", arguments, among=TOOLS)

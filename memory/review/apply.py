@@ -1,4 +1,4 @@
-"""How an accepted proposal for a memory file is carried out, whatever became of the file meanwhile."""
+"""Apply accepted proposals: to memory files, notes and observations."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from memory.review.verdict import MERGE, TRASH, Applied, Applier, Overtaken, why
 def _check(proposal: Proposal) -> None:
     checked_path(str(proposal.after.get("path", "")))
     if not isinstance(proposal.after.get("content"), str):
-        raise InvalidValue(_("A proposal for a memory file holds its whole new text."))
+        raise InvalidValue(_("A proposal for a memory file must contain its complete new text."))
 
 
 def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
-    """Store the whole new text on the version it was based on; an entry is appended to what stands.
+    """Save the complete new text, merged with changes made since; a journal entry is appended.
 
-    Changes that do not overlap go together, and so do lines that both sides put into one place:
-    two proposals may each add to the end of one file.
+    Changes that don't overlap are merged, and so are lines that both sides add in one place, since two
+    proposals can each add to the end of a file.
     """
     is_as_proposed = wanted["content"] == proposal.after["content"]
     if not seen and is_as_proposed and wanted.get("entry"):
@@ -51,9 +51,9 @@ def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
 
 
 def _based_on(proposal: Proposal, path: str) -> int:
-    """Return the version that the whole text was made from; 0 where the file is gone for good.
+    """Return the version that the text is based on, or 0 if the file was permanently deleted.
 
-    Raises InvalidValue for a file in the trash: a person put it there.
+    Raises InvalidValue if a person moved the file to Trash.
     """
     rows = MemoryFile.objects.of(proposal.owner).at(path)
     if not proposal.version_seen or rows.live().exists():
@@ -62,8 +62,7 @@ def _based_on(proposal: Proposal, path: str) -> int:
         told = {"path": path}
         raise InvalidValue(
             _(
-                "%(path)s, which this would change, lies in the trash: restore it first, or reject "
-                "this proposal."
+                "%(path)s, which this would change, is in Trash. Restore it first, or reject this proposal."
             )
             % told
         )
@@ -99,7 +98,7 @@ def _save(
 
 
 def _summary_by(proposal: Proposal, content: str) -> str:
-    """Return whose summary line is saved: the agent's, unless the person edited it in review."""
+    """Return the author of the summary line: the agent, unless the person edited it in Review."""
     proposed = summary_of(str(proposal.after["content"]))
     is_edited = summary_of(content) != proposed
     by = MemoryFile.SummaryBy
@@ -112,8 +111,6 @@ def _applied(saved: Saved) -> Applied:
 
 FILES = Applier(_check, _carry_out)
 
-
-# --- apply ---
 
 __all__ = ["APPLY", "Applied", "Overtaken", "lines_of"]
 
@@ -143,7 +140,7 @@ def _check_note(proposal: Proposal) -> None:
 
 
 def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
-    """Write the note, let it supersede the one it was proposed for, or merge or trash notes."""
+    """Create the note, supersede the one it was proposed for, or merge or trash notes."""
     owner = proposal.owner
     if wanted.get("act") == MERGE:
         return _merge(proposal, wanted, by)
@@ -207,13 +204,13 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
 
 
 def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
-    """Return the notes that a proposed merge joins, each with the version that was seen."""
+    """Return the notes of a proposed merge, each with the version that the agent saw."""
     try:
         versions = {UUID(str(key)): int(version) for key, version in after["versions"].items()}
     except (KeyError, AttributeError, TypeError, ValueError):
         versions = {}
     if len(versions) < merging.LEAST:
-        raise InvalidValue(_("A proposed merge names at least two notes and their versions."))
+        raise InvalidValue(_("A proposed merge must name at least two notes and their versions."))
     return versions
 
 
@@ -238,7 +235,7 @@ def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Applied:
 
 
 def _trash(proposal: Proposal, by: Actor) -> Applied:
-    """Move the note to the trash.  Raises InvalidValue where it says something else by now."""
+    """Move the note to the trash.  Raises InvalidValue if its text has changed."""
     target = Note.objects.of(proposal.owner).live().filter(pk=proposal.target_id).first()
     if target is None or target.content != proposal.before.get("content"):
         raise InvalidValue(
@@ -252,16 +249,20 @@ def _trash(proposal: Proposal, by: Actor) -> Applied:
 
 
 def _standing(proposal: Proposal) -> Note:
-    """Return the note that stands now in the chain of the one that the proposal would replace."""
+    """Return the current note in the chain of the one that the proposal would replace."""
     target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
     if target is None:
-        raise InvalidValue(_("The note that this would replace was deleted for good meanwhile."))
+        raise InvalidValue(
+            _("The note that this would replace was permanently deleted. Reject this proposal.")
+        )
     links = [target] if target.superseded_by_id is None else chain(target)
     for link in links:
         if link.superseded_by_id is None and link.trashed_at is None:
             return link
     raise InvalidValue(
-        _("The note that this would replace lies in the trash: restore it first, or reject this.")
+        _(
+            "The note that this would replace is in Trash. Restore it first, or reject this proposal."
+        )
     )
 
 
@@ -275,7 +276,7 @@ def _topic(owner: User, wanted: Mapping[str, Any]) -> Topic | None:
 
 
 def lines_of(after: Mapping[str, Any]) -> list[Line]:
-    """Return the observations that a proposal holds: `lines`, or one whose fields stand by themselves."""
+    """Return the proposed observations: `lines`, or a single one with its fields at the top level."""
     rows: Iterable[Mapping[str, Any]] = after.get("lines") or [after]
     return [
         Line(
@@ -294,7 +295,7 @@ def _check_observations(proposal: Proposal) -> None:
 
 
 def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: str) -> Applied:
-    """Store the observations; what its source gave already is from now on the person's word."""
+    """Store the observations; those that the source already recorded get the person's trust."""
     done = remember_lines(
         proposal.owner,
         lines_of(wanted),

@@ -1,4 +1,4 @@
-"""Turning away what an owner wants nothing from any more (see `memory.review.blocking`), and counting it."""
+"""Refuse writes and pages from blocked sources (see `memory.review.blocking`), and count them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Kind = RefusedSource.Kind
 
 
 class Refused(Locked):
-    """The owner wants nothing from there any more."""
+    """The owner blocked this source."""
 
 
 def check(owner: User, by: Actor, source: str = "") -> None:
-    """Raise Refused, and count it, where the owner wants nothing from this agent or source."""
+    """Raise Refused, and count it, if the owner blocked this agent or source."""
     if by.kind != "agent":
         return
     told = Q(kind=Kind.AGENT, name=by.name) | Q(kind=Kind.SOURCE, name=source)
@@ -27,19 +27,18 @@ def check(owner: User, by: Actor, source: str = "") -> None:
     RefusedSource.objects.filter(pk=row.pk).count_refusals()
     raise Refused(
         _(
-            "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The "
-            "owner can unblock it under Review, Refused sources."
+            "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The owner can unblock it under Review, Blocked sources."
         )
         % {"name": row.name}
     )
 
 
 def refused_domains(owner: User) -> list[str]:
-    """Return the domains of which no run reads a page."""
+    """Return the domains that no run reads."""
     rows = RefusedSource.objects.of(owner).filter(kind=Kind.DOMAIN)
     return list(rows.values_list("name", flat=True))
 
 
 def count_pages(owner: User, domain: str, number: int) -> None:
-    """Count pages of a refused domain that a run turned away."""
+    """Count the pages of a blocked domain that a run skipped."""
     RefusedSource.objects.of(owner).filter(kind=Kind.DOMAIN, name=domain).count_refusals(number)

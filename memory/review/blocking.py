@@ -1,8 +1,8 @@
-"""“Block this source”: an agent whose writes are refused, a domain that no run reads.
+"""“Block this source”: refuse an agent's writes, or never read a domain.
 
-Data flow: a proposal or a record -> `choices`, each with what it would do -> `refuse` (what waits
-from there is rejected) -> every later write or page from there is turned away and counted ->
-`allow`, which takes it all back.
+`choices_of` lists what can be blocked for a proposal or record, with the consequences.  `refuse` blocks a
+source and rejects its pending proposals; later writes and pages are skipped and counted.  `allow` undoes
+all of that.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from memory.models.proposals import LONGEST_NAME
 from memory.review import services as review_services
 
 Kind = RefusedSource.Kind
-MOST = 500  # refused sources of one person: each run, and each write of an agent, asks for them
-MOST_DOMAINS = 8  # of the pages of a run, those first whose text holds the words
-# Sources that are over, or a person's own: refusing them would refuse nothing, or the person.
+MOST = 500  # blocked sources per person, since each run and each agent's write loads them
+MOST_DOMAINS = 8  # of a run's pages, first those that contain the words
+# Sources that have ended, or are a person's own: blocking them would block nothing, or the person.
 _NEVER = ("run", "session", "human", "explicit", "research", "reflector", "maintenance", "system")
-_AT_LEAST = 20  # characters of a line that is looked for in the pages
-MOST_LINES, MOST_PAGES = 5, 60  # looked for, and looked at
+_AT_LEAST = 20  # minimum characters of a line to search for in pages
+MOST_LINES, MOST_PAGES = 5, 60  # lines to search for, and pages to search
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What can be refused of a proposal's or record's source, and what that would do."""
+    """One thing that can be blocked for a proposal or record, and the consequences."""
 
     kind: str
     name: str
@@ -53,49 +53,48 @@ class Choice:
 
     @property
     def value(self) -> str:
-        """Return how a form names it."""
+        """Return its value in a form."""
         return f"{self.kind}:{self.name}"
 
     @property
     def words(self) -> str:
-        """Return what it is."""
+        """Return its label."""
         told = {"name": self.name}
         if self.kind == Kind.AGENT:
             return _("the agent “%(name)s”") % told
         if self.kind == Kind.DOMAIN:
-            return _("all pages of %(name)s") % told
+            return _("all pages from %(name)s") % told
         return _("the source “%(name)s”") % told
 
     @property
     def means(self) -> str:
-        """Return what refusing it does, before it is done."""
+        """Return what blocking it will do."""
         if self.kind == Kind.DOMAIN:
-            words = _("No run of any of your topics reads a page of it any more.")
+            words = _("No run of your topics will read its pages.")
             have = ngettext(
-                "%(n)d page read before stays as it is.",
-                "%(n)d pages read before stay as they are.",
+                "%(n)d page that was already read is kept.",
+                "%(n)d pages that were already read are kept.",
                 self.pages,
             )
             return f"{words} {have % {'n': self.pages}}"
         words = _(
-            "Its notes, rules, observations and changes of files are refused, and it is told so; "
-            "what it wrote stays."
+            "Beacon refuses its notes, rules, observations and file changes, and tells it so. What it already wrote is kept."
         )
         if not self.waiting:
             return words
         waits = ngettext(
-            "%(n)d proposal of it that waits is rejected.",
-            "%(n)d proposals of it that wait are rejected.",
+            "%(n)d pending proposal is rejected.",
+            "%(n)d pending proposals are rejected.",
             self.waiting,
         )
         return f"{words} {waits % {'n': self.waiting}}"
 
 
-# --- what can be refused --------------------------------------------------------------------------
+# --- choices --------------------------------------------------------------------------------------
 
 
 def choices_of(owner: User, about: Proposal | Remembered) -> list[Choice]:
-    """Return what of the source of a proposal or a record can be refused."""
+    """Return what can be blocked for a proposal or record."""
     found: list[Choice] = []
     actor = about.actor if isinstance(about, Proposal) else about.source
     kind, _colon, name = actor.partition(":")
@@ -113,7 +112,7 @@ def choices_of(owner: User, about: Proposal | Remembered) -> list[Choice]:
 
 
 def _pages_of(owner: User, domains: Sequence[str]) -> dict[str, int]:
-    """Return how many pages were read or cited of each domain and those below it: one query."""
+    """Return how many pages of each domain and its subdomains were read or cited; one query."""
     if not domains:
         return {}
     counts = {
@@ -127,7 +126,7 @@ def _pages_of(owner: User, domains: Sequence[str]) -> dict[str, int]:
 
 
 def _domains(owner: User, about: Any, source: str) -> list[str]:
-    """Return the domains it rests on: its own page's, or those of its run's pages with its words."""
+    """Return the domains that it is based on: its own page's, or those of its run's pages with its words."""
     if url := str(getattr(about, "url", "")):
         return _known([url])
     if not source.startswith("run:"):
@@ -143,7 +142,7 @@ def _domains(owner: User, about: Any, source: str) -> list[str]:
 
 
 def _lines(about: Any) -> list[str]:
-    """Return the lines that it would add, or that the record holds, as they may stand in a page."""
+    """Return the lines that it adds, or that the record contains, as a page could contain them."""
     if isinstance(about, Proposal):
         had = set(str(about.before.get("content", "")).splitlines())
         rows = about.after.get("lines") or [about.after]
@@ -169,23 +168,21 @@ def _waiting(owner: User, kind: str, name: str) -> Any:
     return waiting.none()
 
 
-# --- a person's acts ------------------------------------------------------------------------------
+# --- actions --------------------------------------------------------------------------------------
 
 
 def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> RefusedSource:
-    """Refuse the source from now on, and reject what waits from there; the same again adds nothing.
+    """Block the source and reject its pending proposals; blocking it twice adds nothing.
 
-    Raises InvalidValue for what is no source that can be refused, LimitReached beyond MOST.
+    Raises InvalidValue if it can't be blocked, LimitReached beyond MOST.
     """
     name, why = clean(name)[0].strip(), one_line(clean(why)[0])
     if not by.is_person:
-        raise InvalidValue(_("Only a person refuses a source."))
+        raise InvalidValue(_("Only a person can block a source."))
     if kind not in Kind.values or not name or len(name) > LONGEST_NAME:
-        raise InvalidValue(_("That is no source that can be refused: choose one of those named."))
+        raise InvalidValue(_("This source can’t be blocked. Choose one from the list."))
     if RefusedSource.objects.of(owner).count() >= MOST:
-        problem = _(
-            "You refuse %(most)d sources, which is the most: let one of them in again first."
-        )
+        problem = _("You’ve blocked %(most)d sources, which is the limit. Unblock one first.")
         raise LimitReached(problem % {"most": MOST})
     with transaction.atomic():
         try:
@@ -206,7 +203,7 @@ def _reason(made: RefusedSource) -> str:
 
 
 def allow(refused: RefusedSource, *, by: Actor) -> int:
-    """Let the source in again, and let wait again what was rejected with it; return how many."""
+    """Unblock the source and reopen the proposals rejected with it; return how many."""
     owner = refused.owner
     with transaction.atomic():
         rows = Proposal.objects.of(owner).filter(

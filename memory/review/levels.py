@@ -1,4 +1,4 @@
-"""How far an owner lets agents write by themselves: a level for each kind of write (decision 10)."""
+"""Review rules: which writes of agents wait for the owner, by kind of write (decision 10)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Activity, ReviewLevel, User
 
 DEFAULT = "default"
-# What a write is of, as the levels name it.  The persona and the profile go by the soul's level.
+# The kinds of writes.  Persona and profile use the soul's level.
 KINDS = {
     "file": _lazy("Memory files"),
     "rule": _lazy("Rules"),
@@ -25,47 +25,46 @@ KINDS = {
 NAMES = {DEFAULT: _lazy("All other kinds"), **KINDS}
 MEANINGS = {
     ReviewLevel.Level.ACCEPT.value: _lazy(
-        "Everything is stored at once, also what comes from the web. Only what is quarantined waits."
+        "Everything is saved immediately, even text from the web. Only quarantined writes wait for you."
     ),
     ReviewLevel.Level.HOLD_RISKY.value: _lazy(
-        "What is risky waits for you; the rest is stored at once. This is how Beacon begins."
+        "Risky writes wait for you. Everything else is saved immediately. This is the default."
     ),
     ReviewLevel.Level.HOLD_ALL.value: _lazy("Every write by an agent waits for you."),
 }
 
 
 def levels_of(owner: User) -> dict[str, str]:
-    """Return the level of each of KINDS, and the default's: one query."""
+    """Return the level of each of KINDS, and the default level; one query."""
     own = own_levels(owner)
     default = own.get(DEFAULT, ReviewLevel.Level.HOLD_RISKY.value)
     return {DEFAULT: default, **{kind: own.get(kind, default) for kind in KINDS}}
 
 
 def own_levels(owner: User) -> dict[str, str]:
-    """Return the levels that the owner chose; a kind that is not there goes by the default."""
+    """Return the levels that the owner chose; other kinds use the default."""
     rows = ReviewLevel.objects.of(owner).filter(kind__in=NAMES)
     return dict(rows.values_list("kind", "level"))
 
 
 def level_of(owner: User, kind: str) -> str:
-    """Return the level of one kind."""
     levels = levels_of(owner)
     return levels.get(kind, levels[DEFAULT])
 
 
 def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
-    """Set the named levels ("" leaves a kind to the default) and return whether any changed.
+    """Set levels ("" means the default) and return whether any changed.
 
-    Only a person may: an agent could let itself through.  Raises InvalidValue for a kind or level
-    that does not exist; nothing is changed then.
+    Only a person can, since an agent could let itself through.  Raises InvalidValue for an unknown
+    kind or level; nothing is changed then.
     """
     if not by.is_person:
-        raise InvalidValue(_("Only a person sets how agents' writes are reviewed."))
+        raise InvalidValue(_("Only a person can set how agents’ writes are reviewed."))
     for kind, level in wanted.items():
         if kind not in NAMES or level not in {"", *ReviewLevel.Level.values}:
             words = {"level": level[:40], "kind": kind[:40]}
             words["known"] = ", ".join(ReviewLevel.Level.values)
-            problem = _("“%(level)s” is no level of “%(kind)s”. Choose one of: %(known)s.")
+            problem = _("“%(level)s” isn’t a valid level for “%(kind)s”. Choose one of: %(known)s.")
             raise InvalidValue(problem % words)
     before = own_levels(owner)
     changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}
@@ -78,8 +77,6 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
                 rows.update_or_create(owner=owner, kind=kind, defaults={"level": level})
             else:
                 rows.filter(owner=owner, kind=kind).delete()
-        told: dict[str, Any] = {
-            kind: level or _("as by default") for kind, level in changed.items()
-        }
+        told: dict[str, Any] = {kind: level or _("default") for kind, level in changed.items()}
         Activity.log(owner, by, "review-levels-changed", subject=owner, **told)
     return True

@@ -22,7 +22,7 @@ from memory.models import MemoryFile, Note, Proposal, Reflection, Revision, Topi
 from memory.models.origins import HEURISTIC
 from memory.review.risks import added_lines
 
-MOST_FACTS = 5_000  # looked at for one page of proposals, the latest changed first
+MOST_FACTS = 5_000  # checked for one page of proposals, the latest changed first
 MOST_ROWS = 24  # of a diff
 MOST_STEPS = 20  # from a fact to the one that replaced it, and on
 _REPLACED, _WRONG, _CORRECTED, _TARGET = "replaced", "wrong", "corrected", "target"
@@ -30,7 +30,7 @@ _REPLACED, _WRONG, _CORRECTED, _TARGET = "replaced", "wrong", "corrected", "targ
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """One reason why a proposal is behind: `old` is what it says, `new` what holds now.
+    """One reason why a proposal is outdated: `old` is its text, `new` the current one.
 
     `kind` is replaced, wrong, corrected, or target (the record it would change was changed).
     """
@@ -44,12 +44,12 @@ class Outdated:
 
     @property
     def is_target(self) -> bool:
-        """Whether the record was changed, and not a fact."""
+        """Whether the target has changed, rather than a fact."""
         return self.kind == _TARGET
 
     @property
     def rows(self) -> list[Row]:
-        """Return both texts as a diff, its beginning."""
+        """Return the beginning of a diff of both texts."""
         return folded(diff(self.old, self.new))[:MOST_ROWS]
 
     @property
@@ -70,7 +70,7 @@ class Outdated:
 
 
 def outdated(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, list[Outdated]]:
-    """Return for each proposal that is behind what changed since; the others are not in it."""
+    """Return what has changed since, for each outdated proposal."""
     found: dict[UUID, list[Outdated]] = defaultdict(list)
     for part in (_facts(owner, proposals), _files(owner, proposals), _notes(owner, proposals)):
         for key, one in part:
@@ -81,7 +81,7 @@ def outdated(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, list[Outd
 def with_newer_texts(proposal: Proposal, found: Iterable[Outdated]) -> dict[str, Any]:
     """Return what `accept` takes as `after` to store the newer texts in place of the old ones.
 
-    Empty where there is no newer text, or the proposal says the old one in other words.
+    Empty if there is no newer text, or the proposal paraphrases the old one.
     """
     newer = [(one.old, one.new) for one in found if one.new and not one.is_target]
     lines = proposal.after.get("lines")
@@ -127,7 +127,7 @@ def _facts(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
 
 
 def _topics(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, set[Any]]:
-    """Return the topics that each proposal comes from: by its run's facts, reflection or own word."""
+    """Return the topics of each proposal: from its run's facts, its reflection, or its own field."""
     sources = {one.source.removesuffix(HEURISTIC) for one in proposals if one.source}
     of_source: dict[str, set[Any]] = defaultdict(set)
     rows = TopicFact.objects.of(owner).filter(source__in=sources).order_by()
@@ -178,7 +178,7 @@ def _earlier_texts(groups: Iterable[Iterable[TopicFact]]) -> dict[Any, list[str]
 def _told(
     owner: User, quoted: Sequence[tuple[Proposal, TopicFact]]
 ) -> Iterable[tuple[UUID, Outdated]]:
-    """Tell of the quoted facts that are wrong, and of those that another one replaced."""
+    """Add the quoted facts that are wrong or were replaced."""
     current = _current(owner, {fact.topic_id for _proposal, fact in quoted})
     successors = _successors(owner, {fact.topic_id for _proposal, fact in quoted})
     for proposal, fact in quoted:
@@ -234,7 +234,7 @@ def _successors(owner: User, topics: set[Any]) -> dict[Any, TopicFact]:
 
 
 def _files(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, Outdated]]:
-    """Tell of files that have another text than the proposal was based on.
+    """Add the files whose text has changed since the proposal.
 
     What accepting other proposals wrote does not count, and a new entry goes to the end of any text.
     """

@@ -1,4 +1,4 @@
-"""Why a record is set aside in quarantine, in words."""
+"""Quarantine: the list of quarantined records, the reasons, and releasing or deleting them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memory.records.kinds import kind_of
 
 
 def reason_of(record: Any) -> str:
-    """Return why the record is set aside, in words; "" for one that is not."""
+    """Return why the record is quarantined, or "" if it isn't."""
     if record.trust != Trust.QUARANTINED:
         return ""
     names = ("title", "content", "text", "key", "value")
@@ -42,22 +42,18 @@ def reason_of(record: Any) -> str:
 
 
 def reason_in(texts: Iterable[Any]) -> str:
-    """Return why a record that says these texts is set aside."""
+    """Return why a record with these texts is quarantined."""
     for text in filter(None, texts):
         if smell := smells_of_instructions(str(text)):
-            return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
-    return _("It derives from something in quarantine, or came so with an archive.")
+            return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+    return _("It’s based on something in quarantine, or was imported as quarantined.")
 
-
-# --- quarantine ---
 
 PAGE = 20
-MOST = 1_000  # of one act
+MOST = 1_000  # records per action
 MOST_SHOWN = 600  # characters of a text in the list
-LOOKED_AT = (
-    20_000  # characters of a page in which the list looks for the reason: a page may be long
-)
-SECONDS = 10.0  # of one request; what is left waits on, and it is said
+LOOKED_AT = 20_000  # characters of a page that the list searches for the reason
+SECONDS = 10.0  # per request; the rest stays in quarantine, and the message says so
 MODELS: dict[str, Any] = {
     "note": Note,
     "observation": Observation,
@@ -71,7 +67,7 @@ _FROM_AGENTS = ("session:", "agent:")
 
 
 def released_trust(record: Any) -> str:
-    """Return what a released record counts for: its writer's word, or text from outside."""
+    """Return the trust of a released record: its writer's, or external."""
     by_agent = record.source.startswith(_FROM_AGENTS) and not isinstance(record, ContentItem)
     return Trust.AGENT if by_agent else Trust.EXTERNAL
 
@@ -81,7 +77,7 @@ def released_trust(record: Any) -> str:
 
 @dataclass(slots=True)
 class QuarantineRow:
-    """One record in quarantine as a person reads it."""
+    """One quarantined record for the list."""
 
     record: Any
     type: str
@@ -103,7 +99,7 @@ def _rows(owner: User, model: Any) -> Any:
 
 
 def page(owner: User, *, cursor: str = "") -> Page:
-    """Return one page of the quarantine, the latest first: one query, and one for each type on it."""
+    """Return one page of the list, the latest first, with one query plus one for each type on it."""
     fields = ("created", "id", "record_type")
     parts = []
     for name, model in MODELS.items():
@@ -124,7 +120,7 @@ def page(owner: User, *, cursor: str = "") -> Page:
 
 
 def _without_long(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Leave the texts of pages where they are, megabytes each, but for their beginnings."""
+    """Load only the beginning of page texts, which can be megabytes."""
     if rows.model is not ContentItem:
         return rows
     short: QuerySet[Any] = rows.annotate(begins=Left("content", LOOKED_AT)).defer("content")
@@ -155,18 +151,18 @@ def _row(record: Any, named: Any) -> QuarantineRow:
 def _of_long(record: ContentItem, begins: str) -> str:
     smell = smells_of_instructions(record.title) or smells_of_instructions(begins)
     if smell:
-        return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
-    return _("Its page says why: it is long, and the reason stands further down in it.")
+        return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+    return _("The reason is further down in this long text. Open its page to see it.")
 
 
-# --- a person's acts ------------------------------------------------------------------------------
+# --- actions --------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Done:
-    """What became of the records of one act; `key` names the act, by which it is taken back.
+    """The result of one action; `key` identifies it for undo.
 
-    `left` of them were not come to: there was no time for them.
+    `left` records weren't processed within the time limit.
     """
 
     key: uuid.UUID
@@ -176,7 +172,7 @@ class Done:
 
 
 def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
-    """Return the records that a form names as `type:id`, as far as they are in quarantine."""
+    """Return the quarantined records that a form names as `type:id`."""
     by_type: dict[str, list[uuid.UUID]] = {}
     for one in wanted[:MOST]:
         name, _colon, key = one.partition(":")
@@ -192,7 +188,7 @@ def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
 
 
 def everything(owner: User) -> list[Any]:
-    """Return all that is in quarantine, as much as one act may change."""
+    """Return all quarantined records, up to the limit of one action."""
     found: list[Any] = []
     for model in MODELS.values():
         found += _without_long(_rows(owner, model))[: MOST - len(found)]
@@ -202,12 +198,12 @@ def everything(owner: User) -> list[Any]:
 def act(
     owner: User, records: Sequence[Any], name: str, *, by: Actor, seconds: float = SECONDS
 ) -> Done:
-    """Release the records, or move them to the trash; each by itself, for as long as a request may.
+    """Release the records or move them to Trash, one by one within the time limit of a request.
 
-    What is released counts for as much as its source does from then on.
+    A released record gets the trust of its source.
     """
     if not by.is_person or name not in ACTS:
-        raise InvalidValue(_("Only a person releases what is in quarantine, or throws it away."))
+        raise InvalidValue(_("Only a person can release or delete what’s in quarantine."))
     done, ends = Done(uuid.uuid4()), time.monotonic() + seconds
     told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
     for place, record in enumerate(records):
@@ -217,7 +213,7 @@ def act(
         try:
             with transaction.atomic():
                 if name == "trash":
-                    record.trash(why=_("thrown out of quarantine"), **told)
+                    record.trash(why=_("moved from quarantine to Trash"), **told)
                 else:
                     why = _("released from quarantine")
                     record.change(why=why, trust=released_trust(record), **told)
@@ -232,9 +228,9 @@ def act(
 
 
 def take_back(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS) -> Done:
-    """Put back into quarantine what one act released or threw away, and nobody changed since.
+    """Undo one action for the records that haven't changed since.
 
-    For as long as a request may last; asked again it goes on with the rest.
+    This stops at the time limit of a request; a second call continues with the rest.
     """
     changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}")
     done, ends = Done(key), time.monotonic() + seconds
@@ -252,7 +248,7 @@ def take_back(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECOND
                 if "trashed_at" in change.after:
                     record.restore(by=by)
                 else:
-                    why = _("put back into quarantine")
+                    why = _("returned to quarantine")
                     record.change(by=by, why=why, trust=Trust.QUARANTINED)
         except MemoryRefused as exc:
             done.problems.append(str(exc))

@@ -1,6 +1,6 @@
-"""Why a write is held: codes with their parameters, as the row keeps them, and their words.
+"""Risks: why an agent's write is held, as codes and in words, how dangerous it is, and how to find out.
 
-A row keeps the codes, so that Review can be ordered by danger and read in any language.
+Rows store the codes, so that Review can be sorted by danger and shown in any language.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from memory.models import (
 from memory.models.proposals import Danger
 from memory.records import kinds as record_kinds
 
-SAID = "said"  # a sentence without a code: how callers outside this package explain a hold
+SAID = "said"  # a sentence without a code, from callers outside this package
 
 _WORDS: dict[str, Any] = {
     "quarantined": _lazy("it comes from quarantined text"),
@@ -78,19 +78,19 @@ _DANGER = {
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One reason to hold a write: its code, and what its sentence names (a line, a number)."""
+    """One reason to hold a write: its code and the parameters of its sentence."""
 
     code: str
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def danger(self) -> Danger:
-        """Return the group in which Review shows it."""
+        """Return its group in Review."""
         return _DANGER.get(self.code, Danger.OTHER)
 
     @property
     def words(self) -> str:
-        """Return the reason as a sentence, without a semicolon: those part reasons."""
+        """Return the reason as a sentence without semicolons, which separate reasons."""
         if self.code == "persons-lines":
             words = ngettext(
                 "it changes a line you wrote, “%(line)s”",
@@ -102,7 +102,7 @@ class Risk:
         return (words % self.details).replace(";", ",")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the risk as a proposal's row keeps it."""
+        """Return the risk as JSON for a proposal's row."""
         return {"code": self.code, **self.details}
 
     @classmethod
@@ -114,7 +114,7 @@ class Risk:
 class Held(str):
     """Why a write is held, in words, with the codes behind them.
 
-    Callers pass it from `verdict` to `hold` as the text that it is.
+    Callers pass it from `verdict` to `hold` as plain text.
     """
 
     __slots__ = ("risks",)
@@ -128,26 +128,26 @@ class Held(str):
 
 
 def worst(risks: Iterable[Risk]) -> Danger:
-    """Return the gravest danger among the risks."""
+    """Return the most serious danger of the risks."""
     return min((risk.danger for risk in risks), default=Danger.OTHER)
 
 
 def risks_of(proposal: Proposal) -> list[Risk]:
-    """Return why a proposal is held, as its row keeps it."""
+    """Return a proposal's stored risks."""
     return [Risk.of(stored) for stored in proposal.risks]
 
 
 def reasons_of(proposal: Proposal) -> list[str]:
-    """Return why a proposal is held, one sentence each, the gravest first."""
+    """Return why a proposal is held as sentences, the most serious first."""
     found = sorted(risks_of(proposal), key=lambda risk: risk.danger)
     return [risk.words for risk in found] or proposal.reasons
 
 
-# --- What makes an agent's write risky (`memory.review.risks` has the words for it) ---
+# --- finding risks ---
 
 IDENTITY_FILE = "facts/user.md"
-LEAST_QUOTED = 3  # letters and digits: less stands in every message
-MOST_SHOWN = 60  # characters of a line that a risk names
+LEAST_QUOTED = 3  # letters and digits; fewer would be in every message
+MOST_SHOWN = 60  # characters of a line that a risk quotes
 
 QUOTED = re.compile(
     r"“([^”\n]+)”|\"([^\"\n]+)\"|«([^»\n]+)»|„([^“”\n]+)[“”]|「([^」\n]+)」|『([^』\n]+)』"
@@ -161,11 +161,11 @@ _KEYED = re.compile(r"\s*[-*+]\s+(?P<key>[^:：\n]{1,40})[:：]\s*(?P<value>\S.*
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What somebody who is no person wants to write.
+    """A write by an agent.
 
-    `texts` are the words that are new; for a file `path`, `after` (its whole new text) and
-    `target` (the row, None where there is none yet) say them better.  `quoted` and `messages` are
-    words that the writer says are the owner's own, beside what stands in their sessions.
+    `texts` are the new words; for a file they come from `path`, `after` (its complete new text) and
+    `target` (its row, or None).  `quoted` and `messages` are words that the agent attributes to the
+    owner, in addition to the owner's messages in sessions.
     """
 
     owner: User
@@ -182,12 +182,12 @@ class Write:
 
     @property
     def file_path(self) -> str:
-        """Return the file's path; empty for other kinds."""
+        """Return the file's path, or "" for other kinds."""
         return self.target.path if isinstance(self.target, MemoryFile) else self.path
 
     @property
     def new_texts(self) -> list[str]:
-        """Return the words that this write brings."""
+        """Return the new words of this write."""
         if self.file_path:
             return [*added_lines(_content(self.target), self.after), *_but(self.texts, self.after)]
         return [text for text in (*self.texts, self.after) if text]
@@ -202,7 +202,7 @@ def _content(target: Any) -> str:
 
 
 def found_risks(write: Write) -> list[Risk]:
-    """Return why the write is risky, the gravest first; an empty list means that it is not."""
+    """Return why the write is risky, the most serious first; empty if it isn't."""
     risks = [
         _trust_of(write),
         _kind_of(write),
@@ -227,7 +227,7 @@ def _kind_of(write: Write) -> Risk | None:
 
 
 def _orders(texts: Iterable[str]) -> Risk | None:
-    """Return the prompt injection that the texts hold; lines are read one by one and together."""
+    """Return the prompt injection in the texts, which are checked line by line and as a whole."""
     texts = list(texts)
     for text in (*texts, "\n".join(texts)):
         if smell := smells_of_instructions(text):
@@ -235,11 +235,11 @@ def _orders(texts: Iterable[str]) -> Risk | None:
     return None
 
 
-# --- whose lines it takes out ---------------------------------------------------------------------
+# --- removed lines --------------------------------------------------------------------------------
 
 
 def added_lines(before: str, after: str) -> list[str]:
-    """Return the lines of `after` that `before` has not, in order."""
+    """Return the lines of `after` that aren't in `before`, in order."""
     had = Counter(_bare(before))
     new = []
     for line in _bare(after):
@@ -255,12 +255,12 @@ def _bare(text: str) -> list[str]:
 
 
 def _quoted(line: str) -> str:
-    """Return a line of Markdown as a sentence quotes it: without its list marker and emphasis."""
+    """Return a line of Markdown without its list marker and emphasis."""
     return shorten(plain(line) or line, MOST_SHOWN)
 
 
 def _takes_out(write: Write) -> Risk | None:
-    """Return the risk of a write that changes or removes what a person wrote or pinned."""
+    """Return the risk if a write changes or removes what a person wrote or pinned."""
     if isinstance(write.target, MemoryFile):
         lines = persons_lines_gone(write.target, write.after)
         if lines:
@@ -273,9 +273,9 @@ def _takes_out(write: Write) -> Risk | None:
 
 
 def persons_lines_gone(file: MemoryFile, after: str) -> list[str]:
-    """Return the lines of the file that a person wrote and that `after` has no more.
+    """Return the lines that a person wrote and that are missing in `after`.
 
-    A line that only moved is not gone.
+    A moved line doesn't count.
     """
     old, new = lines_of(file.content), lines_of(after)
     still = Counter(added_lines(file.content, after)) + Counter(_bare(after))
@@ -291,7 +291,7 @@ def persons_lines_gone(file: MemoryFile, after: str) -> list[str]:
 
 
 def _is_kept_up(line: str) -> bool:
-    """Whether it is a line that each save writes anew: the summary, the day of the last change."""
+    """Whether each save rewrites the line: the summary, or the date of the last change."""
     return bool(_SUMMARY.match(line) or _DATED.fullmatch(line))
 
 
@@ -308,16 +308,16 @@ def _persons_versions(file: MemoryFile, versions: set[int]) -> set[int]:
     rows = Revision.objects.filter(
         record_type=file.record_type(), record_id=file.pk, version__in=versions
     )
-    # What was written on disk was written in somebody's editor.
+    # Changes on disk were made by a person in an editor.
     human = rows.filter(actor__regex=r"^(human:|disk)")
     return set(human.values_list("version", flat=True))
 
 
-# --- what contradicts a line that stands ----------------------------------------------------------
+# --- contradictions -------------------------------------------------------------------------------
 
 
 def _contradicts(write: Write) -> Risk | None:
-    """Return that a line gives a key of the fact files another value, and leaves the old beside it."""
+    """Return the risk if a line gives a key of the fact files another value and keeps the old line."""
     if not write.file_path.startswith("facts/"):
         return None
     before = _content(write.target)
@@ -332,7 +332,7 @@ def _contradicts(write: Write) -> Risk | None:
 
 
 def _keyed(lines: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return the values of the keys that stand once, each with its line."""
+    """Return the values of keys that occur once, each with its line."""
     found: dict[str, list[tuple[str, str]]] = {}
     for line in lines:
         if match := _KEYED.match(line):
@@ -340,24 +340,24 @@ def _keyed(lines: Iterable[str]) -> dict[str, tuple[str, str]]:
     return {key: values[0] for key, values in found.items() if key and len(values) == 1}
 
 
-# --- what it says of the owner --------------------------------------------------------------------
+# --- statements about the owner -------------------------------------------------------------------
 
 
 def _says_of_owner(write: Write) -> Risk | None:
-    """Return that the write says of the owner what they did not say in these words."""
+    """Return the risk if the write says something about the owner that isn't in their own words."""
     if write.file_path != IDENTITY_FILE:
         return None
     by_itself = line_of(by_rule(IDENTITY_FILE, write.after))
     for line in added_lines(_content(write.target), write.after):
         if line == by_itself:
-            continue  # the summary, made from the lines below it, which are looked at themselves
+            continue  # the summary is derived from the lines below it, which are checked themselves
         if _states(line) and not _is_said(write, line):
             return Risk("about-owner", {"line": _quoted(line)})
     return None
 
 
 def _states(line: str) -> bool:
-    """Whether the line states something: a heading of one word and a date do not."""
+    """Whether the line states something, unlike a one-word heading or a date."""
     if _DATED.fullmatch(line):
         return False
     if _HEADING.match(line):
@@ -375,10 +375,10 @@ def _is_said(write: Write, line: str) -> bool:
 
 
 def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> bool:
-    """Whether the words stand, as words, in one of the owner's own messages.
+    """Whether the words occur, as words, in one of the owner's own messages.
 
-    Those are what they typed into a session of their own: not an agent's, not one that came with
-    somebody else's archive, not the list of files.
+    Those are messages that they typed in their own sessions: not an agent's, not one from another
+    person's archive, and not the list of files.
     """
     wanted = match_key(quote)
     if len(wanted.replace(" ", "")) < LEAST_QUOTED:
@@ -389,14 +389,14 @@ def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> boo
         session__owner=owner, session__agent=None, session__trashed_at=None,
         session__trust=Trust.OWNER, role="user", is_index=False,
     )  # fmt: skip
-    # The longest word finds the few messages that can hold the quote; the rest is compared here.
+    # The longest word finds the few messages that can contain the quote, which are compared here.
     longest = max(one_line(quote).split(), key=len).strip(".,;:!?()[]'’")
     near = own.filter(content__icontains=longest).order_by("-id")
     return any(_has_words(text, wanted) for text in near.values_list("content", flat=True)[:200])
 
 
 def _has_words(message: str, wanted: str) -> bool:
-    """Whether the words stand in the message; between letters of no spaces they may begin anywhere."""
+    """Whether the message contains the words; in scripts without spaces they can begin anywhere."""
     key = match_key(message)
     if wanted and not wanted.isascii() and wanted in key:
         return True
@@ -405,17 +405,17 @@ def _has_words(message: str, wanted: str) -> bool:
 
 # --- danger ---
 
-# Nobody accepts these together with others: each needs its own decision.
+# These can't be accepted in bulk: each needs its own decision.
 NEEDS_OWN_DECISION = (Danger.INJECTION, Danger.YOUR_WORDS, Danger.IDENTITY)
 _LIKE_THE_SOUL = (Note.Kind.SOUL.value, Note.Kind.AGENT.value, Note.Kind.USER.value)
 _FROM_OUTSIDE = ("run", "topic", "import")
 
 
 def rate(proposal: Proposal, held: str, *, more: Iterable[Risk] = ()) -> None:
-    """Set the proposal's danger and the codes of why it is held; the caller saves it.
+    """Set the proposal's danger and risk codes; the caller saves it.
 
-    `held` of `review.verdict` brings its codes.  Of a plain sentence the danger is worked out from
-    the proposal itself, as it is for an import, whose own codes are a stranger's word.
+    `held` of `review.verdict` has codes.  For a plain sentence, or an import, whose codes can't be
+    trusted, the danger is computed from the proposal itself.
     """
     found = list(held.risks) if isinstance(held, Held) else _worked_out(proposal, held)
     found = [*more, *found]
@@ -431,7 +431,7 @@ def _worked_out(proposal: Proposal, held: str) -> list[Risk]:
 
 
 def risks_in(proposal: Proposal) -> list[Risk]:
-    """Return what is risky about a proposal, as far as its row, its source and its target tell."""
+    """Return the risks that a proposal's row, source and target show."""
     after, target = proposal.after, _target(proposal)
     lines = after.get("lines") if isinstance(after.get("lines"), list) else []
     texts = [_text(after.get("content")), _text(after.get("entry"))]
@@ -465,7 +465,7 @@ def _text(value: Any) -> str:
 
 
 def _kind(proposal: Proposal) -> str:
-    """Return the kind of write, as the review levels name it."""
+    """Return the kind of write in the terms of review levels."""
     kind = _text(proposal.after.get("kind"))
     if proposal.record_type == "note" and kind in _LIKE_THE_SOUL:
         return "soul"
@@ -485,7 +485,7 @@ def _target(proposal: Proposal) -> Remembered | None:
 
 
 def _trust(proposal: Proposal) -> str:
-    """Return how far the proposal's source is to be believed."""
+    """Return the trust of the proposal's source."""
     kind, _colon, key = proposal.source.partition(":")
     if kind in _FROM_OUTSIDE or proposal.actor == str(RESEARCH):
         return Trust.EXTERNAL
@@ -502,22 +502,22 @@ def _is_uuid(key: str) -> bool:
         return False
 
 
-# --- the order of Review --------------------------------------------------------------------------
+# --- order in Review ------------------------------------------------------------------------------
 
 
 def needs_own_decision(proposal: Proposal) -> bool:
-    """Whether it is too dangerous to be accepted together with others."""
+    """Whether it is too dangerous to be accepted in bulk."""
     return proposal.danger in NEEDS_OWN_DECISION
 
 
 def counts(rows: QuerySet[Any]) -> dict[int, int]:
-    """Return how many of the proposals are in each group of danger: one query."""
+    """Return the number of proposals by danger; one query."""
     found = rows.order_by().values_list("danger").annotate(n=Count("pk"))
     return dict(found)
 
 
 def worst_waiting(owner: User) -> Proposal | None:
-    """Return the proposal to decide first: the most dangerous, of those the oldest."""
+    """Return the proposal to decide first: the oldest of the most dangerous."""
     found: Proposal | None = Proposal.objects.of(owner).waiting().first()
     return found
 
@@ -525,7 +525,7 @@ def worst_waiting(owner: User) -> Proposal | None:
 def page(rows: QuerySet[Any], *, cursor: str, size: int) -> Page:
     """Return a page of proposals, the most dangerous first, then the oldest.
 
-    A cursor that cannot be read gives the first page.
+    An invalid cursor returns the first page.
     """
     found = list(_behind(rows, cursor).order_by("danger", "created", "id")[: size + 1])
     if len(found) <= size:
@@ -549,31 +549,31 @@ def _behind(rows: QuerySet[Any], cursor: str) -> QuerySet[Any]:
     if at is None or type(danger) is not int or danger not in Danger.values:
         return rows
     later = Q(created__gt=at) | Q(created=at, pk__gt=pk)
-    # The first condition is where the index begins.
+    # The first condition lets the index start there.
     return rows.filter(Q(danger__gte=danger) & (Q(danger__gt=danger) | later))
 
 
-# --- Whether a text says only again what the owner said in this conversation (decision 10) ---
+# --- the owner's own words in a conversation (decision 10) ---
 
-LEAST = 3  # letters and digits: less stands in every message
-# “- Name: Alice”: one word that the agent may choose, then the owner's.
+LEAST = 3  # letters and digits; fewer would be in every message
+# “- Name: Alice”: the agent can choose one word, the rest is the owner's.
 _QUOTED_KEY = re.compile(r"\s*(?:[-*+]\s+)?\**[^\W\d_]{1,20}\**\s*[:：]\s*(?P<value>\S.*)")
 _TITLE = re.compile(r"#{1,6}\s+\S+\s*")
 
 
 def are_own(texts: Iterable[str], messages: Sequence[str]) -> bool:
-    """Whether there is something to read and each line of it stands in one of the messages."""
+    """Whether there is text, and each line of it is in one of the messages."""
     said = [match_key(message) for message in messages]
-    if not any(said):  # a text may have eight million characters, and there is nothing to find
+    if not any(said):  # a text can have eight million characters, and nothing could match
         return False
     lines = [line for text in texts for line in text.splitlines() if match_key(line)]
     return bool(lines) and all(_is_own(line, said) for line in lines)
 
 
 def adds_only_own(path: str, before: str, after: str, messages: Sequence[str]) -> bool:
-    """Whether a file's new text takes nothing out, and adds nothing but the owner's own words.
+    """Whether a file's new text removes nothing and adds only the owner's own words.
 
-    Its summary line and date, which each save writes anew, and a title of one word do not count.
+    The summary line and date, which each save rewrites, and one-word titles don't count.
     """
     by_itself = line_of(by_rule(path, after))
     if any(not _is_quoted_task(line) for line in added_lines(after, before)):
@@ -589,7 +589,7 @@ def _is_quoted_task(line: str) -> bool:
 
 
 def _is_own(line: str, said: Sequence[str]) -> bool:
-    """Whether the line's words and its quotes, one word before a colon aside, stand in a message."""
+    """Whether the line and its quotes are in a message, ignoring one word before a colon."""
     keyed = _QUOTED_KEY.fullmatch(line)
     value = keyed["value"] if keyed else line
     parts = [match_key("".join(found)) for found in QUOTED.findall(value)]

@@ -1,8 +1,8 @@
-"""Every agent's write passes here first: stored at once, or held until a person decides (decision 10).
+"""Review of agents' writes: stored immediately, or held until a person decides (decision 10).
 
-Data flow: a tool's or the reflector's write -> `verdict` -> stored by its caller, or `hold` -> a
-Proposal that reading agents never see -> a person's `accept` (the write is carried out as theirs,
-see `memory.review.apply`) or `reject`; what nobody decides within 30 days expires.
+`verdict` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
+agents never read.  A person's `accept` applies it as their own write (`memory.review.apply`), and `reject`
+doesn't.  Undecided proposals expire after 30 days.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_WAITING = 1_000  # of one owner
-MOST_WAITING_OF_ONE = 400  # of one agent, so that it can't take the room of all others
-MOST_BYTES = 1_048_576  # of one proposal: twice the largest file, and what stands round it
+MOST_WAITING_OF_ONE = 400  # of one agent, so that it can't use up the limit for all others
+MOST_BYTES = 1_048_576  # of one proposal: twice the largest file, with some room
 LONGEST_REASON = 2_000
-# What each kind of write makes or changes.
+# The record type of each kind of write.
 RECORD_TYPES = {
     "file": "memoryfile",
     "rule": "note",
@@ -48,17 +48,17 @@ RECORD_TYPES = {
     "note": "note",
     "observation": "observation",
 }
-# Persona and profile say who is who, as the soul does.
+# Persona and profile are part of the identity, like the soul.
 _LIKE_THE_SOUL = ("agent", "user")
 
 
 class Decided(MemoryRefused):
-    """The proposal waits no more: it was decided, or it expired."""
+    """The proposal is no longer pending: it was decided, or it expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a write is held, and why: "" says that it is stored at once."""
+    """Whether a write is held, and why; "" means that it is stored immediately."""
 
     held: str = ""
 
@@ -69,7 +69,7 @@ class Verdict:
 
 
 def kind_of_note(*kinds: str) -> str:
-    """Return the kind by which a write is judged that touches notes of these: the strictest."""
+    """Return the strictest kind of write among these kinds of notes."""
     if set(kinds) & {kind.value for kind in Note.IDENTITY}:
         return "soul"
     return "rule" if Note.Kind.RULE in kinds else "note"
@@ -89,13 +89,13 @@ def verdict(
     after: str = "",
     messages: Sequence[str] = (),
 ) -> Verdict:
-    """Say whether a write of `kind` (file, rule, soul, note, observation) is stored at once.
+    """Return whether a write of `kind` (file, rule, soul, note, observation) is held.
 
-    `trust` is the lowest of what it derives from; `leaves_topic` whether it will be used outside
-    the topic it came from.  A file's write gives `path`, `after` (the whole new text) and `target`
-    (its row, if there is one); a note's that supersedes another gives that as `target`.  `quoted`
-    are the owner's own words that it rests on.  What a person writes is never held; what is
-    quarantined always is.  Raises Refused where the owner wants nothing from `by` any more.
+    `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
+    topic.  A file has `path`, `after` (the complete new text) and `target` (its row, if any); a note
+    that supersedes another has that one as `target`.  `quoted` are the owner's own words that it is
+    based on.  A person's write is never held, and a quarantined one always is.  Raises Refused if the
+    owner blocked `by`.
     """
     if by.is_person:
         return Verdict()
@@ -114,9 +114,9 @@ def verdict(
 
 
 def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
-    """Raise Locked for an act that cannot wait for a person who reviews all that agents write.
+    """Raise Locked for an action that can't be held, if the owner reviews everything agents write.
 
-    `act` names it in words, as the beginning of a sentence.
+    `act` describes it, as the start of a sentence.
     """
     if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
         words = _(
@@ -127,7 +127,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
 
 
 def waiting(owner: User) -> Any:
-    """Return what waits for the owner, the most dangerous first, then the oldest."""
+    """Return the pending proposals, the most dangerous first, then the oldest."""
     return Proposal.objects.of(owner).waiting()
 
 
@@ -144,17 +144,17 @@ def hold(
     target_id: UUID | None = None,
     version_seen: int | None = None,
 ) -> Proposal:
-    """Keep a write until a person decides, and say so in Activity; the same again adds nothing.
+    """Store a write as a proposal and log it; the same write again adds nothing.
 
-    `kind` is the write's kind, or the type of the record; `after` holds what `APPLY` of that type
-    takes.  Raises InvalidValue for what no accepting could store, LimitReached where too much
-    waits already, Refused where the owner wants nothing from there any more.
+    `kind` is the kind of write or the record type, and `after` is what `APPLY` of that type takes.
+    Raises InvalidValue for what could never be stored, LimitReached if too many proposals are pending,
+    Refused if the owner blocked the source.
     """
     blocked.check(owner, by, source)
     record_type = RECORD_TYPES.get(kind, kind)
     if record_type not in APPLY:
         known = ", ".join(RECORD_TYPES)
-        raise InvalidValue(_("“%(kind)s” cannot be proposed; known are: %(known)s.") % locals())
+        raise InvalidValue(_("“%(kind)s” can’t be proposed. Choose one of: %(known)s.") % locals())
     proposal = Proposal(
         owner=owner,
         actor=str(by),
@@ -201,18 +201,20 @@ def _check_room(owner: User, actor: str) -> None:
 
 
 def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields as Postgres can hold them.  Raises LimitReached for too much text."""
+    """Return the fields in a form that Postgres can store.  Raises LimitReached for too much text."""
     kept: dict[str, Any] = as_json(_cleaned(dict(fields)))
     size = sum(len(str(value).encode(errors="replace")) for value in kept.values())
     if size > MOST_BYTES:
         told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
-        problem = _("A proposal holds at most %(most)s bytes; this has %(have)s. Propose less.")
+        problem = _(
+            "The proposal has %(have)s bytes, but the limit is %(most)s. Nothing was saved. Propose less at once."
+        )
         raise LimitReached(problem % told)
     return kept
 
 
 def _cleaned(value: Any) -> Any:
-    """Return the value with what cannot be stored taken out of all its texts."""
+    """Return the value without characters that can't be stored."""
     if isinstance(value, str):
         return clean(value)[0]
     if isinstance(value, Mapping):
@@ -220,7 +222,7 @@ def _cleaned(value: Any) -> Any:
     return [_cleaned(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-# --- a person decides -----------------------------------------------------------------------------
+# --- decisions ------------------------------------------------------------------------------------
 
 
 def accept(
@@ -231,13 +233,12 @@ def accept(
     seen: str = "",
     at: datetime | None = None,
 ) -> Applied:
-    """Carry the write out as the person's own, and return the record that came of it.
+    """Apply the write as the person's own, and return the resulting record.
 
-    `after` is what they made of it, `seen` the token of what it is based on by now (of
-    `Overtaken`), `at` the moment that those accepted in one act share (default: now).  Raises
-    Decided if it waits no more, Overtaken (with base, mine and theirs) where what it would change
-    was changed meanwhile and the two do not go together, and what the record's own rules raise; it
-    waits on in all these cases.
+    `after` is the person's edited version, `seen` the token of the text they saw (from `Overtaken`), and
+    `at` the time shared by proposals accepted together (default: now).  Raises Decided if it isn't
+    pending, Overtaken (with base, mine and theirs) if its target has changed in the same lines, and what
+    the record's own rules raise.  The proposal stays pending in all these cases.
     """
     _only_people(by)
     with transaction.atomic():
@@ -262,21 +263,19 @@ def accept(
 
 
 def carry_out(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
-    """Store what is wanted of the proposal, in the caller's transaction; its row stays as it is.
+    """Apply the proposal in the caller's transaction, without changing its row.
 
-    `memory.pages.review.proposals` calls it, too, and rolls back.  Raises as `accept` does.
+    `memory.pages.review.proposals` also calls it and rolls back.  Raises what `accept` does.
     """
     if held.record_type not in APPLY:
-        # `hold` and imports take none of them; a row of another version of Beacon may be one.
-        said = _(
-            "This Beacon does not know how to store a “%(kind)s”. Reject the proposal instead."
-        )
+        # `hold` and imports refuse unknown types, but another version of Beacon could have stored one.
+        said = _("This version of Beacon can’t store “%(kind)s”. Reject the proposal instead.")
         raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
     return APPLY[held.record_type].carry_out(held, wanted, by, seen)
 
 
 def _written(held: Proposal, applied: Applied, by: Actor, last: int) -> list[list[Any]]:
-    """Return the revisions that the acceptance made: those of its records after `last`."""
+    """Return the revisions that accepting created: those of its records after `last`."""
     ids = [applied.record.pk, *(one.pk for one in applied.others)]
     made = Revision.objects.of(held.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
     rows = made.order_by("id").values_list("record_type", "record_id", "version")
@@ -284,9 +283,9 @@ def _written(held: Proposal, applied: Applied, by: Actor, last: int) -> list[lis
 
 
 def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None = None) -> None:
-    """Let the write not be carried out; it can be put back.  Raises Decided if it waits no more.
+    """Reject the proposal, which can be undone.  Raises Decided if it isn't pending.
 
-    `at` is the moment that those rejected in one act share (default: now).
+    `at` is the time shared by proposals rejected together (default: now).
     """
     _only_people(by)
     reason = shorten(clean(why)[0], LONGEST_REASON)
@@ -300,7 +299,7 @@ def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None 
 
 
 def put_back(proposal: Proposal, *, by: Actor) -> None:
-    """Let a rejected proposal wait again.  Raises Decided for one that was not rejected."""
+    """Reopen a rejected proposal.  Raises Decided if it wasn't rejected."""
     _only_people(by)
     with transaction.atomic():
         held = held_in(proposal, Proposal.State.REJECTED)
@@ -309,20 +308,22 @@ def put_back(proposal: Proposal, *, by: Actor) -> None:
 
 
 def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
-    """Return the proposal's row, held.  Raises Decided where it is in another state."""
+    """Return the proposal's row, locked.  Raises Decided if it has another state."""
     held = _locked(proposal)
     if held.state != state:
         told = {"wanted": state.label, "state": held.get_state_display()}
-        raise Decided(_("Only what was %(wanted)s can be put back; this is %(state)s.") % told)
+        raise Decided(
+            _("Only a proposal that was %(wanted)s can be reopened. This one is %(state)s.") % told
+        )
     return held
 
 
 def wait_again(held: Proposal, *, by: Actor) -> None:
-    """Let a decided proposal, whose row the caller holds, wait as if nobody had looked at it."""
+    """Reopen a decided proposal, whose row the caller has locked."""
     _only_people(by)
     for name, value in _UNDECIDED.items():
         setattr(held, name, value)
-    # One that was decided long ago would expire at once: it has a day at least.
+    # It gets at least a day, since one decided long ago would expire immediately.
     held.expires_at = max(held.expires_at, timezone.now() + timedelta(days=1))
     held.save(update_fields=[*_DECISION, "expires_at"])
     Activity.log(held.owner, by, "proposal-put-back", subject=held, label=held.label)
@@ -337,7 +338,7 @@ _DECISION = tuple(_UNDECIDED)
 
 def _only_people(by: Actor) -> None:
     if not by.is_person:
-        raise InvalidValue(_("Only a person decides on a proposal."))
+        raise InvalidValue(_("Only a person can decide on a proposal."))
 
 
 def _locked(proposal: Proposal) -> Proposal:
@@ -347,13 +348,13 @@ def _locked(proposal: Proposal) -> Proposal:
 
 
 def _held(proposal: Proposal) -> Proposal:
-    """Return the proposal's row, held.  Raises Decided if it waits no more."""
+    """Return the proposal's row, locked.  Raises Decided if it isn't pending."""
     row = _locked(proposal)
     if row.state != Proposal.State.WAITING:
         told = {"state": row.get_state_display()}
-        raise Decided(_("This proposal was %(state)s meanwhile; nothing was changed.") % told)
+        raise Decided(_("This proposal has already been %(state)s. Nothing was changed.") % told)
     if not row.is_waiting:
-        raise Decided(_("This proposal has expired: it waited for 30 days. Nothing was changed."))
+        raise Decided(_("This proposal expired after 30 days. Nothing was changed."))
     return row
 
 
@@ -366,13 +367,13 @@ def _decide(held: Proposal, state: str, by: Actor, **fields: Any) -> Proposal:
 
 
 def _tell(proposal: Proposal, held: Proposal) -> None:
-    """Let the caller's object say what its row says."""
+    """Copy the row's state to the caller's object."""
     for name in (*_DECISION, "expires_at"):
         setattr(proposal, name, getattr(held, name))
 
 
 def expire_due(at: datetime | None = None) -> int:
-    """Let expire what waited for 30 days, one line of Activity an owner; return how many."""
+    """Expire proposals after 30 days, with one log line per owner; return how many."""
     due = Proposal.objects.filter(
         state=Proposal.State.WAITING, expires_at__lte=at or timezone.now()
     )
@@ -385,7 +386,7 @@ def expire_due(at: datetime | None = None) -> int:
             told = {"number": number, "days": PROPOSAL_LIFETIME.days}
             Activity.log(
                 User.objects.get(pk=owner), MAINTENANCE, "proposals-expired",
-                label=_("proposals that waited for %(days)s days: %(number)s") % told,
+                label=_("proposals expired after %(days)s days: %(number)s") % told,
             )  # fmt: skip
         rows.update(
             state=Proposal.State.EXPIRED, decided_by=str(MAINTENANCE), decided_at=timezone.now()

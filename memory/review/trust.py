@@ -1,8 +1,8 @@
-"""How far what an agent read may be trusted, for what it writes a moment later (decision 10).
+"""The trust of what an agent has read, which limits what it writes next (decision 10).
 
-Each call of a program can come by another process, by MCP or REST.  So what it read is kept in the
-agent's row, and outlives the call, a restart and a change of connection.  What a page told it is not
-to be stored as the agent's own words a minute later.  `memory.api.auth.Caller` reads and notes it.
+It is stored in the agent's row, since each call of a program can reach another process, by MCP or REST.
+So text from a page can't be stored as the agent's own words a minute later.  `memory.api.auth.Caller`
+reads and updates it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from django.utils import timezone
 from memory.models import Agent, Trust
 from memory.notes.services import TRUSTS, lowest_trust
 
-KEPT = timedelta(hours=1)  # since an agent's last call, in which what it read still counts
-NOTED_EACH = timedelta(minutes=1)  # how often that it called again is written down
+KEPT = timedelta(hours=1)  # after an agent's last call, during which what it read still counts
+NOTED_EACH = timedelta(minutes=1)  # between two updates of the time of the last call
 
 
 def before(agent: Agent, trust: str, *, at: datetime | None = None) -> str:
-    """Return `trust`, or that of what the agent read before if that is lower."""
+    """Return `trust`, or the trust of what the agent has read if that is lower."""
     now = at or timezone.now()
     if not agent.read_trust or agent.read_at is None or agent.read_at <= now - KEPT:
         return trust
@@ -28,7 +28,7 @@ def before(agent: Agent, trust: str, *, at: datetime | None = None) -> str:
 
 
 def held_until(agent: Agent) -> datetime | None:
-    """Return until when what the agent writes waits for a person because of what it read."""
+    """Return until when the agent's writes are held because of what it has read."""
     now = timezone.now()
     if before(agent, TRUSTS[-1], at=now) not in (Trust.EXTERNAL, Trust.QUARANTINED):
         return None
@@ -36,9 +36,9 @@ def held_until(agent: Agent) -> datetime | None:
 
 
 def note(agent: Agent, trust: str, *, at: datetime | None = None) -> None:
-    """Keep the trust that a call ended with; `agent` is the row as that call found it.
+    """Store the trust at the end of a call; `agent` is the row at its start.
 
-    One that began before another read something from outside does not raise it again.
+    A call that started before another one read external text doesn't raise the trust again.
     """
     now = at or timezone.now()
     if trust == TRUSTS[-1] or _is_noted(agent, trust, now):

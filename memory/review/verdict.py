@@ -1,4 +1,4 @@
-"""What accepting a proposal gives back, and how a kind of write is carried out once it is accepted."""
+"""The result of accepting a proposal, and the interface for applying each type."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
 from memory.models import Proposal, Remembered
 
-# What `act` of a proposal's `after` says where it neither makes nor replaces a note.
+# Values of `act` in a proposal's `after`, if it neither creates nor replaces a note.
 MERGE, TRASH = "merge", "trash"
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of an accepted proposal: the record, whether both changes were put together.
+    """The result of an accepted proposal: the record, and whether changes were merged.
 
-    `others` are records that were changed with it: the note that it supersedes, further observations.
+    `others` are records that changed with it: the superseded note, or further observations.
     """
 
     record: Remembered
@@ -31,10 +31,10 @@ class Applied:
 
 
 class Overtaken(MemoryRefused):
-    """What the proposal would change says something else by now, and the two do not go together.
+    """The target has changed since the proposal, and the two changes can't be merged.
 
-    `base`, `mine` (the proposal's) and `theirs` (what stands) are whole texts; `token` names what
-    stands, for the accepting that is based on it.
+    `base`, `mine` (the proposal's) and `theirs` (the current one) are complete texts; `token` identifies
+    the current one, for accepting on top of it.
     """
 
     def __init__(self, label: str, merge: Merge, *, token: str) -> None:
@@ -52,17 +52,17 @@ class Overtaken(MemoryRefused):
         self.theirs = "".join(part.theirs for part in merge.parts)
 
 
-# A proposal, what is wanted of it by now, who accepts it, and the token of what they saw ("" is what
-# the proposal itself was based on).
+# A proposal, its edited content, who accepts it, and the token of the text they saw ("" is the one that
+# the proposal is based on).
 CarryOut = Callable[[Proposal, Mapping[str, Any], Actor, str], Applied]
 
 
 @dataclass(frozen=True, slots=True)
 class Applier:
-    """One type of record that can be proposed.
+    """How proposals for one record type are checked and applied.
 
-    `check` raises InvalidValue or LimitReached for what could never be stored, so that its writer
-    hears of it at once; `carry_out` stores it as the person's own.
+    `check` raises InvalidValue or LimitReached for what could never be stored, so that the agent learns
+    it immediately; `carry_out` stores it as the person's own.
     """
 
     check: Callable[[Proposal], None]
@@ -70,7 +70,7 @@ class Applier:
 
 
 def why_of(proposal: Proposal) -> str:
-    """Return what the history says of an accepted write."""
+    """Return the reason of an accepted write for the history."""
     told = {"who": proposal.actor, "why": proposal.reason}
     if proposal.reason:
         return _("accepted from %(who)s: %(why)s") % told

@@ -150,7 +150,7 @@ def _take_up(embedder: Embedder) -> None:
     EmbeddingDue.objects.filter(held=True).update(held=False, not_before=timezone.now())
     state = {"model": embedder.model, "is_local": embedder.is_local}
     connections.keep_found(connections.EMBEDDINGS, state, under="used")
-    logger.info("another embedder, records wait for their vectors", model=embedder.model, n=marked)
+    logger.info("embedder changed, records queued for embedding", model=embedder.model, n=marked)
 
 
 def mark_missing(model: str) -> int:
@@ -270,7 +270,7 @@ def _failed(batch: Sequence[EmbeddingDue], embedder: Embedder, why: str) -> None
     used = used_state()
     if used.get("failing"):
         return
-    logger.warning("embedder failed, its records wait", model=embedder.model, why=why)
+    logger.warning("embedder failed, its records stay queued", model=embedder.model, why=why)
     failing = {"failing": why, "failing_at": now.isoformat()}
     connections.keep_found(connections.EMBEDDINGS, used | failing, under="used")
     for owner in User.objects.filter(pk__in={row.owner_id for row in batch}):

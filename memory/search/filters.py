@@ -326,8 +326,7 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> N
     if any(question.asks("is", state) for state in _NEVER):
         asked.notices.append(
             _(
-                "Recall never returns what has expired, was superseded or lies in the trash: the "
-                "lists of notes and observations and the trash show it."
+                "This search leaves out expired and superseded records, and those in Trash. To see them, open Notes, Observations or Trash."
             )
         )
     return asked
@@ -351,7 +350,9 @@ def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
     """Return the types that may have a hit at all."""
     for name in types:
         if name not in KINDS:
-            problem = _("There is no type “%(type)s” to recall; there are: %(known)s.") % {
+            problem = _(
+                "“%(type)s” isn’t a type that can be searched. Choose one of: %(known)s."
+            ) % {
                 "type": name,
                 "known": ", ".join(KINDS),
             }

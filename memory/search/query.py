@@ -125,7 +125,7 @@ class _Reader:
             kept.append(text)
             return
         self.problems.append(
-            _("Only the first %(most)d phrases and words left out (-word) were taken.")
+            _("Only the first %(most)d phrases and excluded words (-word) were used.")
             % {"most": MOST_APART}
         )
 
@@ -141,7 +141,7 @@ class _Reader:
         room = MOST_VALUES - sum(len(one.values) for one in self.filters)
         if kept and (len(self.filters) == MOST_FILTERS or len(kept) > room):
             told = {"most": MOST_FILTERS, "values": MOST_VALUES}
-            words = _("Only the first %(most)d operators, with %(values)d values, were taken.")
+            words = _("Only the first %(most)d operators, with %(values)d values, were used.")
             self.problems.append(words % told)
         if kept[:room] and len(self.filters) < MOST_FILTERS:
             kept = [_normal(name, value) for value in kept[:room]]
@@ -152,7 +152,9 @@ class _Reader:
         self.words.append(found.group())
         if found["values"][0].isalpha() or found["values"][0] == '"':
             self.problems.append(
-                _("There is no operator “%(name)s:”; it was taken as words. There are: %(known)s.")
+                _(
+                    "“%(name)s:” isn’t an operator, so it was searched as text. Operators: %(known)s."
+                )
                 % {"name": shorten(found["name"], 30), "known": _listed(OPERATORS)}
             )
 
@@ -162,15 +164,16 @@ class _Reader:
         if name in _TIMES and _moment(value, datetime.now().astimezone()) is None:
             self.problems.append(
                 _(
-                    "“%(name)s:%(value)s” is no date and was left out. Write 2026-11-22, 2026-11, "
-                    "or how long ago: 7d, 2w, 3m, 1y."
+                    "“%(name)s:%(value)s” isn’t a date, so it was ignored. Use 2026-11-22, 2026-11, or an age: 7d, 2w, 3m, 1y."
                 )
                 % {"name": name, "value": shorten(value, 40)}
             )
             return True
         if known and _normal(name, value) not in known:
             self.problems.append(
-                _("“%(name)s:” knows no “%(value)s”; it was left out. It knows: %(known)s.")
+                _(
+                    "“%(value)s” isn’t a value of “%(name)s:”, so it was ignored. Choose from: %(known)s."
+                )
                 % {"name": name, "value": shorten(value, 40), "known": _listed(known)}
             )
             return True
@@ -187,14 +190,16 @@ def parse(text: str) -> Question:
     reader = _Reader()
     if len(text) > MOST_TEXT:
         reader.problems.append(
-            _("The question has %(have)d characters; its first %(most)d were taken.")
+            _("The query has %(have)d characters. Only the first %(most)d were used.")
             % {"have": len(text), "most": MOST_TEXT}
         )
         text = text[:MOST_TEXT]
     for found in _TOKEN.finditer(text):
         reader.take(found)
     if text.count('"') % 2:
-        reader.problems.append(_("A quotation mark is not closed; it was taken as words."))
+        reader.problems.append(
+            _("A quotation mark isn’t closed, so the text was searched as words.")
+        )
     return Question(
         text=text,
         words=one_line(" ".join(reader.words).replace('"', " ")),
@@ -211,7 +216,7 @@ def _told(problems: Iterable[str]) -> tuple[str, ...]:
     more = len(told) - MOST_PROBLEMS
     if more > 0:
         words = ngettext(
-            "%(n)d more is not understood either.", "%(n)d more are not understood either.", more
+            "%(n)d more part wasn’t understood.", "%(n)d more parts weren’t understood.", more
         )
         told[MOST_PROBLEMS:] = [words % {"n": more}]
     return tuple(told)

@@ -91,7 +91,7 @@ class RecallHit:
         if not self.found_later:
             return passage
         told = {"passage": passage, "later": shorten(self.found_later, LONGEST_LATER)}
-        return _("%(passage)s (changed since; a later run found: %(later)s)") % told
+        return _("%(passage)s (changed since, a later run found: %(later)s)") % told
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def recall_each(
     """
     started = time.perf_counter()
     if mode not in MODES:
-        problem = _("There is no mode “%(mode)s”: it is auto, lexical or exact.") % {"mode": mode}
+        problem = _("“%(mode)s” isn’t a search mode. Use auto, lexical or exact.") % {"mode": mode}
         raise InvalidValue(problem, errors={"mode": [problem]})
     how["now"] = how.get("now") or timezone.now()
     narrowed = [narrowing_of(owner, query, how) for query in queries]
@@ -157,14 +157,12 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
     """Let the lanes find what the questions ask for; return the stems of their words, each once."""
     text = answers[0].asked.question.words
     if any(one.asked.question.words != text for one in answers):
-        raise ValueError("only questions of the same words are asked together")
+        raise ValueError("only queries with the same words can be searched together")
     words = query_terms(text, bm25_sql.language_of(answers[0].asked.owner))
     if not any(character.isalnum() for character in text):
         for one in answers:
             if text:  # signs alone mean nothing, and lie near anything
-                one.notices.append(
-                    _("These signs hold no letter and no digit; they were left out.")
-                )
+                one.notices.append(_("The query has no letters or digits, so it was ignored."))
             one.found = _newest(one.asked, limit)
         return tuple(dict.fromkeys(words))
     if mode == "auto":
@@ -220,7 +218,7 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
         records |= {(name, row.pk): row for row in rows}
         if overtaken := KINDS[name].overtaken:
             found_later |= overtaken(rows)
-    labelled = _("who said it, a tag or the topic holds: %(words)s")  # once: ten take half a ms
+    labelled = _("author, tag or topic contains: %(words)s")  # once: ten take half a ms
     return [
         [
             _hit(answer.asked, one, records[one.key], labelled, found_later.get(one.key[1], ""))
@@ -273,8 +271,8 @@ def _boosts(asked: Narrowing, one: Candidate, labelled: str) -> Iterable[str]:
     if labels:
         yield labelled % {"words": ", ".join(labels)}
     for phrase in asked.question.phrases:
-        yield _("holds the phrase “%(phrase)s”") % {"phrase": phrase}
+        yield _("contains the phrase “%(phrase)s”") % {"phrase": phrase}
     if WORDS in one.stands_in_for:
-        yield _("stands in for what it superseded, which holds these words")
+        yield _("replaces a record that contains these words")
     elif MEANING in one.stands_in_for:
-        yield _("stands in for what it superseded, which is nearer to the question")
+        yield _("replaces a record that is closer in meaning")

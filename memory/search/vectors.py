@@ -196,7 +196,7 @@ def _make_extension() -> str:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
         if cursor.fetchone() is None:
-            return "the server does not offer it: install pgvector there"
+            return "it isn’t available on the server: install pgvector there"
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             lock_until_commit(LockId.VECTOR_TABLES)
@@ -306,8 +306,7 @@ def nearest_each(
     if not extension_version():
         return Unavailable(
             _(
-                "The database has no extension “vector”: found by words alone. Install pgvector "
-                "there and run “%(manage)s vectors”."
+                "Searched by words only, because the database has no “vector” extension. Install pgvector there and run “%(manage)s vectors”."
             )
             % BY_HAND
         )
@@ -320,7 +319,9 @@ def nearest_each(
             return _looked_up(compared, looks, limit)
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
-        return Unavailable(_("The database could not compare vectors: found by words alone."))
+        return Unavailable(
+            _("Searched by words only, because the database couldn’t compare vectors.")
+        )
 
 
 # --- the question's vector ------------------------------------------------------------------------
@@ -339,12 +340,11 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         vector = ended_within(PATIENCE, lambda: embedder.embed([text]))[0]
     except TimeoutError:  # the local model goes on being loaded, and answers the next question
         told = _(
-            "The embedder did not answer within %(seconds)d seconds, so words alone were looked "
-            "for. The one on this machine is slow only while it starts."
+            "Searched by words only, because the embedder didn’t answer within %(seconds)d seconds. A local embedder is slow only while it starts."
         )
         return Unavailable(told % {"seconds": PATIENCE})
     except ProviderError as exc:
-        told = _("The embedder does not answer, so words alone were looked for: %(why)s")
+        told = _("Searched by words only, because the embedder isn’t answering: %(why)s")
         reason = told % {"why": exc}
         _remember(failing, reason, GIVEN_UP)
         return Unavailable(reason)
@@ -363,7 +363,7 @@ def _remember(key: str, value: object, seconds: int) -> None:
     try:
         cache.set(key, value, seconds)
     except RedisError as exc:
-        logger.info("a question's vector was not remembered", error=type(exc).__name__)
+        logger.info("query vector not cached", error=type(exc).__name__)
 
 
 # --- looking up -----------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def _book(made: list[ModelCall]) -> None:
         ModelCall.objects.bulk_create(made, ignore_conflicts=True)
     except (DatabaseError, InterfaceError):
         spent = sum(call.prompt_tokens + call.completion_tokens for call in made)
-        logger.exception("calls of a model are not booked", calls=len(made), tokens=spent)
+        logger.exception("model calls not recorded", calls=len(made), tokens=spent)
 
 
 # --- Who pays for the calls of models, and the word that there is nothing left to pay with ---

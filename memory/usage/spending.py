@@ -319,7 +319,7 @@ def _person(row: dict[str, Any]) -> Line:
 
 def _topic(row: dict[str, Any]) -> Line:
     if row["topic__slug"] is None:
-        return Line(_("no topic, or one that was purged"), Spent.of(row))
+        return Line(_("no topic, or a deleted one"), Spent.of(row))
     is_open = row["topic__trashed_at"] is None
     return Line(row["topic__title"], Spent.of(row), row["topic__slug"] if is_open else "")
 

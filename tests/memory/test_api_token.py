@@ -35,7 +35,7 @@ def test_an_unknown_scope_is_named_with_those_that_exist(alice: User, scopes: st
 
 
 def test_an_account_that_is_not_there_is_named(db: None) -> None:
-    with pytest.raises(CommandError, match="There is no account yet"):
+    with pytest.raises(CommandError, match="There are no accounts yet"):
         call_command("api_token", "nobody")
 
 

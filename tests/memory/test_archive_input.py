@@ -61,12 +61,12 @@ def test_a_row_with_what_it_needs_is_taken(alice: User, tmp_path: Path):
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"notes": "{broken\n"}, "data/notes.jsonl, line 1: it is no JSON"),
-        ({"notes": as_line(NOTE) + '{"confidence": NaN}\n'}, "line 2: it is no JSON"),
-        ({"notes": "[1]\n"}, "it is no JSON object"),
+        ({"notes": "{broken\n"}, "data/notes.jsonl, line 1: it isn’t valid JSON"),
+        ({"notes": as_line(NOTE) + '{"confidence": NaN}\n'}, "line 2: it isn’t valid JSON"),
+        ({"notes": "[1]\n"}, "it isn’t a JSON object"),
         ({"notes": '{"a":' + "[" * 100_000}, "nested too deeply"),
         ({"notes": '{"a":' + "[" * 700 + "]" * 700 + "}"}, "nested too deeply"),
-        ({"topics": '{"a": ' + "9" * 5000 + "}"}, "line 1: it is no JSON"),
+        ({"topics": '{"a": ' + "9" * 5000 + "}"}, "line 1: it isn’t valid JSON"),
     ],
 )
 def test_a_broken_line_is_named_and_nothing_is_imported(
@@ -83,15 +83,15 @@ def test_a_broken_line_is_named_and_nothing_is_imported(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"kind": "poem"}, "“kind” cannot be “poem”"),
+        ({"kind": "poem"}, "“kind” can’t be “poem”"),
         ({"confidence": "very"}, "confidence"),
         ({"confidence": 7}, "note_confidence_in_0_1"),
         ({"created": "yesterday"}, "created"),
         ({"created": "0001-01-01T00:00:00+23:59"}, "created"),
         ({"created": None}, "“created” is empty"),
-        ({"tags": "house"}, "“tags” is no list"),
+        ({"tags": "house"}, "“tags” isn’t a list"),
         ({"tags": ["x" * 10_000]}, "tags"),
-        ({"content": ["a"]}, "“content” is no text"),
+        ({"content": ["a"]}, "“content” isn’t text"),
         ({"content": "x" * 70_000}, "70000 bytes"),
         ({"id": "12"}, "id"),
         ({"stability": "permanent", "ttl_days": 3}, "note_permanent_never_expires"),
@@ -113,7 +113,7 @@ def test_a_row_that_cannot_be_is_refused_with_the_reason_and_the_others_come_in(
 def test_a_list_of_other_records_that_is_none_refuses_its_row(keys: Any):
     content = next(kind for kind in in_order() if kind.name == "content")
 
-    with pytest.raises(Unfit, match="“related_to” is no list of ids"):
+    with pytest.raises(Unfit, match="“related_to” isn’t a list of IDs"):
         decoded(content, {"id": NOTE["id"], "related_to": keys})
 
 
@@ -151,7 +151,7 @@ def test_rows_that_name_anothers_records_touch_none_of_them(alice: User, bob: Us
     theirs.refresh_from_db()
     assert (theirs.content, theirs.owner) == ("Bob's note.", bob)
     assert counts["facts"].refused == 1
-    assert "was not imported" in counts["facts"].whys[0]
+    assert "wasn’t imported" in counts["facts"].whys[0]
     note = Note.objects.of(alice).get(content="A note.")
     assert (note.pk == theirs.pk, note.topic) == (False, None)
     assert topic.facts.count() == 0
@@ -353,7 +353,7 @@ def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path,
 
     row.refresh_from_db()
     assert row.state == "failed"
-    assert "lost 3 times" in row.problem
+    assert "stopped unexpectedly 3 times" in row.problem
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def test_an_answer_that_was_waited_for_there_is_not_asked_for_here(
     carried(alice, bob, tmp_path / "a.zip")
 
     answer = Message.objects.get(session__owner=bob, role="assistant")
-    assert (answer.state, "not there yet" in answer.notice) == ("failed", True)
+    assert (answer.state, "wasn’t finished" in answer.notice) == ("failed", True)
     assert answer.pk not in conversation.due()
 
 
@@ -139,7 +139,7 @@ def test_no_revision_made_by_hand_gives_a_record_to_somebody_else(alice: User, b
     given = Revision.record(
         note, before={"owner_id": bob.pk}, after={"owner_id": alice.pk}, by=alice.actor, version=2
     )
-    with pytest.raises(InvalidValue, match="none that could be taken back"):
+    with pytest.raises(InvalidValue, match="can’t be undone"):
         undo.undo(given, by=alice.actor)
 
     assert Note.objects.get(pk=note.pk).owner == alice

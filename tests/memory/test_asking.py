@@ -119,7 +119,7 @@ def test_an_answer_that_is_not_what_was_asked_is_recorded_and_paid_for(ask: Ask)
 def test_a_tool_call_that_nobody_offered_is_no_answer_and_is_paid_for(ask: Ask):
     wants = Answer("", Usage(7, 3), "dear", "tool_calls", tool_calls=(ToolCall("1", "browse", {}),))
 
-    with pytest.raises(ProviderNonsense, match="“browse” called, and none was offered"):
+    with pytest.raises(ProviderNonsense, match="called the tool “browse”"):
         ask(wants, schema=Word)
 
     call = ModelCall.objects.get()
@@ -167,7 +167,7 @@ def test_a_call_that_nobody_waits_for_says_so(ask: Ask):
         ask("Much.", wait_for=given_up)
 
     call = ModelCall.objects.get()
-    assert (call.error[:14], call.failure) == ("not waited for", "left")
+    assert (call.error[:14], call.failure) == ("cancelled beca", "left")
 
 
 def test_the_caller_may_carry_the_call_out_in_its_own_way(ask: Ask):
@@ -194,7 +194,7 @@ def test_what_a_listener_raises_ends_the_call_which_may_have_cost_all_it_may(ask
         ask("Much.", on_text=stop, max_tokens=99)
 
     call = ModelCall.objects.get()
-    assert (call.completion_tokens, call.error[:14]) == (99, "not waited for")
+    assert (call.completion_tokens, call.error[:14]) == (99, "cancelled beca")
 
 
 def test_what_a_broken_stream_had_said_is_paid_for(ask: Ask):

@@ -102,7 +102,7 @@ def test_merged_observations_keep_all_tags_and_the_strictest_mark(alice: Any):
 
 def test_an_empty_text_merges_nothing(alice: Any):
     one = two_notes(alice)
-    with pytest.raises(InvalidValue, match="Write what"):
+    with pytest.raises(InvalidValue, match="Enter the text"):
         settled(one, "merged", text="  ")
     assert Conflict.objects.open().count() == 1
     assert texts(alice)["notes"] == [NEW, OLD]

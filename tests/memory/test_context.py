@@ -109,7 +109,7 @@ def test_what_is_near_to_the_message_comes_first_and_the_newest_fill_up(alice: A
     assert said(context, "rules")[0] == old.content
     assert len(said(context, "rules")) == 10
     why = context.layer("rules").lines[0].why
-    assert why.startswith("near to the message in words (0.")
+    assert why.startswith("similar to the message in words (0.")
 
 
 @pytest.mark.requirement("R219")
@@ -165,10 +165,10 @@ def test_what_is_sensitive_expired_superseded_or_gone_never_enters(
         for one in context.layer(f"{kind}s" if kind == "rule" else "summaries").left_out
     }
     assert "The zebra is trashed." not in left
-    assert left["The zebra is secret."] == "marked sensitive: it enters no context"
+    assert left["The zebra is secret."] == "sensitive, so it’s never included"
     assert left["The zebra is expired."] == "expired"
     assert left["The zebra is superseded."] == "superseded by a newer note"
-    assert left["The zebra is elsewhere."] == "kept for agent:x alone"
+    assert left["The zebra is elsewhere."] == "visible only to agent:x"
 
 
 @pytest.mark.requirement("R223")
@@ -302,7 +302,7 @@ def test_long_notes_are_cut_and_both_model_and_person_are_told(alice: Any):
 
     layer = build_context(alice).layer("rules")
 
-    told = "cut: its first 2,000 of 4,999 characters are in"
+    told = "cut to its first 2,000 of 4,999 characters"
     assert told in layer.text
     assert layer.left_out[0].why == told
 
@@ -329,7 +329,7 @@ def test_what_does_not_fit_is_left_out_the_last_summaries_first(alice: Any):
     assert len(tight.system) <= 24_000
     assert not tight.layer("summaries").lines
     assert 0 < len(tight.layer("rules").lines) < 10
-    assert "at most 24,000 characters" in tight.layer("summaries").left_out[-1].why
+    assert "limited to 24,000 characters" in tight.layer("summaries").left_out[-1].why
     assert tight.layer("soul").lines
     assert tight.layer("environment").lines
 

@@ -45,7 +45,7 @@ def ended(session: Session) -> Reflection:
 def test_nothing_is_said_in_a_session_that_is_over(session: Session):
     assert conversation_end.end(session, by=session.owner.actor) is True
     assert conversation_end.end(session, by=session.owner.actor) is False
-    with pytest.raises(SessionOver, match="Begin a new one"):
+    with pytest.raises(SessionOver, match="in a new one"):
         ask(session, "And now?", by=session.owner.actor)
 
 
@@ -68,7 +68,7 @@ def test_an_ended_session_leaves_a_summary_of_seven_days(session: Session):
         "volatile", 7, f"session:{session.pk}",
     )  # fmt: skip
     assert "**Goal:** When do the reports come?" in note.content
-    assert "2 messages of the person" in note.content and "port of Kobe" in note.content
+    assert "2 messages from the person" in note.content and "port of Kobe" in note.content
 
 
 @pytest.mark.requirement("R246")
@@ -167,6 +167,6 @@ def test_what_breaks_at_the_end_is_told_and_the_session_stays_ended(
         conversation_end.finish(str(session.pk))
 
     reflection = Reflection.objects.get(source=f"session:{session.pk}")
-    assert (reflection.state, "inside Beacon" in reflection.why) == ("failed", True)
+    assert (reflection.state, "something went wrong" in reflection.why) == ("failed", True)
     assert Session.objects.get(pk=session.pk).ended_at is not None
     assert Activity.objects.of(session.owner).filter(kind="session-ended").count() == 1

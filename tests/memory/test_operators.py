@@ -63,10 +63,10 @@ def test_any_text_is_a_question_and_narrows_without_an_error(alice: Any, text: s
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("knid:rule", "no operator “knid:”"),
-        ("kind:rulle", "knows no “rulle”"),
-        ("after:soon", "no date"),
-        ('"unclosed', "not closed"),
+        ("knid:rule", "“knid:” isn’t an operator"),
+        ("kind:rulle", "“rulle” isn’t a value"),
+        ("after:soon", "isn’t a date"),
+        ('"unclosed', "isn’t closed"),
         ("x" * 20_000, "20000 characters"),
     ],
 )
@@ -195,7 +195,7 @@ def test_thousands_of_words_left_out_are_cut_and_looked_for_at_once(alice: Any) 
 def test_of_a_text_that_is_no_question_ten_problems_are_told_and_the_others_counted() -> None:
     problems = parse(" ".join(f"kind:no{number}" for number in range(500))).problems
     assert len(problems) == 11
-    assert problems[-1] == "490 more are not understood either."
+    assert problems[-1] == "490 more parts weren’t understood."
 
 
 def test_fifteen_hundred_topics_are_cut_and_looked_up_at_once(alice: Any) -> None:
@@ -203,6 +203,6 @@ def test_fifteen_hundred_topics_are_cut_and_looked_up_at_once(alice: Any) -> Non
     names = [f"topic:{','.join(f'none{first}x{n}' for n in range(30))}" for first in range(50)]
     asked = parse(" ".join(names))
     assert sum(len(one.values) for one in asked.filters) == 200
-    assert "Only the first 50 operators, with 200 values, were taken." in asked.problems
+    assert "Only the first 50 operators, with 200 values, were used." in asked.problems
     kept = narrowed(Note.objects.of(alice), asked, zone=UTC)
     assert str(kept.query).count("SELECT") < 10

@@ -36,7 +36,7 @@ def page(owner: Any, **more: Any) -> Any:
 
 def test_each_says_why_it_is_set_aside(alice: Any):
     assert "ignore instructions" in reason_of(aside(alice))
-    assert "derives from" in reason_of(aside(alice, "A plain line."))
+    assert "based on something" in reason_of(aside(alice, "A plain line."))
     assert reason_of(notes.write_note(alice, "log", "Fine.", by=alice.actor)) == ""
 
 
@@ -103,7 +103,7 @@ def test_what_it_would_do_is_said_before(alice: Any):
     proposed_note(alice)
     [agent] = blocking.choices_of(alice, Proposal.objects.get())
     assert (agent.kind, agent.name, agent.waiting) == ("agent", "desk", 1)
-    assert "1 proposal" in agent.means
+    assert "1 pending proposal" in agent.means
     topic = Topic.objects.create_topic(owner=alice, title="Cells", by=alice.actor)
     for name in ("volt.example", "news.volt.example", "volt.example.org"):
         url = f"https://{name}/a"
@@ -138,7 +138,7 @@ def test_refused_twice_it_is_refused_once(alice: Any):
 def test_so_many_are_refused_at_most(alice: Any, monkeypatch: Any):
     monkeypatch.setattr(blocking, "MOST", 1)
     blocking.refuse(alice, "domain", "volt.example", by=alice.actor)
-    with pytest.raises(LimitReached, match="which is the most"):
+    with pytest.raises(LimitReached, match="which is the limit"):
         blocking.refuse(alice, "domain", "other.example", by=alice.actor)
 
 
@@ -158,5 +158,5 @@ def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     page(alice, content=f"{ORDER} {filler}", size=len(filler) + len(ORDER))
     begins, ends = quarantine.page(alice).rows
     assert "ignore instructions" in begins.why
-    assert ends.why.startswith("Its page says why")
+    assert "Open its page" in ends.why
     assert "ignore instructions" in reason_of(ContentItem.objects.get(pk=ends.record.pk))

@@ -118,7 +118,7 @@ def test_a_used_up_budget_leaves_the_entry_by_rules_and_says_why(alice: User, re
 
 
 def test_what_is_not_worth_it_is_noted_with_its_reason(alice: User):
-    done = reflection_services.skip(alice, source="run:1", why="little work")
+    done = reflection_services.skip(alice, source="run:1", why="work was small")
 
-    assert (done.state, done.why) == ("skipped", "little work")
-    assert reflection_services.skip(alice, source="run:1", why="other").why == "little work"
+    assert (done.state, done.why) == ("skipped", "work was small")
+    assert reflection_services.skip(alice, source="run:1", why="other").why == "work was small"

@@ -47,7 +47,7 @@ def test_a_change_is_taken_back_by_a_revision_of_its_own(alice: User, note: Note
 
     note.refresh_from_db()
     assert (note.content, note.version) == ("The first words", 3)
-    assert last(note).reason == "took version 2 back"
+    assert last(note).reason == "undid version 2"
 
 
 def test_what_else_was_changed_meanwhile_stays(alice: User, note: Note):
@@ -66,7 +66,7 @@ def test_words_that_were_changed_again_are_not_taken_back(alice: User, note: Not
     changed = last(note)
     note.change(by=alice.actor, content="The newest words")
 
-    with pytest.raises(ChangedSince, match="changed again since"):
+    with pytest.raises(ChangedSince, match="has changed since then"):
         undo(changed, by=alice.actor)
 
     note.refresh_from_db()
@@ -118,7 +118,7 @@ def test_an_agent_takes_nothing_locked_back(alice: User, note: Note):
 def test_what_was_purged_does_not_come_back(alice: User, note: Note):
     revision = last(note)
     note.purge(by=alice.actor)
-    with pytest.raises(Gone, match="deleted for good"):
+    with pytest.raises(Gone, match="permanently deleted"):
         undo(revision, by=alice.actor)
 
 

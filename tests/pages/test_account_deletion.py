@@ -33,7 +33,7 @@ def test_name_and_password_delete_the_account_and_end_the_visit(browser: Client)
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (RIGHT | {"name": "bob"}, "That is not it"),
+        (RIGHT | {"name": "bob"}, "That doesn’t match"),
         (RIGHT | {"password": "guess"}, "That is not your password"),
         ({}, "This field is required."),
     ],
@@ -82,14 +82,14 @@ def test_an_export_that_was_damaged_is_said_to_be(browser: Client, alice: User) 
     row.file.write_bytes(bytes(data))
     assert "damaged" in exporter.problem_of(row)
     row.file.unlink()
-    assert "not there any more" in exporter.problem_of(row)
+    assert "no longer exists" in exporter.problem_of(row)
 
 
 def test_the_last_staff_account_is_shown_why_it_stays(
     admin: User, client_of: Callable[[User], Client]
 ) -> None:
     html = client_of(admin).get(PAGE).content.decode()
-    assert "invite somebody as staff first" in html
+    assert "Invite another admin" in html
     assert 'name="password"' not in html
 
 

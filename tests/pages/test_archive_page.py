@@ -111,7 +111,7 @@ def test_a_folder_of_markdown_becomes_notes_with_what_stands_at_their_head(
     page = text_of(browser.get(url))
     browser.post(url + "confirm/")
 
-    assert "1 files are no Markdown" in page
+    assert "1 files aren’t Markdown" in page
     note = Note.objects.of(alice).get(source="import:vault.zip")
     assert (note.kind, note.tags, f"{note.created:%Y-%m-%d}") == (
         "summary", ["home", "heat"], "2024-03-02",
@@ -138,8 +138,8 @@ BAD: list[tuple[str, bytes, str]] = [
     ("a.jsonl", b"", "The file is empty."),
     ("a.zip", b"PK\x03\x04 cut off", "This isn’t a zip file, or it is incomplete"),
     ("a.zip", b"not a zip at all", "This isn’t a zip file"),
-    ("a.zip", zipped(**{"../../etc/passwd.md": "x"}), "a name that leads out of its folder"),
-    ("a.zip", zipped(**{"C:\\x.md": "x"}), "a name that leads out of its folder"),
+    ("a.zip", zipped(**{"../../etc/passwd.md": "x"}), "which points outside its folder"),
+    ("a.zip", zipped(**{"C:\\x.md": "x"}), "which points outside its folder"),
     ("a.zip", zipped(**{"manifest.json": "{"}), "manifest.json is damaged"),
     ("a.zip", zipped(**{"manifest.json": "{}"}), "isn’t in Beacon’s format"),
     (
@@ -216,7 +216,7 @@ def test_one_at_a_time(browser: Client, alice: Any):
 
     response = browser.post(PAGE + "export/", follow=True)
 
-    assert "Another export or import is going on." in text_of(response)
+    assert "Another export or import is running." in text_of(response)
 
 
 def test_a_large_one_waits_for_a_worker_and_the_page_says_how_far_it_is(

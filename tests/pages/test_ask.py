@@ -81,7 +81,7 @@ def test_over_htmx_the_list_alone_answers(browser: Client, session: Session):
 def test_an_empty_message_is_explained(browser: Client):
     response = browser.post(LIST, {"content": "  "})
     assert response.status_code == 200
-    assert "Write something first" in text_of(response)
+    assert "Enter a question" in text_of(response)
 
 
 def test_who_has_asked_nothing_is_shown_three_questions_of_their_own_topics(
@@ -156,7 +156,7 @@ def test_what_is_typed_into_an_ended_session_is_not_lost(
 ):
     conversation_end.end(session, by=alice.actor)
     html = text_of(browser.post(at("session-say", session), {"content": "One more thing"}))
-    assert "This session is over" in html and "One more thing" in html
+    assert "This session has ended" in html and "One more thing" in html
 
 
 def test_markup_of_whoever_answers_does_nothing(browser: Client, session: Session):
@@ -321,7 +321,7 @@ def test_renaming_keeps_what_was_typed_where_another_was_quicker(
     conversation.rename(session, "Theirs", by=alice.actor)
     html = text_of(browser.post(url, {"title": "Mine", "version": 1}))
     assert "changed by someone else" in html and 'value="Mine"' in html
-    assert "needs a title" in text_of(browser.post(url, {"title": " ", "version": 2}))
+    assert "Enter a title" in text_of(browser.post(url, {"title": " ", "version": 2}))
 
 
 def test_a_session_in_the_trash_is_gone_and_comes_back(browser: Client, session: Session):

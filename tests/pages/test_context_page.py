@@ -62,7 +62,7 @@ def test_six_layers_and_the_files_are_shown_each_with_its_size_and_why(
     assert part(browser, "rules").size == built.layer("rules").size
     html = text_of(answer)
     assert "Search results on fares are stale." in html
-    assert "included · near to the message in words" in html
+    assert "included · similar to the message in words" in html
     assert "facts/user.md" in html
     assert "estimated at 4 bytes per token" in html
     assert reverse("memory:note-edit", args=[fares.pk]) in html
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_said_with_why_and_stands_in_no_text(browser: Client
     note(alice, "The passport lies in the safe.", kind="rule", sensitivity="sensitive")
     gone = part(browser, "rules", message="passport").left_out
     assert [(one.text, one.why) for one in gone] == [
-        ("The passport lies in the safe.", "marked sensitive: it enters no context")
+        ("The passport lies in the safe.", "sensitive, so it’s never included")
     ]
     assert "passport" not in browser.get(CONTEXT).context["preview"].text
     assert "passport" not in browser.get(TEXT).content.decode()
@@ -91,7 +91,7 @@ def test_a_smaller_budget_leaves_rules_out_and_says_so(browser: Client, alice: U
     whole, tight = part(browser, "rules"), part(browser, "rules", budget="3000", unit="tokens")
     assert len(whole.lines) == 10
     assert 0 < len(tight.lines) < 10
-    assert "no room: all layers together have at most 3,000 tokens" in tight.left_out[-1].why
+    assert "no room: all layers together are limited to 3,000 tokens" in tight.left_out[-1].why
 
 
 def test_a_budget_that_not_even_the_fixed_layers_keep_is_told(browser: Client):

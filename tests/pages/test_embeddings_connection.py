@@ -185,7 +185,7 @@ def test_without_packages_and_endpoint_there_is_none_and_it_says_what_to_do(sett
     monkeypatch.setattr("beacon_site.llm.embeddings.local_is_installed", lambda: False)
 
     assert embedders.embedder() is None
-    assert "“make up” installs a local one" in embedders.why_none()
+    assert "Install a local one with “make up”" in embedders.why_none()
 
 
 @pytest.mark.requirement("R236")

@@ -86,7 +86,7 @@ def test_a_disabled_person_is_signed_out_at_once_and_can_come_back(
 def test_nobody_disables_themselves_and_is_told_why(browser: Client, admin: User) -> None:
     body = browser.post(f"{PEOPLE}{admin.pk}/disable/", headers=HTMX).content.decode()
 
-    assert "You cannot disable your own account" in body
+    assert "You can’t disable your own account" in body
     admin.refresh_from_db()
     assert admin.is_active
 

@@ -97,7 +97,7 @@ def test_from_a_proposal_its_agent_is_refused_and_let_in_again(browser: Client, 
     held = proposed_note(alice)
     address = reverse("memory:source-refuse", args=["proposal", held.pk])
     shown = browser.get(address).content.decode()
-    assert "1 proposal of it that waits is rejected" in shown
+    assert "1 pending proposal is rejected" in shown
     assert f'href="{reverse("memory:proposal", args=[held.pk])}">Cancel' in shown
 
     assert "Choose what" in browser.post(address, {"choice": "agent:other"}).content.decode()

@@ -120,7 +120,7 @@ def test_an_address_that_cannot_be_is_no_error(browser: Client, note: Note, aske
 
 def test_an_operator_that_is_not_known_is_told_once(browser: Client, note: Note):
     html = browser.get(RECALL, {"q": "pilot colour:red"}).content.decode()
-    assert html.count("There is no operator “colour:”") == 1
+    assert html.count("“colour:” isn’t an operator") == 1
     assert "Lanling" in html
 
 

@@ -51,7 +51,7 @@ def test_pinning_takes_the_expiry_away_says_so_and_undo_brings_it_back(
 ) -> None:
     one = note(alice, stability="volatile", ttl_days=7, expires_at=days(7))
     expires = one.expires_at
-    assert "does not expire any more" in text_of(browser.post(act(one, "pin"), follow=True))
+    assert "no longer expires" in text_of(browser.post(act(one, "pin"), follow=True))
     one.refresh_from_db()
     assert (one.pinned, one.expires_at) == (True, None)
     take_back(browser, one)
@@ -73,7 +73,7 @@ def test_lock_and_unlock(browser: Client, alice: Any, make: Any) -> None:
 def test_a_lock_that_is_none_is_explained(browser: Client, alice: Any) -> None:
     response = browser.post(act(note(alice), "lock"), {"lock": "tight"})
     assert response.status_code == 409
-    assert "“tight” is no lock" in text_of(response)
+    assert "“tight” isn’t a valid lock" in text_of(response)
 
 
 def test_a_person_vouches_for_what_came_from_the_web_and_takes_it_back(

@@ -278,7 +278,7 @@ def test_what_was_decided_in_another_window_is_told(browser: Client, alice: User
     browser.post(accept_url(proposal))
     for url in (accept_url(proposal), reject_url(proposal)):
         page = browser.post(url, follow=True)
-        assert "This proposal was accepted meanwhile" in text_of(page)
+        assert "This proposal has already been accepted" in text_of(page)
     assert Note.objects.of(alice).filter(kind="log").count() == 1
 
 
@@ -326,7 +326,7 @@ def test_one_that_cannot_be_keeps_no_other_and_is_told(browser: Client, alice: U
     page = browser.post(BULK, {"act": "accept", "proposal": ticked}, follow=True)
     shown = text_of(page)
     assert "1 proposal accepted." in shown
-    assert "deleted for good meanwhile" in shown
+    assert "permanently deleted" in shown
     assert list(review_services.waiting(alice)) == [bad]
 
 
@@ -339,7 +339,7 @@ def test_nothing_ticked_is_said(browser: Client):
 
 
 def test_the_levels_are_shown_and_set(browser: Client, alice: User):
-    assert "This is how Beacon begins" in text_of(browser.get(LEVELS))
+    assert "This is the default" in text_of(browser.get(LEVELS))
     browser.post(LEVELS, {**USUAL, "default": "hold all", "file": "accept"})
     shown = dict(browser.get(LIST).context["levels"])
     assert (shown["Memory files"], shown["Notes"]) == ("accept", "hold all")
@@ -382,7 +382,7 @@ def test_a_proposal_of_a_kind_that_nobody_knows_is_explained_and_waits(
     proposal = proposed_note(alice)
     Proposal.objects.filter(pk=proposal.pk).update(record_type="topic")
     page = browser.post(accept_url(proposal))
-    assert "does not know how to store" in page.content.decode()
+    assert "can’t store" in page.content.decode()
     assert review_services.waiting(alice).exists()
 
 

@@ -84,7 +84,7 @@ def test_what_is_newer_stays_and_that_is_said(browser: Client, alice: User):
 
     page = browser.post(undo, follow=True).content.decode()
 
-    assert "changed again since" in page
+    assert "have changed since then" in page
     assert settings_undo.now(alice, "limits")["monthly_tokens"] == "2000"
 
 

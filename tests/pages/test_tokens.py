@@ -115,8 +115,8 @@ def test_behind_https_programs_come_in_by_the_same_host(browser: Client, setting
     ("wrong", "said"),
     [
         ({"name": ""}, "Type its name, such as claude."),
-        ({"name": "research"}, "is one of Beacon&#x27;s own"),
-        ({"name": "a:b"}, "A name has no colon"),
+        ({"name": "research"}, "is reserved for Beacon"),
+        ({"name": "a:b"}, "can’t contain a colon"),
         ({"name": "x" * 81}, "Ensure this value has at most 80 characters (it has 81)."),
         ({"scopes": "root"}, "is not one of the available choices"),
         ({"days": "-1"}, "is not one of the available choices"),
@@ -218,7 +218,7 @@ def test_a_prompt_that_is_too_long_is_refused_with_numbers_and_kept(
 
     body = browser.post(f"{AGENTS}{agent.pk}/", {"compaction_prompt": long}).content.decode()
 
-    assert "4,001 characters; at most 4,000 fit" in body
+    assert "4,001 characters, but the limit is 4,000" in body
     assert long in body
     agent.refresh_from_db()
     assert agent.compaction_prompt == ""

@@ -52,7 +52,7 @@ def changed(path: Path, kind: str, change: Change) -> Path:
 @pytest.mark.parametrize(
     ("kind", "change", "why"),
     [
-        ("reports", lambda row: row.update(sources={"n": 1}), "“sources” is no list"),
+        ("reports", lambda row: row.update(sources={"n": 1}), "“sources” isn’t a list"),
         ("reports", lambda row: row.update(sources=["x"]), "has no number"),
         ("reports", lambda row: row.update(sources=[{"n": 1, "title": "T"}]), "lacks its title"),
         ("reports", lambda row: row["sources"].append(row["sources"][0]), "have one number"),
@@ -65,10 +65,10 @@ def changed(path: Path, kind: str, change: Change) -> Path:
         ("reports", lambda row: row["sources"][0].update(n=10**12), "has no number"),
         ("reports", lambda row: row.update(checks=[{"sentence": "x"}]), "no checks"),
         ("steps", lambda row: row.update(counts={"queries": "many"}), "counts are no numbers"),
-        ("steps", lambda row: row.update(output=[]), "“output” is no object"),
-        ("runs", lambda row: row.update(warnings="boo"), "“warnings” is no list"),
-        ("hits", lambda row: row.update(queries={}), "“queries” is no list"),
-        ("delta-items", lambda row: row.update(previous_source=[1]), "is no object"),
+        ("steps", lambda row: row.update(output=[]), "“output” isn’t an object"),
+        ("runs", lambda row: row.update(warnings="boo"), "“warnings” isn’t a list"),
+        ("hits", lambda row: row.update(queries={}), "“queries” isn’t a list"),
+        ("delta-items", lambda row: row.update(previous_source=[1]), "isn’t an object"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(

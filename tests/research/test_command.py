@@ -163,7 +163,7 @@ def test_a_run_that_failed_is_an_error_with_its_reason(alice: Any, say: Say, set
 
 
 def test_without_an_account_it_says_how_to_make_one(say: Say):
-    with pytest.raises(CommandError, match="There is no account yet"):
+    with pytest.raises(CommandError, match="There are no accounts yet"):
         say("Cells")
 
 
@@ -175,7 +175,7 @@ def test_a_command_logs_warnings_alone(settings: Any):
 def test_with_two_accounts_it_asks_whose_topic_it_is(
     alice: Any, bob: Any, providers: Providers, say: Say
 ):
-    with pytest.raises(CommandError, match=r"--user .* The accounts are: alice, bob"):
+    with pytest.raises(CommandError, match=r"--user .* Accounts: alice, bob"):
         say("Cells")
 
     say("Cells", "--user", "bob")
@@ -186,9 +186,7 @@ def test_with_two_accounts_it_asks_whose_topic_it_is(
 def test_an_unknown_or_disabled_user_is_named(alice: Any, say: Say, name: str):
     User.objects.create_user("gone", is_active=False)
 
-    with pytest.raises(
-        CommandError, match=f"There is no account “{name}”. The accounts are: alice."
-    ):
+    with pytest.raises(CommandError, match=f"No account is named “{name}”. Accounts: alice."):
         say("Cells", "--user", name)
 
 

@@ -151,7 +151,7 @@ def test_a_run_is_cancelled_while_the_model_writes_and_the_call_says_so(
 
     assert (run.status, run.model_calls) == ("cancelled", 2)
     assert took < 5
-    assert ModelCall.objects.get(purpose="write").error.startswith("not waited for")
+    assert ModelCall.objects.get(purpose="write").error.startswith("cancelled because")
 
 
 def test_a_cancelled_run_can_be_retried(topic: Topic, providers: Providers):
@@ -333,7 +333,7 @@ def test_a_month_that_is_used_up_stops_a_run_before_it_asks_the_model(
     run = cast.carried_out(cast.started(topic))
 
     assert (run.status, run.number) == ("partial", 1)
-    assert "this month's budget of 800 tokens is used up" in run.warnings[0]
+    assert "this month’s budget of 800 tokens is used up" in run.warnings[0]
     assert providers.model.history == []
     assert run.report.is_extractive
 

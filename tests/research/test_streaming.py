@@ -169,7 +169,7 @@ def test_a_run_is_cancelled_while_the_report_streams_in(
 
     assert run.status == "cancelled"
     assert time.monotonic() - asked[0] < 5
-    assert ModelCall.objects.get(purpose="write").error.startswith("not waited for")
+    assert ModelCall.objects.get(purpose="write").error.startswith("cancelled because")
 
 
 @slowly
