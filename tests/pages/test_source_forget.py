@@ -158,7 +158,7 @@ def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
 
 @pytest.mark.parametrize(
     ("source", "why"),
-    [("run:999", "Nothing is remembered"), (" ", "Name a source"), ("x" * 300, "at most 200")],
+    [("run:999", "Nothing is remembered"), (" ", "Enter a source"), ("x" * 300, "at most 200")],
 )
 def test_what_cannot_be_forgotten_is_explained(browser: Client, source: str, why: str) -> None:
     response = browser.post(PAGE, {"source": source}, headers=HTMX)
