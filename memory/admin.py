@@ -1,4 +1,4 @@
-"""People, programs and connections in the admin, and the admin's own doors."""
+"""Memory's models in the admin site, to read, and the site's own sign-in pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ else:
 
 
 def _sign_in(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-    """Use Beacon's own sign-in, with its lockout; for who is no staff there is no admin."""
+    """Use Beacon's own sign-in, with its lockout; people who aren't staff get no admin site."""
     if request.user.is_authenticated and not request.user.is_staff:
         raise Http404
     goal = request.GET.get("next") or reverse("admin:index")
@@ -43,25 +43,25 @@ def _sign_in(request: HttpRequest, extra_context: dict[str, Any] | None = None) 
 
 
 def _may_enter(request: HttpRequest) -> bool:
-    """Whether the admin opens; to anybody else signed in it does not exist, and at once."""
+    """Whether the admin site opens; for others who are signed in, it immediately returns 404."""
     if request.user.is_authenticated and not request.user.is_staff:
         raise Http404
     return request.user.is_active and request.user.is_staff
 
 
 def _sign_out(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-    """Sign out of this browser as the pages do, so that its sign-in is not listed any more."""
+    """Sign out of this browser as the pages do, so that its sign-in is no longer listed."""
     sign_ins.end(cast("BeaconRequest", request))
     return redirect("memory:sign-in")
 
 
 def _password(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-    """Lead to the one page where people change their password."""
+    """Redirect to the one page where people change their password."""
     return redirect("memory:sign-ins")
 
 
 def _no_autocomplete(request: HttpRequest) -> HttpResponse:
-    """Refuse: no field here offers choices, and Django's answer names rows without the mask."""
+    """Refuse: no field here has choices, and Django's answer would name rows without the mask."""
     raise Http404
 
 
@@ -69,9 +69,9 @@ _open = admin.site.admin_view
 
 
 def _with_a_plain_query(view: Callable[..., Any], cacheable: bool = False) -> Callable[..., Any]:
-    """Answer a query that no column can hold as the admin does one that means nothing.
+    """Treat a query that no column can hold like an invalid one.
 
-    A filter of the admin hands what was asked for to Postgres, which takes no NUL.
+    The admin's filters pass values on to Postgres, which doesn't accept NUL.
     """
     opened = _open(view, cacheable)
 
@@ -94,14 +94,14 @@ admin.site.password_change = _password  # type: ignore[method-assign, assignment
 admin.site.autocomplete_view = _no_autocomplete  # type: ignore[method-assign]
 admin.site.site_header = "Beacon"
 admin.site.site_title = "Beacon"
-admin.site.index_title = gettext_lazy("All accounts, to read")
+admin.site.index_title = gettext_lazy("All accounts (read only)")
 admin.site.site_url = "/"
-admin.site.unregister(Group)  # Beacon knows people and staff, no groups
+admin.site.unregister(Group)  # Beacon has people and staff, no groups
 
 
 @admin.register(memory.User)
 class UserAdmin(NoOracleAdmin, _UserAdmin):
-    """Accounts.  Staff set passwords anew here; the rest is in Settings."""
+    """Accounts.  Staff reset passwords here; the rest is in Settings."""
 
     list_display = ("username", "display_name", "email", "is_staff", "is_active", "date_joined")
     search_fields = ("username", "display_name", "email")
@@ -114,20 +114,20 @@ class UserAdmin(NoOracleAdmin, _UserAdmin):
     )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Refuse: people are invited under Settings, People."""
+        """Refuse: people are invited in Settings, People."""
         return False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        """Return all fields but the password, which has a page of its own."""
+        """Return all fields but the password, which has its own page."""
         names = [str(name) for _title, options in self.fieldsets for name in options["fields"]]
         return [name for name in names if name not in self.OPEN]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse: it would take all that a person owns.  Settings, People disables accounts."""
+        """Refuse: it would delete everything a person owns.  Settings, People disables accounts."""
         return False
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Keep in the person's own log that staff set their password."""
+        """Record in the person's own log that staff set their password."""
         if message:
             by = request.user.actor  # type: ignore[union-attr]
             memory.Activity.log(obj, by, "password-set-by-staff", subject=obj, warning=True)
@@ -136,7 +136,7 @@ class UserAdmin(NoOracleAdmin, _UserAdmin):
 
 @admin.register(memory.Agent)
 class AgentAdmin(ReadOnlyAdmin):
-    """Programs that act for their owners."""
+    """Apps that act for their owners."""
 
     list_display = ("name", "owner", "enable_memory", "share_with_subagents", "created")
     list_select_related = ("owner",)
@@ -145,7 +145,7 @@ class AgentAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
-    """Bearer tokens, of which not even the hash is shown; staff may revoke one."""
+    """Bearer tokens, without even their hash; staff can revoke one."""
 
     list_display = ("agent", "token_owner", "scopes", "created", "last_used_at", "revoked_at")
     list_select_related = ("agent__owner",)
@@ -157,12 +157,12 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def token_owner(self, row: memory.ApiToken) -> str:
-        """Return for whom the agent acts."""
+        """Return the owner of the agent."""
         return str(row.agent.owner)
 
     @admin.action(description=gettext_lazy("Revoke the selected tokens"))
     def revoke(self, request: HttpRequest, queryset: models.QuerySet[memory.ApiToken]) -> None:
-        """End tokens at once; their rows stay, so that it can be seen what they did."""
+        """Revoke tokens at once; their rows stay, so that their actions can be traced."""
         revoked = 0
         for token in queryset.filter(revoked_at=None).select_related("agent__owner"):
             by = request.user.actor  # type: ignore[union-attr]
@@ -173,7 +173,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.ApiAnswer)
 class ApiAnswerAdmin(ReadOnlyAdmin):
-    """Answers of the API that are given again for a day; what they say is their owner's."""
+    """Answers of the API that are repeated for a day; their text is visible to the owner only."""
 
     list_display = ("token", "key", "status", "created")
     list_select_related = ("token__agent",)
@@ -183,7 +183,7 @@ class ApiAnswerAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.Connection)
 class ConnectionAdmin(ReadOnlyAdmin):
-    """Outside services; they are changed in Settings, where keys are write-only."""
+    """Outside services; they are edited in Settings, where keys are write-only."""
 
     list_display = ("kind", "name", "base_url", "model", "has_secret", "updated")
     ALSO_SHOWN = ("has_secret", "settings_page")
@@ -193,9 +193,9 @@ class ConnectionAdmin(ReadOnlyAdmin):
         """Return whether a key is stored."""
         return bool(row.secret)
 
-    @admin.display(description=gettext_lazy("change it"))
+    @admin.display(description=gettext_lazy("edit"))
     def settings_page(self, row: memory.Connection) -> str:
-        """Return the link to where staff change it."""
+        """Return the link to the page where staff edit it."""
         return format_html(
             '<a href="{}">{}</a>', reverse("memory:connections"), _("Settings, Connections")
         )
@@ -203,7 +203,7 @@ class ConnectionAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.Invitation)
 class InvitationAdmin(ReadOnlyAdmin):
-    """One-time links; only their hash is stored, and it is not shown."""
+    """One-time links; only their hash is stored, and it isn't shown."""
 
     list_display = ("note", "makes_staff", "is_first", "invited_by", "expires_at", "used_by")
     list_select_related = ("invited_by", "used_by")
@@ -221,7 +221,7 @@ class SignInAdmin(ReadOnlyAdmin):
     SECRET = ("session_key",)
 
 
-# --- remembered ---
+# --- records ---
 
 
 @admin.register(memory.Note)
@@ -254,7 +254,7 @@ class ScratchpadEntryAdmin(RememberedAdmin):
 
     list_display = ("label", "owner", "scope", "updated", "trashed_at")
     search_fields = ("scope", "owner__username")
-    ordering = ("-updated",)  # not by key, as the model: that is masked
+    ordering = ("-updated",)  # not by key, the model's order: keys are masked
     MASKED = ("key", "value")
 
 
@@ -281,7 +281,7 @@ class SectionAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.FileEntry)
 class FileEntryAdmin(RememberedAdmin):
-    """Sections that memory files lost, as they lie in the trash."""
+    """Sections removed from memory files, as they are in Trash."""
 
     list_display = ("label", "owner", "path", "removed_in", "trust", "updated", "trashed_at")
     list_filter = ("trust", "sensitivity")
@@ -292,7 +292,7 @@ class FileEntryAdmin(RememberedAdmin):
 
 @admin.register(memory.FileDraft)
 class FileDraftAdmin(ReadOnlyAdmin):
-    """What people typed into a file's editor and have not saved; whose words they are is all."""
+    """Unsaved text in file editors; only the owner of each draft is shown."""
 
     list_display = ("path", "owner", "seen", "updated")
     search_fields = ("path", "owner__username")
@@ -302,7 +302,7 @@ class FileDraftAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.MirroredFile)
 class MirroredFileAdmin(ReadOnlyAdmin):
-    """How far the copy of each file on disk is."""
+    """The state of each file's copy on disk."""
 
     list_display = ("path", "owner", "version", "problem", "at")
     search_fields = ("path", "owner__username")
@@ -311,7 +311,7 @@ class MirroredFileAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.MirrorFolder)
 class MirrorFolderAdmin(ReadOnlyAdmin):
-    """The folder of the copies on disk, and whose files lie at its root."""
+    """The folder of the copies on disk, and whose files are at its root."""
 
     list_display = ("identity", "root", "problem")
     list_select_related = ("root",)
@@ -319,7 +319,7 @@ class MirrorFolderAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.PutAway)
 class PutAwayAdmin(ReadOnlyAdmin):
-    """What lies in the trash along with a run and is no record; what it says is its owner's."""
+    """What went to Trash with a run and isn't a record; its text is visible to the owner only."""
 
     list_display = ("record_type", "record_id", "owner", "created")
     list_filter = ("record_type",)
@@ -330,7 +330,7 @@ class PutAwayAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.SavedView)
 class SavedViewAdmin(ReadOnlyAdmin):
-    """Views of lists that people saved."""
+    """Saved views of lists."""
 
     list_display = ("owner", "page", "created")
     list_filter = ("page",)
@@ -340,7 +340,7 @@ class SavedViewAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.SourceRule)
 class SourceRuleAdmin(ReadOnlyAdmin):
-    """Places that all topics of a person block, boost or mute."""
+    """Sites that all topics of a person block, boost or mute."""
 
     list_display = ("owner", "act", "created")
     list_filter = ("act",)
@@ -350,7 +350,7 @@ class SourceRuleAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.BulkAct)
 class BulkActAdmin(ReadOnlyAdmin):
-    """Acts on many records at once, and how far they are."""
+    """Bulk acts and their progress."""
 
     list_display = ("owner", "page", "act", "state", "done", "total", "created")
     list_filter = ("state", "page", "act")
@@ -360,7 +360,7 @@ class BulkActAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.Embedding)
 class EmbeddingAdmin(ReadOnlyAdmin):
-    """Vectors of what records say."""
+    """Embeddings of records."""
 
     list_display = ("object_id", "owner", "record_type", "model", "dimensions")
     list_filter = ("record_type", "model")
@@ -370,7 +370,7 @@ class EmbeddingAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.EmbeddingDue)
 class EmbeddingDueAdmin(ReadOnlyAdmin):
-    """Records that wait for a vector."""
+    """Records that wait for an embedding."""
 
     list_display = ("object_id", "owner", "record_type", "tries", "not_before")
     list_filter = ("record_type",)
@@ -378,7 +378,7 @@ class EmbeddingDueAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
 
 
-# --- Memory's models in the admin, for staff: every account, to read ---
+# --- all other models ---
 
 
 @admin.register(memory.Topic)
@@ -403,7 +403,7 @@ class TopicFactAdmin(RememberedAdmin):
     PAGE = ("research:topic", ("topic__slug",))
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the fact or its topic is."""
+        """Whether the fact or its topic is sensitive."""
         return super().is_sensitive(row) or super().is_sensitive(row.topic)
 
 
@@ -420,7 +420,7 @@ class ContentItemAdmin(RememberedAdmin):
 
 @admin.register(memory.Snapshot)
 class SnapshotAdmin(RememberedAdmin):
-    """What scopes of content stores held at a moment."""
+    """The items of a content store's scope at one time."""
 
     list_display = ("label", "owner", "scope", "count", "size", "created", "trashed_at")
     search_fields = ("scope", "owner__username")
@@ -442,7 +442,7 @@ class SnapshotItemAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.LibraryDocument)
 class LibraryDocumentAdmin(RememberedAdmin):
-    """Documents that people added, or that lie in the watched folder."""
+    """Documents that people added, or from the watched folder."""
 
     list_display = (
         "label",
@@ -461,7 +461,7 @@ class LibraryDocumentAdmin(RememberedAdmin):
 
 @admin.register(memory.LibraryFolder)
 class LibraryFolderAdmin(ReadOnlyAdmin):
-    """The watched folder, as last looked at."""
+    """The watched folder, as last checked."""
 
     list_display = ("folder", "owner", "files", "unreadable", "checked_at", "problem")
     list_select_related = ("owner",)
@@ -469,9 +469,10 @@ class LibraryFolderAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.SearchSpace)
 class SearchSpaceAdmin(ReadOnlyAdmin):
-    """Whose records of which type are ranked among each other.
+    """Groups of records, by owner and type, that are ranked together.
 
-    (Their terms, `SearchTerm`, have a key of two columns, which no admin of Django 5.2 takes.)
+    (Their terms, `SearchTerm`, have a key of two columns, which the admin of Django 5.2 doesn't
+    support.)
     """
 
     list_display = ("record_type", "owner", "documents", "length")
@@ -481,7 +482,7 @@ class SearchSpaceAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.SearchEntry)
 class SearchEntryAdmin(ReadOnlyAdmin):
-    """What recall has indexed; the words themselves may be of sensitive records."""
+    """The index of recall, whose words can be from sensitive records."""
 
     list_display = ("record_id", "space", "length")
     list_filter = ("space__record_type",)
@@ -490,7 +491,7 @@ class SearchEntryAdmin(ReadOnlyAdmin):
     SECRET = ("words",)
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
-        """Leave the vectors in the database: they are large."""
+        """Leave the embeddings in the database: they are large."""
         return super().get_queryset(request).defer("words")
 
 
@@ -506,7 +507,7 @@ class SessionAdmin(RememberedAdmin):
 
 @admin.register(memory.Message)
 class MessageAdmin(ReadOnlyAdmin):
-    """Turns of conversations."""
+    """Messages in conversations."""
 
     list_display = ("label", "session_owner", "role", "position", "created")
     list_filter = ("role",)
@@ -517,13 +518,13 @@ class MessageAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def session_owner(self, row: memory.Message) -> str:
-        """Return whose conversation it is."""
+        """Return the owner of the conversation."""
         return str(row.session.owner)
 
 
 @admin.register(memory.SeenUrl)
 class SeenUrlAdmin(ReadOnlyAdmin):
-    """Addresses that searches returned."""
+    """URLs that searches returned."""
 
     list_display: Any = ("label", "topic_owner", "returned_in", "returned_at")
     list_select_related = ("topic__owner",)
@@ -534,7 +535,7 @@ class SeenUrlAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def topic_owner(self, row: Any) -> str:
-        """Return whose topic it is."""
+        """Return the owner of the topic."""
         return str(row.topic.owner)
 
 
@@ -573,7 +574,7 @@ class ActivityAdmin(AboutRecordAdmin):
 
 @admin.register(memory.Proposal)
 class ProposalAdmin(AboutRecordAdmin):
-    """Agents' writes that wait for a person."""
+    """Agents' writes that wait for approval."""
 
     list_display = ("record_type", "actor", "owner", "danger", "state", "created", "expires_at")
     list_filter = ("state", "danger", "record_type")
@@ -585,7 +586,7 @@ class ProposalAdmin(AboutRecordAdmin):
 
 @admin.register(memory.Conflict)
 class ConflictAdmin(AboutRecordAdmin):
-    """Records that do not go together, and what became of them."""
+    """Pairs of records that contradict or nearly repeat each other, and how they were resolved."""
 
     list_display = ("kind", "owner", "left_type", "right_type", "state", "settled_how", "created")
     list_filter = ("state", "kind", "settled_how")
@@ -598,7 +599,7 @@ class ConflictAdmin(AboutRecordAdmin):
 
 @admin.register(memory.RefusedSource)
 class RefusedSourceAdmin(ReadOnlyAdmin):
-    """Sources from which owners want nothing any more."""
+    """Sources that owners have blocked."""
 
     list_display = ("owner", "kind", "name", "refused", "last_refused_at", "created")
     list_filter = ("kind",)
@@ -607,7 +608,7 @@ class RefusedSourceAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.ReviewLevel)
 class ReviewLevelAdmin(ReadOnlyAdmin):
-    """How owners want agents' writes treated."""
+    """How owners want agents' writes reviewed."""
 
     list_display = ("owner", "kind", "level")
     list_filter = ("level",)
@@ -616,7 +617,7 @@ class ReviewLevelAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.AgentScope)
 class AgentScopeAdmin(ReadOnlyAdmin):
-    """Which agent holds a scope that it named itself."""
+    """Which agent owns a scope that it named itself."""
 
     list_display = ("owner", "scope", "agent", "created")
     list_select_related = ("owner",)
@@ -624,20 +625,20 @@ class AgentScopeAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.PublishDue)
 class PublishDueAdmin(ReadOnlyAdmin):
-    """Topics whose copy in Redis is behind."""
+    """Topics whose copy in Redis is outdated."""
 
     list_display = ("id", "owner", "created", "tried_at")
     list_select_related = ("owner",)
     MASKED = ("slug",)
 
     def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: the slug may be that of a private topic."""
+        """Treat all as sensitive: the slug can be that of a private topic."""
         return True
 
 
 @admin.register(memory.ModelCall)
 class ModelCallAdmin(ReadOnlyAdmin):
-    """Calls of models.  What was said is its owner's: others see how much it was."""
+    """Calls of models.  Only the owner sees their text; others see their size."""
 
     list_display = (
         "purpose",
@@ -655,13 +656,13 @@ class ModelCallAdmin(ReadOnlyAdmin):
     MASKED = ("prompt", "answer", "error")
 
     def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: a prompt may hold anything its owner stored."""
+        """Treat all as sensitive: a prompt can have anything its owner stored."""
         return True
 
 
 @admin.register(memory.Reflection)
 class ReflectionAdmin(ReadOnlyAdmin):
-    """What the reflector made of finished work.  What it said and changed is its owner's."""
+    """Reflections on finished work.  Only the owner sees their text and changes."""
 
     list_display = ("source", "owner", "state", "by", "rounds", "created")
     list_filter = ("state", "by")
@@ -670,7 +671,7 @@ class ReflectionAdmin(ReadOnlyAdmin):
     MASKED = ("why", "assessment", "calls", "changes")
 
     def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: it was made from whatever its owner stored."""
+        """Treat all as sensitive: it was created from anything its owner stored."""
         return True
 
 
@@ -686,7 +687,7 @@ class UseAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.Archive)
 class ArchiveAdmin(ReadOnlyAdmin):
-    """Exports and imports: when, how large, and what became of them."""
+    """Exports and imports: when, how large, and their results."""
 
     list_display = ("way", "owner", "state", "size", "created", "finished_at")
     list_filter = ("way", "state")
@@ -695,13 +696,13 @@ class ArchiveAdmin(ReadOnlyAdmin):
     MASKED = ("name", "options", "result", "problem")
 
     def is_sensitive(self, row: Any) -> bool:
-        """Treat all as sensitive: a name or a reason may hold anything its owner stored."""
+        """Treat all as sensitive: a name or a reason can have anything its owner stored."""
         return True
 
 
 @admin.register(memory.CallReservation)
 class CallReservationAdmin(ReadOnlyAdmin):
-    """What calls of a model that are under way may cost at most."""
+    """The maximum cost of model calls in progress."""
 
     list_display = ("source", "owner", "tokens", "money", "created")
     list_select_related = ("owner",)

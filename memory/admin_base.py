@@ -1,7 +1,6 @@
-"""How the admin shows rows that only the product's own methods write: to read, and masked.
+"""Read-only admin pages for rows that only the product's own methods write, with masks.
 
-Staff see all accounts here; the text of what is marked sensitive is shown to its owner alone,
-and a secret to nobody.
+Staff see all accounts here; sensitive text is shown to its owner only, and a secret to nobody.
 """
 
 from __future__ import annotations
@@ -33,7 +32,14 @@ else:
 MASK = "••••••"
 CUT = 100  # characters of a text in a list
 TEXTS = (models.TextField, models.CharField, models.JSONField)
-_FILTERS = ("exact", "in", "isnull", "isempty", "gte", "lt")  # what the admin's own filters ask by
+_FILTERS = (
+    "exact",
+    "in",
+    "isnull",
+    "isempty",
+    "gte",
+    "lt",
+)  # the parameters of the admin's own filters
 _DATES = ("year", "month", "day", "gte", "lt")
 
 
@@ -41,17 +47,17 @@ class _ShownColumns(ChangeList):
     """A list that sorts only by columns whose values it shows."""
 
     def get_ordering_field(self, field_name: Any) -> Any:
-        """Return what the column sorts by, or None for a masked one."""
+        """Return the column's sort field, or None for a masked one."""
         shown = self.model_admin
         hidden = shown.hidden_columns() if isinstance(shown, ReadOnlyAdmin) else set()
         return None if field_name in hidden else super().get_ordering_field(field_name)
 
 
 class NoOracleAdmin(_Admin):
-    """An admin whose filters and sorting answer nothing about values that its pages mask.
+    """An admin whose filters and sorting reveal nothing about masked values.
 
-    Django lets any column of the model be looked up in a list's query string, so the number of rows
-    would tell a masked text one character at a time.
+    Django allows lookups on any column in a list's query string, so the number of rows would
+    reveal a masked text one character at a time.
     """
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
@@ -67,11 +73,11 @@ class NoOracleAdmin(_Admin):
         return lookup in allowed
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        """Return the list that does not sort by masked columns."""
+        """Return the list that doesn't sort by masked columns."""
         return _ShownColumns
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Answer a lookup that is not allowed like one that means nothing: by the whole list."""
+        """Treat a lookup that isn't allowed like an invalid one: show the whole list."""
         try:
             return super().get_changelist_instance(request)
         except DisallowedModelAdminLookup as exc:
@@ -81,9 +87,9 @@ class NoOracleAdmin(_Admin):
 class ReadOnlyAdmin(NoOracleAdmin):
     """Rows to read: no adding, changing or deleting around the methods that keep the rules.
 
-    `MASKED` names the texts that are hidden where the row is sensitive, `SECRET` those that are
-    always hidden; `PAGE` is the route of the row's own page and the attributes it takes.
-    `OWNER` and `SENSITIVE` are paths to the owner's key and to what says how sensitive it is.
+    `MASKED` names the texts that are hidden if the row is sensitive, `SECRET` those that are
+    always hidden; `PAGE` is the route of the row's own page and the attributes it takes.  `OWNER`
+    and `SENSITIVE` are paths to the owner's key and to the row's sensitivity.
     """
 
     MASKED: ClassVar[tuple[str, ...]] = ()
@@ -97,7 +103,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
     show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse: rows are made by the product."""
+        """Refuse: the product creates rows."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -105,7 +111,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse: what is remembered goes by the trash."""
+        """Refuse: records are deleted through Trash."""
         return False
 
     def history_view(
@@ -115,7 +121,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
         raise Http404
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
-        """Let each row carry who looks at it: a column's method is told only the row."""
+        """Add the viewer to each row, since a column's method gets only the row."""
         rows: models.QuerySet[Any] = super().get_queryset(request)
         seen: models.QuerySet[Any] = rows.annotate(viewer=models.Value(request.user.pk))
         return seen
@@ -130,7 +136,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
         return [*shown, *self.ALSO_SHOWN, *(["page"] if self.PAGE else [])]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        """Return every field: nothing here is written."""
+        """Return every field, since none can be edited here."""
         return self.get_fields(request, obj)
 
     def __getattr__(self, name: str) -> Callable[[Any], str]:
@@ -146,7 +152,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
         return shown
 
     def hidden_columns(self) -> set[str]:
-        """Return the columns with a masked twin: texts, secrets, and what names a record."""
+        """Return the columns with a masked twin: texts, secrets, and names of records."""
         columns = self.model._meta.fields
         named = {f.name for f in columns if f.is_relation and _is_remembered(f.related_model)}
         return {*self.MASKED, *self.SECRET, *named}
@@ -176,17 +182,17 @@ class ReadOnlyAdmin(NoOracleAdmin):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
     def is_hidden(self, row: Any) -> bool:
-        """Whether the row's text is sensitive and the viewer not its owner."""
+        """Whether the row's text is sensitive and the viewer isn't its owner."""
         return self.is_sensitive(row) and _walk(row, self.OWNER) != row.viewer
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the row, or what it hangs on, is marked sensitive."""
+        """Whether the row, or its parent, is marked sensitive."""
         path = self.SENSITIVE or ("sensitivity" if hasattr(row, "sensitivity") else "")
         return bool(path) and _walk(row, path) == Sensitivity.SENSITIVE
 
     @admin.display(description=gettext_lazy("text"))
     def label(self, row: Any) -> str:
-        """Return what a list calls the row."""
+        """Return the row's name in lists."""
         if self.is_hidden(row):
             return MASK
         text = str(row)
@@ -207,7 +213,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
 
 @dataclass(frozen=True)
 class _Named:
-    """A row's stand-in where a page names it."""
+    """A stand-in for a row where a page names it."""
 
     pk: Any
     name: str
@@ -221,14 +227,14 @@ def _is_remembered(model: Any) -> TypeGuard[type[Remembered]]:
 
 
 def _walk(row: Any, path: str) -> Any:
-    """Follow `a__b__c`; None where the way ends."""
+    """Follow `a__b__c`; None if the path ends early."""
     for name in path.split("__"):
         row = getattr(row, name, None)
     return row
 
 
 class RememberedAdmin(ReadOnlyAdmin):
-    """What every remembered record has."""
+    """The columns that every record has."""
 
     list_display: Any = (
         "label",
@@ -249,13 +255,13 @@ class RememberedAdmin(ReadOnlyAdmin):
 
 
 class AboutRecordAdmin(ReadOnlyAdmin):
-    """Rows that tell of a record by type and id: hidden where that record is sensitive."""
+    """Rows about a record, by type and ID: hidden if that record is sensitive."""
 
     TYPE: ClassVar[str] = "record_type"
     ID: ClassVar[str] = "record_id"
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the record that is told of is sensitive; one that is gone counts as such."""
+        """Whether the record is sensitive; a deleted one counts as sensitive."""
         model = _remembered(getattr(row, self.TYPE))
         key = getattr(row, self.ID)
         if model is None or not key:
@@ -265,7 +271,7 @@ class AboutRecordAdmin(ReadOnlyAdmin):
 
 
 def _remembered(record_type: str) -> type[Remembered] | None:
-    """Return the model whose records go by this type in the history."""
+    """Return the model of a record type in the history."""
     for model in apps.get_models():
         if _is_remembered(model) and model.record_type() == record_type:
             return model

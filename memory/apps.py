@@ -1,4 +1,4 @@
-"""The app that holds what is known."""
+"""The memory app."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from django.utils.translation import gettext_lazy as _
 
 
 class MemoryConfig(AppConfig):
-    """What is known, and the rules for knowing it."""
+    """Records, and the rules for storing and finding them."""
 
     name = "memory"
     verbose_name = _("Memory")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the hooks that follow changes of records, and the first rows of new accounts."""
+        """Register the hooks that follow changes of records, and create the first rows of new
+        accounts.
+        """
         from beacon_site import checks as checks
         from memory.accounts import deletion
         from memory.archive import jobs, memory_kinds

@@ -1,4 +1,4 @@
-"""Memory's upkeep by Celery beat."""
+"""Memory's background tasks, scheduled by Celery beat."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ logger = structlog.get_logger(__name__)
 
 @shared_task(acks_late=True)
 def answer_message(message_id: int) -> None:
-    """Work out one answer of a session; safe to deliver twice."""
+    """Write one answer in a session; safe to deliver twice."""
     conversation_turn.answer(message_id)
 
 
 @shared_task(acks_late=True)
 def finish_session(session_id: str) -> None:
-    """Work out what an ended session leaves behind; safe to deliver twice."""
+    """Save what matters from an ended session; safe to deliver twice."""
     conversation_end.finish(session_id)
 
 
 @shared_task
 def condense_file(file_id: str, version: int) -> None:
-    """Ask the model for a shorter text of a memory file; the page that waits finds its answer."""
+    """Ask the model for a shorter text of a memory file; the page polls for the answer."""
     file_condensing.carry_out(file_id, version)
 
 
 @shared_task
 def take_up_conversations() -> None:
-    """Send answers and ended sessions on which nobody works to a worker."""
+    """Send answers and ended sessions without a worker to one."""
     for message_id in conversation.due():
         if not conversation.nudge(message_id):
-            return  # the broker is gone: the next tick tries again
+            return  # the broker is unavailable: the next run tries again
     for session_id in conversation_end.due():
         if not conversation_end.nudge(session_id):
             return
@@ -71,9 +71,9 @@ def take_up_conversations() -> None:
 
 @shared_task
 def empty_trash() -> None:
-    """Purge what has lain in the trash for more than 30 days, one record at a time.
+    """Purge what has been in Trash for more than 30 days, one record at a time.
 
-    One that cannot be purged is told of in the log and keeps none of the others.
+    A record that can't be purged is logged and doesn't stop the others.
     """
     before = timezone.now() - timedelta(days=TRASH_DAYS)
     gone: dict[User, Counter[str]] = defaultdict(Counter)
@@ -95,15 +95,15 @@ def empty_trash() -> None:
 
 
 def _purge(record: Remembered) -> bool:
-    """Purge one record and return whether that went well; the next time tries it again.
+    """Purge one record and return whether that worked; the next run tries again.
 
-    What was restored since the trash was read stays, and nobody need hear of it.
+    A record that was restored in the meantime stays, without a log entry.
     """
     try:
         record.purge(by=MAINTENANCE)
     except InvalidValue:
         return False
-    except Exception as exc:  # a task's edge: the other records must still go
+    except Exception as exc:  # a task's edge: the other records must still be purged
         logger.exception("not purged", record_type=record.record_type(), record=str(record.pk))
         Activity.log(
             record.owner, MAINTENANCE, "purge-failed", subject=record, warning=True,
@@ -115,9 +115,9 @@ def _purge(record: Remembered) -> bool:
 
 @shared_task
 def forget_api_answers() -> None:
-    """Delete the API's answers that are not given again any more: their day is over.
+    """Delete stored API answers after a day.
 
-    With them go reservations of calls whose process died: they count no more.
+    Also delete reservations of calls whose process died, which no longer count.
     """
     ApiAnswer.objects.old().delete()
     CallReservation.objects.run_out().delete()
@@ -125,49 +125,49 @@ def forget_api_answers() -> None:
 
 @shared_task
 def forget_sign_ins() -> None:
-    """Delete the sessions of browsers whose time is over, and the failed sign-ins that are."""
+    """Delete expired browser sessions and old failed sign-ins."""
     sign_ins.forget_over()
     sign_ins.forget_old_failures()
 
 
 @shared_task
 def publish_due() -> None:
-    """Bring copies of topics in Redis up to date that could not be when the topic changed."""
+    """Update copies of topics in Redis that couldn't be updated when the topic changed."""
     publishing.work_off_all()
 
 
 @shared_task
 def take_in_library() -> None:
-    """Take what changed in the watched folder into the library; safe to deliver twice."""
+    """Import changes in the watched folder into the library; safe to deliver twice."""
     library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
 
 
 @shared_task
 def follow_mirror() -> None:
-    """Bring memory files and their copies on disk together; safe to deliver twice."""
+    """Synchronize memory files with their copies on disk; safe to deliver twice."""
     mirror.catch_up()
 
 
 @shared_task
 def embed_due() -> None:
-    """Make the vectors that records wait for; safe to deliver twice.
+    """Create the embeddings that records wait for; safe to deliver twice.
 
-    One task does it at a time: after an import it takes minutes, and with every worker at it no
-    run would start and no act on many records go on.
+    Only one task does so at a time: after an import it takes minutes, and with every worker on it
+    no run could start and no bulk act could continue.
     """
     with advisory_lock(LockId.EMBEDDING) as is_mine:
         if is_mine and (made := embedding.work_off()):
-            logger.info("vectors made", made=made)
+            logger.info("embeddings created", made=made)
 
 
 @shared_task(acks_late=True)
 def carry_out_bulk_act(pk: str) -> None:
-    """Do one act on many records, or go on with it; safe to deliver twice."""
+    """Do a bulk act, or continue it; safe to deliver twice."""
     try:
         bulk.carry_out(pk)
     except (OperationalError, InterfaceError):
-        raise  # the row waits, and the tick takes it up again
+        raise  # the row waits, and the next scheduled run resumes it
     except Exception as exc:
         bulk.give_up(pk, type(exc).__name__)
         raise
@@ -175,23 +175,23 @@ def carry_out_bulk_act(pk: str) -> None:
 
 @shared_task
 def take_up_bulk_acts() -> None:
-    """Go on with acts on many records on which nobody works."""
+    """Continue bulk acts without a worker."""
     for pk in bulk.to_be_taken_up():
         try:
             carry_out_bulk_act(str(pk))
-        except Exception:  # one that cannot go on must not hold up those after it
+        except Exception:  # one that can't continue must not block those after it
             logger.exception("bulk act not carried out", act=str(pk))
 
 
 @shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)
 def carry_out_archive(pk: str) -> None:
-    """Make one export, or look through or store one import; safe to deliver twice."""
+    """Do one export, or preview or store one import; safe to deliver twice."""
     jobs.carry_out(pk)
 
 
 @shared_task
 def take_up_archives() -> None:
-    """Send exports and imports that wait to a worker, and delete files older than a week."""
+    """Send waiting exports and imports to a worker, and delete files older than a week."""
     for pk in jobs.to_be_taken_up():
         send("memory.tasks.carry_out_archive", str(pk), queue="research")
     jobs.forget_old()
@@ -199,7 +199,7 @@ def take_up_archives() -> None:
 
 @shared_task(soft_time_limit=3_600, time_limit=3_660)
 def follow_languages() -> None:
-    """Make anew what recall looks in of whoever chose another language; safe to deliver twice."""
+    """Rebuild the search index of people who changed their language; safe to deliver twice."""
     for owner_id in bm25.owners_in_another_language():
         for owner in User.objects.filter(pk=owner_id):
             read = bm25.rebuild_owner(owner)
@@ -208,7 +208,7 @@ def follow_languages() -> None:
 
 @shared_task
 def verify() -> None:
-    """Check the stored data, without a repair. The Health page shows the outcome."""
+    """Check the stored data without repairing it. The Health page shows the result."""
     for result in invariants.verify(quick=True):
         if result.rows:
             logger.warning("invariant broken", name=result.invariant.name, rows=len(result.rows))
@@ -216,10 +216,10 @@ def verify() -> None:
 
 @shared_task
 def maintain() -> None:
-    """Prune and merge everybody's notes, one owner after the other; safe to deliver twice.
+    """Prune and merge everyone's notes, one owner after the other; safe to deliver twice.
 
-    Proposals that nobody decided in time expire first, and conflicts of which a side is gone settle
-    themselves; what says almost the same as something else is looked for last.
+    First, undecided proposals expire, and conflicts that have lost a side are closed.
+    Near-duplicates are searched last.
     """
     review_services.expire_due()
     for owner_id in maintenance.owners_in_need():
@@ -231,40 +231,40 @@ def maintain() -> None:
 
 @shared_task
 def find_conflicts_of(owner_id: int) -> None:
-    """Look for one owner's near-duplicates; what fails is told in the log and keeps no other owner."""
+    """Search for one owner's near-duplicates; a failure is logged and doesn't stop other owners."""
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
     try:
         conflict_services.find(owner)
-    except Exception as exc:  # a task's edge: the other owners must still be looked after
-        logger.exception("conflicts not looked for", owner=owner_id)
+    except Exception as exc:  # a task's edge: the other owners still need maintenance
+        logger.exception("search for conflicts failed", owner=owner_id)
         Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
 
 
 @shared_task
 def maintain_notes_of(owner_id: int, by_person: bool = False) -> None:
-    """Prune and merge one owner's notes; what fails is told in the log and keeps no other owner."""
+    """Prune and merge one owner's notes; a failure is logged and doesn't stop other owners."""
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
     try:
         maintenance.maintain(owner, by=owner.actor if by_person else MAINTENANCE)
-    except Exception as exc:  # a task's edge: the other owners must still be looked after
-        logger.exception("notes not maintained", owner=owner_id)
+    except Exception as exc:  # a task's edge: the other owners still need maintenance
+        logger.exception("maintenance of notes failed", owner=owner_id)
         Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
 
 
 @shared_task
 def retire_content() -> None:
-    """Move what the content store kept long enough to the trash; safe to deliver twice.
+    """Move content past its retention to Trash; safe to deliver twice.
 
-    What fails is told in the log and keeps no other owner's from going.
+    A failure is logged and doesn't stop other owners.
     """
     for owner in User.objects.filter(pk__in=content_services.owners_in_need()):
         try:
             content_services.retire(owner)
-        except Exception as exc:  # a task's edge: the other owners must still be looked after
+        except Exception as exc:  # a task's edge: the other owners still need maintenance
             logger.exception("content not retired", owner=owner.pk)
             why = type(exc).__name__
             Activity.log(owner, MAINTENANCE, "content-retiring-failed", warning=True, why=why)

@@ -1,8 +1,8 @@
-"""Who calls the API: a bearer token, and as whom it acts.
+"""Authentication: the bearer token, the caller it stands for, and the scopes the caller can use.
 
-Tokens of scope `read` and `write` act as `agent:<name>`, which appends and does not correct
-(decision 9); one of scope `admin` is given by a person to a program of theirs and acts as that
-person.  A session cookie opens nothing here, so no form of another site can.
+Tokens of scope `read` and `write` act as `agent:<name>`, which adds and doesn't correct (decision
+9); one of scope `admin` is given by a person to their own program and acts as that person.
+Session cookies aren't accepted, so a form on another site can't call the API.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ REALM = 'Bearer realm="Beacon"'
 
 @dataclass(slots=True)
 class Caller:
-    """Who calls: the owner whose memory it is, the agent, and the actor that writes are noted by.
+    """The caller: the owner of the memory, the agent, and the actor recorded for writes.
 
-    MCP and REST make one for each call: both read and write through its `context()`.
+    MCP and REST create one for each call, and both read and write through its `context()`.
     """
 
     owner: User
@@ -47,16 +47,16 @@ class Caller:
 
     @property
     def source(self) -> str:
-        """Return what names the caller as a source (`agent:claude`, `human:alice`)."""
+        """Return the caller's name as a source (`agent:claude`, `human:alice`)."""
         return str(self.by)
 
     @property
     def place(self) -> str:
-        """Return where records enter that the caller reads."""
+        """Return the place in which records that the caller reads are used."""
         return str(self.agent.actor)
 
     def context(self) -> ToolContext:
-        """Return on whose behalf tools and the review act: the same one during the whole call.
+        """Return the context for tools and the review, the same one during the whole call.
 
         Its trust is that of what the agent was shown before, and falls with what it is shown now.
         """
@@ -73,35 +73,35 @@ class Caller:
 
     @property
     def write_trust(self) -> Trust:
-        """Return how far to believe what the caller writes now, by whichever door."""
+        """Return the trust of what the caller writes now, by REST or MCP."""
         return self.context().write_trust
 
     def note_shown(self, trust: str = Trust.OWNER) -> None:
-        """Note on the agent that it was shown text of this trust, besides what its tools read.
+        """Record on the agent that it was shown text of this trust, besides what its tools read.
 
-        Call it before the answer is sent: what the agent writes next may come from that answer.
+        Call it before the answer is sent: the agent's next write can come from that answer.
         """
         context = self.context()
         context.trust = lowest_trust([context.trust, trust])
         review_trust.note(self.agent, context.trust)
 
     def may_read(self, record: Any) -> bool:
-        """Whether the caller may see the record: a person all of theirs, an agent what tools show."""
+        """Whether the caller can see the record: people see all of theirs, agents what tools show."""
         return self.by.is_person or self.context().may_read(record)
 
     def may(self, scope: str) -> bool:
-        """Whether the token has the scope; `admin` has them all."""
+        """Whether the token has the scope; `admin` includes all."""
         return scope in self.scopes or "admin" in self.scopes
 
 
 class ApiRequest(HttpRequest):
-    """A request whose token was found."""
+    """A request with a valid token."""
 
     auth: Caller
 
 
 def authenticated(request: HttpRequest) -> Caller:
-    """Return who calls, by the request's bearer token; looked up once a request.
+    """Return the caller for the request's bearer token, looked up once per request.
 
     Raises Problem (401) without a token, and for one that is unknown, revoked or expired.
     """
@@ -114,7 +114,7 @@ def authenticated(request: HttpRequest) -> Caller:
 
 
 def caller_of(token: ApiToken) -> Caller:
-    """Return as whom a token acts."""
+    """Return the caller that a token stands for."""
     agent, scopes = token.agent, frozenset(token.scopes)
     owner = agent.owner
     by = owner.actor if "admin" in scopes else agent.actor
@@ -125,15 +125,13 @@ def _token_in(request: HttpRequest) -> ApiToken:
     kind, _space, text = request.headers.get("Authorization", "").strip().partition(" ")
     if kind.lower() != "bearer" or not text.strip():
         words = _(
-            "Send the header Authorization: Bearer bcn_…, with a token made in Settings → API "
-            "tokens or by `%(manage)s api_token`."
+            "Send the header Authorization: Bearer bcn_…, with a token created in Settings → API tokens or by `%(manage)s api_token`."
         )
         raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": REALM})
     token = tokens.find(text.strip())
     if token is None:
         words = _(
-            "This token is not known, was revoked or has expired. Make another in Settings → API "
-            "tokens."
+            "This token is unknown, revoked or expired. Create a new one in Settings → API tokens."
         )
         told = f'{REALM}, error="invalid_token"'
         raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": told})
@@ -141,7 +139,7 @@ def _token_in(request: HttpRequest) -> ApiToken:
 
 
 class Bearer(HttpBearer):
-    """What an endpoint asks of the token: its scope."""
+    """The scope that an endpoint requires of the token."""
 
     def __init__(self, scope: str) -> None:
         super().__init__()
@@ -150,8 +148,8 @@ class Bearer(HttpBearer):
     def __call__(self, request: HttpRequest) -> Caller:
         """Return the caller.
 
-        Raises Problem: 401 without a token, 403 for one of another scope.  Raises Refused (403) for
-        an agent that its owner blocked, if this writes.
+        Raises Problem: 401 without a token, 403 for one of another scope.  Raises Refused (403)
+        if an agent that its owner blocked tries to write.
         """
         caller = authenticated(request)
         if caller.may(self.scope):
@@ -159,13 +157,13 @@ class Bearer(HttpBearer):
                 blocked.check(caller.owner, caller.by)
             request.api_scope = self.scope  # type: ignore[attr-defined]
             return caller
-        words = _("This takes a token of scope %(needed)s; this one has: %(have)s.")
+        words = _("This request needs a token with scope %(needed)s. This one has: %(have)s.")
         told = {"needed": self.scope, "have": ", ".join(sorted(caller.scopes))}
         challenge = f'{REALM}, error="insufficient_scope", scope="{self.scope}"'
         raise Problem(403, words % told, headers={"WWW-Authenticate": challenge})
 
     def authenticate(self, request: HttpRequest, token: str) -> Any:
-        """Not asked: the whole header is looked at in `authenticated`."""
+        """Not used: `authenticated` reads the whole header."""
         raise NotImplementedError
 
 
@@ -174,12 +172,12 @@ Authenticates = Callable[[HttpRequest], Caller]
 
 
 def only_people(caller: Caller, what: str) -> None:
-    """Refuse (403) what agents do not do: correct, unlock, decide."""
+    """Raise Problem (403) for what only people do: correct, unlock, decide."""
     if not caller.by.is_person:
         raise Problem(403, what)
 
 
-# --- Which scopes a caller of the API may name ---
+# --- scopes of records ---
 
 _NAMED = ("session:", "run:")
 
@@ -187,7 +185,7 @@ _NAMED = ("session:", "run:")
 def named(caller: Caller, scope: str) -> str:
     """Return the scope that the caller named, as it is stored.
 
-    Raises InvalidValue for what is no scope, Problem (403) for one that is not the caller's.
+    Raises InvalidValue for an invalid scope, Problem (403) for one that isn't the caller's.
     """
     scope = checked_scope(scope)
     if not is_open(caller, scope):
@@ -196,7 +194,7 @@ def named(caller: Caller, scope: str) -> str:
 
 
 def claimed(caller: Caller, scope: str) -> str:
-    """Return the scope that the caller writes in, which an agent then holds if it named it.
+    """Return the scope of the caller's write, which an agent that named it then owns.
 
     Raises as `named` does.
     """
@@ -216,11 +214,11 @@ def _not_yours(caller: Caller) -> Problem:
 
 
 def is_open(caller: Caller, scope: str) -> bool:
-    """Whether the caller may read and write in this scope."""
+    """Whether the caller can read and write in this scope."""
     if caller.by.is_person or scope in caller.context().scopes:
         return True
     kind, _colon, name = scope.partition(":")
-    name = name.partition("/")[0]  # a sub-agent's scope is part of that of its run or session
+    name = name.partition("/")[0]  # a sub-agent's scope belongs to that of its run or session
     if not scope.startswith(_NAMED):
         return False
     is_others = _is_beacons_run(name) if kind == "run" else _is_others_session(caller, name)
@@ -229,7 +227,9 @@ def is_open(caller: Caller, scope: str) -> bool:
 
 
 def _is_beacons_run(name: str) -> bool:
-    """Whether runs of Beacon's bear such names; also one to come, lest a program prepare its desk."""
+    """Whether the name has the form of Beacon's runs, also future ones, so that no agent claims
+    them.
+    """
     return name.strip().isdecimal()
 
 

@@ -1,4 +1,4 @@
-"""`/conflicts`: what does not go together; their own program settles it, no agent sees it."""
+"""`/conflicts`: a person's own app lists and resolves them. Agents don't see them."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ class ConflictsWanted(Paged):
 
 
 class SettleIn(Body):
-    """How a conflict is settled."""
+    """How to resolve a conflict."""
 
     how: Literal["left", "right", "both", "merged"]
-    text: str = Field("", max_length=MOST_CONTENT, description="What the merged one says.")
-    dated: bool = Field(False, description="Of both that are kept, write its date into each.")
-    left_version: int | None = Field(None, ge=1, description="The version you looked at.")
-    right_version: int | None = Field(None, ge=1, description="The version you looked at.")
+    text: str = Field("", max_length=MOST_CONTENT, description="The merged text.")
+    dated: bool = Field(False, description="When both are kept: add its date to the text of each.")
+    left_version: int | None = Field(None, ge=1, description="The version you saw.")
+    right_version: int | None = Field(None, ge=1, description="The version you saw.")
 
 
 class SideOut(BaseModel):
-    """One of the two records; its text is fetched by its own address."""
+    """One of the two records. Get its text at its own URL."""
 
     type: str
     id: UUID
-    version: int = Field(description="As it was when the conflict was found, or settled.")
+    version: int = Field(description="The version when the conflict was found or resolved.")
 
 
 class ConflictOut(BaseModel):
-    """Two records that do not go together, and what became of them."""
+    """Two records that contradict or nearly repeat each other, and how that was resolved."""
 
     id: UUID
     kind: Kind
@@ -64,7 +64,6 @@ class ConflictOut(BaseModel):
 
     @classmethod
     def of(cls, one: Conflict) -> Self:
-        """Return the conflict as it is told."""
         fields = {name: getattr(one, name) for name in cls.model_fields.keys() - {"left", "right"}}
         left = SideOut(type=one.left_type, id=one.left_id, version=one.left_version)
         right = SideOut(type=one.right_type, id=one.right_id, version=one.right_version)
@@ -73,7 +72,7 @@ class ConflictOut(BaseModel):
 
 @api.get("", auth=ADMIN, response=Listing[ConflictOut])
 def list_conflicts(request: ApiRequest, wanted: ConflictsWanted = PAGE) -> Listing[ConflictOut]:
-    """List conflicts, the oldest first: those that wait, unless others are asked for."""
+    """List conflicts, oldest first. Only open ones, unless you ask for others."""
     mine = Conflict.objects.of(request.auth.owner)
     rows = mine.standing() if wanted.state == "open" else mine
     if wanted.state == "settled":
@@ -85,7 +84,7 @@ def list_conflicts(request: ApiRequest, wanted: ConflictsWanted = PAGE) -> Listi
 
 @api.post(_ONE + "/settle", auth=ADMIN, response=ConflictOut)
 def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> ConflictOut:
-    """Resolve a conflict.  409: it is already resolved, or a side was changed since."""
+    """Resolve a conflict.  409: it is already resolved, or a side has changed."""
     one = _conflict(request.auth, conflict_id)
     seen = (body.left_version or one.left_version, body.right_version or one.right_version)
     try:
@@ -99,7 +98,7 @@ def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> C
 
 @api.post(_ONE + "/reopen", auth=ADMIN, response=ConflictOut)
 def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
-    """Reopen a resolved conflict.  409: it is already open, or a side was changed since."""
+    """Reopen a resolved conflict.  409: it is already open, or a side has changed."""
     one = _conflict(request.auth, conflict_id)
     try:
         conflict_services.take_back(one, by=request.auth.by)
@@ -111,6 +110,6 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
 def _conflict(caller: Caller, key: UUID) -> Conflict:
     found: Conflict | None = Conflict.objects.of(caller.owner).filter(pk=key).first()
     if found is None:
-        raise not_found(_("There is no such conflict, or it is not yours."))
+        raise not_found(_("There is no such conflict, or it isn’t yours."))
     found.owner = caller.owner
     return found

@@ -1,4 +1,4 @@
-"""Content items and snapshots as programs send and get them."""
+"""`/content`: full results of actions, kept outside the conversation, and their snapshots."""
 
 from __future__ import annotations
 
@@ -45,48 +45,52 @@ Scope = Annotated[
 
 
 class ContentIn(Body):
-    """An item to be stored, whole."""
+    """An item to store in full."""
 
     content: str = Field(max_length=MOST_BYTES, description="At most 8 MiB of UTF-8.")
     type: Type = "custom"
     source: str = Field(
-        "", max_length=LONGEST_SOURCE, description="Where it came from; the caller if left out."
+        "", max_length=LONGEST_SOURCE, description="Its source. Default: the caller."
     )
     tags: Tags = []
     related_to: list[str] = Field(
-        [], max_length=MOST_RELATED, description="The ids of items that it belongs to."
+        [], max_length=MOST_RELATED, description="IDs of the items it belongs to."
     )
     scope: Scope = "owner"
     title: str = Field("", max_length=LONGEST_TITLE)
     url: str = Field("", max_length=LONGEST_URL)
     action: str = Field(
-        "", max_length=LONGEST_ACTION, description="The action whose result it is, if it is one."
+        "", max_length=LONGEST_ACTION, description="The action that produced it, if any."
     )
     sensitivity: Sensitivity = "normal"
 
 
 class ContentWanted(Paged):
-    """Which items; all of the criteria must hold."""
+    """Filters, all of which must match."""
 
-    scope: Scope | None = Field(None, description="Only of this scope; else what you may see.")
+    scope: Scope | None = Field(None, description="Only this scope. Default: all you can see.")
     type: Type | None = None
-    source: str = Field("", max_length=LONGEST_SOURCE, description="Only from this very source.")
-    tag: list[str] = Field([], max_length=50, description="Only items that bear all of these tags.")
-    after: Moment | None = Field(None, description="Only those stored then or later.")
-    before: Moment | None = Field(None, description="Only those stored then or before.")
+    source: str = Field("", max_length=LONGEST_SOURCE, description="Only exactly this source.")
+    tag: list[str] = Field([], max_length=50, description="Only items with all of these tags.")
+    after: Moment | None = Field(None, description="Stored at or after this time.")
+    before: Moment | None = Field(None, description="Stored at or before this time.")
 
 
 class ViewWanted(BaseModel):
-    """How an item is shown."""
+    """How to show an item."""
 
     transform: TransformName = Field("full", description="docs/content-store.md describes them.")
-    n: int | None = Field(None, ge=1, le=MOST_BYTES, description="How many units; full takes none.")
-    q: str = Field("", max_length=400, description="Words to look for: excerpt and filtered.")
+    n: int | None = Field(
+        None, ge=1, le=MOST_BYTES, description="Number of units. full takes none."
+    )
+    q: str = Field(
+        "", max_length=400, description="Words to search for, with excerpt and filtered."
+    )
     unit: Literal["characters", "lines"] = "characters"
 
 
 class ItemOut(BaseModel):
-    """What is known of an item, without its content."""
+    """An item's metadata, without its content."""
 
     id: UUID
     type: Type
@@ -96,7 +100,7 @@ class ItemOut(BaseModel):
     title: str
     url: str
     action: str
-    size: int = Field(description="Characters of the whole content.")
+    size: int = Field(description="Length of the whole content in characters.")
     kept_with: str
     sensitivity: Sensitivity
     trust: str
@@ -106,13 +110,12 @@ class ItemOut(BaseModel):
 
     @classmethod
     def about(cls, item: ContentItem) -> Self:
-        """Return the item as it is told."""
         shows(item)
         return cls(**{name: getattr(item, name) for name in cls.model_fields})
 
 
 class ShownOut(ItemOut):
-    """An item as a transform shows it: `shown` of `of` units of its content."""
+    """An item in one view: `shown` of the `of` units of its content."""
 
     content: str
     transform: TransformName
@@ -123,7 +126,7 @@ class ShownOut(ItemOut):
 
     @classmethod
     def view_of(cls, item: ContentItem, name: TransformName, view: View) -> Self:
-        """Return the item with what the view shows of it."""
+        """Return the item with the part of it that the view shows."""
         shows(item)
         related = item.related_to.live().order_by("pk").values_list("pk", flat=True)
         return cls(
@@ -138,57 +141,56 @@ class ShownOut(ItemOut):
 
 
 class ClearedOut(Textless):
-    """How many items went to the trash."""
+    """How many items were moved to Trash."""
 
     cleared: int
 
 
 class SnapshotIn(Body):
-    """Of which scope a snapshot is taken."""
+    """The scope to save as a snapshot."""
 
     scope: Scope
     title: str = Field("", max_length=200)
 
 
 class SnapshotOut(BaseModel):
-    """A snapshot: what a scope held at a moment."""
+    """A snapshot: the items of a scope at one time."""
 
     id: UUID
     scope: str
     title: str
-    count: int = Field(description="Items.")
-    size: int = Field(description="Characters of all of them.")
+    count: int = Field(description="Number of items.")
+    size: int = Field(description="Total length in characters.")
     format: int
     created: datetime
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
-        """Return the snapshot as it is told."""
         shows(snapshot)
         return cls(**{name: getattr(snapshot, name) for name in cls.model_fields})
 
 
 class RestoreIn(Body):
-    """Where a snapshot is brought back: into its own scope, or as new items into another."""
+    """Where to restore a snapshot: to its own scope, or as new items in another."""
 
     scope: Scope | None = None
 
 
 class RestoredOut(Textless):
-    """The items that came back, the oldest first."""
+    """The restored items, oldest first."""
 
     ids: list[UUID]
     scope: str
 
 
-# --- `/content`: full results of actions, kept outside the conversation, and snapshots of them ---
+# --- endpoints ---
 
 api = router("content", is_held=True)
 
 
 @api.post("", auth=WRITE, response={201: ItemOut})
 def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) -> Any:
-    """Store an item in full; nothing of it enters a prompt unless it is asked for by its id."""
+    """Store an item in full. It enters a prompt only when requested by its ID."""
     caller = request.auth
     fields = item.model_dump(exclude={"content", "source", "scope"})
     scope = auth.claimed(caller, item.scope)
@@ -212,7 +214,7 @@ def query_content(
     request: ApiRequest,
     wanted: Query[ContentWanted],
 ) -> Listing[ItemOut]:
-    """List items, the newest first, without their content."""
+    """List items, newest first, without their content."""
     caller = request.auth
     among: Any = None if caller.by.is_person else caller.context().scopes
     if wanted.scope is not None:
@@ -240,13 +242,13 @@ def show_content(
     item_id: UUID,
     wanted: Query[ViewWanted],
 ) -> ShownOut:
-    """Show an item whole or in part, with how much of how much that is."""
+    """Show all or part of an item, with the size shown and the full size."""
     caller = request.auth
     item = content_services.retrieve(caller.owner, item_id, scopes=None)
     if item is None or not auth.is_open(caller, item.scope):
         raise not_found()
     if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).for_agents().exists():
-        raise Problem(403, _("It is shown to people only."))
+        raise Problem(403, _("This item is shown to people only."))
     view = transforms.transform(
         item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit
     )
@@ -256,7 +258,7 @@ def show_content(
 
 @api.delete("", auth=WRITE, response=ClearedOut)
 def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=200)]) -> ClearedOut:
-    """Move all that this very scope holds to the trash, and nothing else."""
+    """Move everything in exactly this scope to Trash."""
     caller, named = request.auth, auth.named(request.auth, scope)
     check_unreviewed(caller, "content", _("Clearing a scope"))
     _check_persons(caller, named)
@@ -265,7 +267,7 @@ def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=20
 
 @api.post("/snapshots", auth=WRITE, response={201: SnapshotOut})
 def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
-    """Keep what a scope holds now; it is kept until it is deleted itself."""
+    """Save the current items of a scope as a snapshot, which is kept until it is deleted."""
     caller = request.auth
     scope = auth.named(caller, snapshot.scope)
     check_unreviewed(caller, "content", _("A snapshot"))
@@ -279,7 +281,9 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
 def restore_snapshot(
     request: ApiRequest, snapshot_id: UUID, restore: RestoreIn | None = None
 ) -> RestoredOut:
-    """Bring a snapshot back: its own scope then holds exactly that, another has it as new items."""
+    """Restore a snapshot: its own scope then holds exactly its items, another scope gets them as new
+    items.
+    """
     caller = request.auth
     mine = Snapshot.objects.of(caller.owner).live()
     snapshot: Snapshot | None = mine.filter(pk=snapshot_id).first()
@@ -295,10 +299,12 @@ def restore_snapshot(
 
 
 def _check_persons(caller: Caller, scope: str) -> None:
-    """Refuse (403) an agent to empty or put back a scope that holds what a person stored or pinned."""
+    """Raise Problem (403) if an agent clears or restores a scope with a person's stored or pinned
+    items.
+    """
     theirs = ContentItem.objects.of(caller.owner).live().filter(scope=scope)
     if not caller.by.is_person and theirs.filter(Q(trust=Trust.OWNER) | Q(pinned=True)).exists():
         words = _(
-            "A person stored or pinned some of it: only a person empties it, or puts it back."
+            "A person stored or pinned some of these items. Only a person can clear or restore this scope."
         )
         raise Problem(403, words)

@@ -1,4 +1,4 @@
-"""`/context`: what an agent is given before it is asked anything, layer by layer with sizes."""
+"""`/context`: what an agent gets before its first message, layer by layer with sizes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ api = router("context")
 
 
 class ContextIn(Body):
-    """What the context is for; without a message rules and summaries are the newest."""
+    """What the context is for. Without a message, the newest rules and summaries are used."""
 
     message: str = Field("", max_length=10_000)
     topic: str | None = Field(
-        None, max_length=500, description="A slug: notes of other topics stay out."
+        None, max_length=500, description="A slug. Notes on other topics are left out."
     )
 
 
 class LayerOut(BaseModel):
-    """One of the six layers, with its size; what was left out is counted."""
+    """One of the six layers, with its size and the number of records left out."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class ContextOut(BaseModel):
 
 @api.post("", auth=READ, response=ContextOut)
 def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
-    """Read the context for a message; nothing sensitive, quarantined or expired is ever in it."""
+    """Read the context for a message. It never has sensitive, quarantined or expired records."""
     caller = request.auth
     built = build_context(
         caller.owner,

@@ -1,4 +1,7 @@
-"""Memory files as programs send and get them."""
+"""`/files`: memory files, their versions and entries.
+
+Agents write through the same rules as tools.
+"""
 
 from __future__ import annotations
 
@@ -32,41 +35,40 @@ from memory.tools.registry import call_tool
 from memory.tools.types import ToolResult
 
 MOST_PATCHES = 100
-_WHY = Field("", max_length=500, description="Why it changes, for its history.")
+_WHY = Field("", max_length=500, description="Reason for the change, for its history.")
 
 
 class FileIn(Body):
-    """A file's whole text."""
+    """The whole text of a file."""
 
     content: str = Field(
         max_length=MOST_EPISODES,
-        description="Markdown. Both fact files together have at most 15 KiB, a month's 256 KiB.",
+        description="Markdown. Both fact files share 15 KiB. A month's file can have 256 KiB.",
     )
     why: str = _WHY
 
 
 class PatchPair(Body):
-    """A stretch of text and what replaces it."""
+    """A piece of text and its replacement."""
 
     old_text: str = Field(
-        min_length=1, max_length=MOST_EPISODES, description="Stands in the file exactly once."
+        min_length=1, max_length=MOST_EPISODES, description="Must occur in the file exactly once."
     )
     new_text: str = Field(max_length=MOST_EPISODES)
 
 
 class FilePatch(Body):
-    """Stretches of a file, all or none."""
+    """Replacements in a file, all or none."""
 
     patches: list[PatchPair] = Field(min_length=1, max_length=MOST_PATCHES)
     why: str = _WHY
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the pairs of old and new text."""
         return [(one.old_text, one.new_text) for one in self.patches]
 
 
 class EntryIn(Body):
-    """An entry for a file's end."""
+    """An entry to add at the end of a file."""
 
     entry: str = Field(min_length=1, max_length=MOST_EPISODES, description="Markdown.")
     summary: str | None = Field(
@@ -92,14 +94,13 @@ class FileListed(BaseModel):
     sensitivity: str
     lock: str
     section_locks: list[list[str]] = Field(
-        description="Headings of sections that only people change."
+        description="Headings of sections that only people can change."
     )
     created: datetime
     updated: datetime
 
     @classmethod
     def of(cls, file: MemoryFile, **more: Any) -> Self:
-        """Return the file as it is told."""
         shows(file)
         same = cls.model_fields.keys() - more.keys()
         return cls(**{name: getattr(file, name) for name in same}, **more)
@@ -112,33 +113,33 @@ class FileOut(FileListed):
 
 
 class FileSaved(FileOut):
-    """A file as it was saved, and what its writer should know of that."""
+    """A file as it was saved, and notices for its writer."""
 
     warnings: list[str]
 
 
 class RevisionOut(BaseModel):
-    """One version of a file: who made it, when, and why."""
+    """One version of a file: who created it, when, and why."""
 
     version: int
     actor: str
     reason: str
     source: str
-    size: int | None = Field(description="Bytes, where this version changed the text.")
+    size: int | None = Field(description="Size in bytes, if this version changed the text.")
     created: datetime
 
     @classmethod
     def of(cls, revision: Revision) -> Self:
-        """Return the revision as it is told; who lists them reports the file."""
+        """Return the schema; the endpoint that lists revisions reports the file."""
         shows(trust=Trust.AGENT)
         same = cls.model_fields.keys() - {"size"}
         fields = {name: getattr(revision, name) for name in same}
         return cls(size=revision.after.get("size"), **fields)
 
 
-# --- What a tool answered, as the API says it: agents' writes pass the same tools ---
+# --- answers of tools as problems ---
 
-# By the word that tools have for programs (`ToolResult`); any other refusal is a conflict.
+# By the tools' error codes (`ToolResult`); any other error is a conflict.
 _STATUS = {
     "not_found": 404,
     "invalid": 422,
@@ -153,7 +154,7 @@ _TOLD = ("current", "version", "have", "most")
 
 
 def problem_of(result: ToolResult) -> Problem:
-    """Return the problem for a tool's refusal, with what helps the caller on."""
+    """Return the problem for a tool's error, with the next step for the caller."""
     data = result.data
     status = _STATUS.get(str(data.get("error", "")), 409)
     errors = {name: _lines(value) for name, value in dict(data.get("errors") or {}).items()}
@@ -165,7 +166,7 @@ def _lines(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
 
 
-# --- files ---
+# --- endpoints ---
 
 api = router("files")
 _ONE = "/{path:path}"
@@ -174,7 +175,7 @@ _SAVED = {200: FileSaved, 201: FileSaved, 202: Held}
 
 @api.get("", auth=READ, response=Listing[FileListed])
 def list_files(request: ApiRequest, page: Paged = PAGE) -> Listing[FileListed]:
-    """List the memory files without their texts: facts first, then the months, the latest first."""
+    """List the memory files without their texts: facts first, then months, latest first."""
     caller = request.auth
     take_in(caller.owner)
     rows = MemoryFile.objects.of(caller.owner).live().defer("content", "blame")
@@ -183,10 +184,10 @@ def list_files(request: ApiRequest, page: Paged = PAGE) -> Listing[FileListed]:
     return listing(rows, page, name="files", out=FileListed.of, by="path")
 
 
-# The addresses below a file's come first: a path takes all that follows.
+# URLs below a file's come first: a path matches everything that follows.
 @api.get(_ONE + "/revisions", auth=READ, response=Listing[RevisionOut])
 def list_file_revisions(request: ApiRequest, path: str, page: Paged = PAGE) -> Listing[RevisionOut]:
-    """List a file's versions, the latest first: who made each, when, and why."""
+    """List a file's versions, latest first: who created each, when, and why."""
     file = _file(request.auth, path)
     rows = record_history.revisions_of(file).order_by()
     return listing(rows, page, name=f"revisions of {file.pk}", out=RevisionOut.of)
@@ -194,7 +195,7 @@ def list_file_revisions(request: ApiRequest, path: str, page: Paged = PAGE) -> L
 
 @api.post(_ONE + "/entries", auth=WRITE, response=_SAVED)
 def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: EntryIn) -> Any:
-    """Add an entry at a file's end; a month's file is made by its first (201)."""
+    """Add an entry at the end of a file. A month's first entry creates its file (201)."""
     caller = request.auth
 
     def save() -> Saved:
@@ -209,7 +210,7 @@ def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: 
 
 @api.get(_ONE, auth=READ, response=FileOut)
 def read_file(request: ApiRequest, response: HttpResponse, path: str) -> FileOut:
-    """Read a file: its exact text; the ETag is its version."""
+    """Read a file: its exact text. The ETag is its version."""
     file = _file(request.auth, path)
     used(request.auth, file)
     tagged(response, file)
@@ -218,7 +219,7 @@ def read_file(request: ApiRequest, response: HttpResponse, path: str) -> FileOut
 
 @api.put(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH_OR_NONE)
 def write_file(request: ApiRequest, response: HttpResponse, path: str, file: FileIn) -> Any:
-    """Replace a file's text (If-Match), or make a month's file (If-None-Match: *, 201)."""
+    """Replace a file's text (If-Match), or create a month's file (If-None-Match: *, 201)."""
     caller = request.auth
 
     def save() -> Saved:
@@ -227,7 +228,7 @@ def write_file(request: ApiRequest, response: HttpResponse, path: str, file: Fil
             source=caller.source, trust=caller.write_trust,
         )  # fmt: skip
 
-    # 0: there must be none yet, also where another creates it at the same moment.
+    # 0: it must not exist, even if another request creates it at the same time
     seen = 0 if _wants_new(request) else None
     given = {"path": path, "content": file.content, "version": seen}
     return _written(request, response, path, "memory_write", given, save, check=_check_seen)
@@ -235,7 +236,7 @@ def write_file(request: ApiRequest, response: HttpResponse, path: str, file: Fil
 
 @api.patch(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH)
 def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch: FilePatch) -> Any:
-    """Replace stretches of a file: each old text stands in it exactly once, all or none."""
+    """Replace parts of a file, all or none. Each old text must occur in it exactly once."""
     caller = request.auth
 
     def save() -> Saved:
@@ -251,9 +252,12 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
 def trash_file(request: ApiRequest, path: str) -> Status[None]:
-    """Move a month's file to the trash: by a token of scope admin alone.  422: fact files stay."""
+    """Move a month's file to Trash.
+
+    Needs a token with scope admin.  422: fact files can not be deleted.
+    """
     caller = request.auth
-    words = _("Only a person moves a file to the trash; a program of theirs has the scope admin.")
+    words = _("Only a person can move a file to Trash. Their app needs a token with scope admin.")
     only_people(caller, words)
     take_in(caller.owner)
     with transaction.atomic():
@@ -275,9 +279,9 @@ def _written(
     *,
     check: Callable[[ApiRequest, str, MemoryFile | None], None] | None = None,
 ) -> Any:
-    """Carry a write out, if it is based on the current version; 202 where it waits for a person.
+    """Store a write if it is based on the current version; 202 if it waits for a person.
 
-    What is answered is read before others can write: version and text are this write's own.
+    The answer is read before others can write: its version and text are those of this write.
     """
     caller = request.auth
     path = checked_path(path)
@@ -302,7 +306,7 @@ def _written(
                 return Status(202, Held(proposal=str(result.data["proposal"]), why=why))
             warnings = tuple(result.data.get("warnings", ()))
         file = rows_held(caller.owner, path)[path]
-        # A page or tool may have been quicker: then this write was added to that file.
+        # A page or tool created the file first, and this write was added to it.
         is_new = before is None and file.version == 1
         tagged(response, file)
         if is_new:
@@ -311,12 +315,12 @@ def _written(
 
     try:
         return retried(write)
-    except FileConflict as exc:  # it was to be new, and another writer was quicker
+    except FileConflict as exc:  # it was to be created, and another request created it first
         raise _stale(read_file_at(caller.owner, path)) from exc
 
 
 def _held(caller: Caller, path: str) -> MemoryFile | None:
-    """Return the file, held until the transaction ends; None also keeps others from creating it."""
+    """Return the file, locked until the transaction ends; None also keeps others from creating it."""
     if file := rows_held(caller.owner, path).get(path):
         return file
     lock_until_commit(LockId.FILE_CREATION, f"{caller.owner.pk}:{path}")
@@ -324,7 +328,10 @@ def _held(caller: Caller, path: str) -> MemoryFile | None:
 
 
 def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None:
-    """Compare what a PUT is based on.  Raises Problem: 428 without it, 412 with `current`."""
+    """Check the version that a PUT is based on.
+
+    Raises Problem: 428 without it, 412 with `current`.
+    """
     wants_new = _wants_new(request)
     if file is not None and not wants_new:
         _check_version(request, file)
@@ -332,8 +339,7 @@ def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None
         raise _stale(file)
     elif not wants_new:
         words = _(
-            "There is no %(path)s yet. Make it with the header If-None-Match: *, or by its first "
-            "entry (POST …/entries). Nothing was stored."
+            "%(path)s doesn’t exist yet, so nothing was stored. Create it with the header If-None-Match: *, or by its first entry (POST …/entries)."
         )
         status = 412 if "If-Match" in request.headers else 428
         raise Problem(status, words % {"path": path})
@@ -345,7 +351,7 @@ def _wants_new(request: ApiRequest) -> bool:
 
 def _check_there(request: ApiRequest, path: str, file: MemoryFile | None) -> None:
     if file is None:
-        raise not_found(_("There is no %(path)s yet.") % {"path": path})
+        raise not_found(_("%(path)s doesn’t exist yet.") % {"path": path})
     _check_version(request, file)
 
 
@@ -359,10 +365,9 @@ def _check_version(request: ApiRequest, file: MemoryFile) -> None:
 
 
 def _stale(file: MemoryFile) -> Problem:
-    """Return the problem that carries the text as it stands, for the caller to join with."""
+    """Return the problem with the current text, for the caller to merge."""
     words = _(
-        "%(path)s was changed since you read it: it is at version %(version)d now, whose text "
-        "stands in `current`. Nothing was saved: put your change into that, and send it."
+        "%(path)s has changed since you read it, so nothing was saved. It is now at version %(version)d, with its text in `current`. Apply your change to that text and send it again."
     )
     shows(file)
     told = {"path": file.path, "version": file.version}
@@ -383,5 +388,5 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 
 
 def _for_people(path: str) -> Problem:
-    words = _("%(path)s is shown to people only: a program of theirs takes a token of scope admin.")
+    words = _("%(path)s is shown to people only. Their app needs a token with scope admin.")
     return Problem(403, words % {"path": path})

@@ -1,7 +1,8 @@
-"""What a program sends, read strictly: JSON of a bounded size and depth, texts that can be stored.
+"""The frame of the API: what happens to every request before and after its endpoint.
 
-Characters that Postgres cannot hold (NUL, lone surrogates, controls) are taken out of all texts,
-and the answer's header `Beacon-Cleaned` names the fields: the same boundary as everywhere.
+Bodies are read strictly: JSON of limited size and depth.  Characters that Postgres can't store
+(NUL, lone surrogates, controls) are removed from all texts, and the header `Beacon-Cleaned` of
+the answer names the fields.
 """
 
 from __future__ import annotations
@@ -46,35 +47,39 @@ from memory.models import ApiAnswer, ApiToken
 from memory.models.accounts import LONGEST_KEY
 from memory.usage.booking import kept_booked
 
-MOST_BODY = 1024 * 1024  # bytes of a request
-MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, as JSON escapes it
-MOST_DEPTH = 32  # lists and objects inside one another
+MOST_BODY = 1024 * 1024  # bytes in a request
+MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, escaped as JSON
+MOST_DEPTH = 32  # levels of nested lists and objects
 JSON = "application/json"
 CLEANED = "Beacon-Cleaned"
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
 class _Malformed(ValueError):
-    """JSON that its format allows, or Python reads, and that is refused here all the same."""
+    """JSON that the format or Python allows, but the API doesn't."""
 
 
 def check_size(request: HttpRequest, most: int = MOST_BODY) -> None:
-    """Refuse a body before it is read: one too large, without its length, or not JSON."""
+    """Check a body before it is read: not too large, of known length, and JSON."""
     if request.method not in _WITH_BODY:
         return
     if request.headers.get("Transfer-Encoding"):
-        words = _("Send the request with its Content-Length: a body in chunks is not read.")
+        words = _("Send the request with a Content-Length header. Chunked bodies aren’t supported.")
         raise Problem(411, words)
     have = _length(request)
     if have > most:
         told = {"most": f"{most:,}", "have": f"{have:,}"}
-        words = _("A request to this address has at most %(most)s bytes; this has %(have)s.")
+        words = _("Requests to this URL can have at most %(most)s bytes. This one has %(have)s.")
         if most == MOST_CONTENT_BODY:
-            words += " " + _("The text of a content item has at most 8 MiB: store it in parts.")
+            words += " " + _(
+                "The text of a content item can have at most 8 MiB. Store it in parts."
+            )
         raise Problem(413, words % told, most=most)
     if have and request.content_type != JSON:
         told_type = {"have": request.content_type or "-"}
-        words = _("Send JSON, with the header Content-Type: application/json; this is “%(have)s”.")
+        words = _(
+            "Send JSON with the header Content-Type: application/json. This request has “%(have)s”."
+        )
         raise Problem(415, words % told_type)
 
 
@@ -86,10 +91,10 @@ def _length(request: HttpRequest) -> int:
 
 
 class StrictParser(Parser):
-    """Reads bodies and query strings as described above."""
+    """Reads bodies and query strings strictly."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return the JSON of the body.  Raises Problem, with the reason in words."""
+        """Return the JSON of the body.  Raises Problem with the reason."""
         value = parsed(request.body)
         taken: list[str] = []
         value = _cleaned(value, taken)
@@ -99,9 +104,9 @@ class StrictParser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Return the query string's values, with spaces for what no row can hold.
+        """Return the query string's values, with spaces for characters that can't be stored.
 
-        So they stay as long as they were sent: nothing of them is stored, but lengths are checked.
+        This keeps their length: query strings aren't stored, but their length is checked.
         """
         read = super().parse_querydict(data, list_fields, request)
         return {
@@ -111,7 +116,7 @@ class StrictParser(Parser):
 
 
 def parsed(body: bytes) -> Any:
-    """Return the value of a JSON text.  Raises Problem for what is none, or too deep."""
+    """Return the value of a JSON text.  Raises Problem if it is invalid or nested too deeply."""
     words = ""
     try:
         value = json.loads(
@@ -121,13 +126,13 @@ def parsed(body: bytes) -> Any:
     except _Malformed as exc:
         words = str(exc)
     except UnicodeDecodeError:
-        words = _("The body is not UTF-8.")
+        words = _("The body isn’t valid UTF-8.")
     except RecursionError:
         words = _too_deep()
     except ValueError as exc:
-        words = _("The body is not JSON: %(why)s.") % {"why": exc}
+        words = _("The body isn’t valid JSON: %(why)s.") % {"why": exc}
     if words:
-        raise Problem(400, words + " " + _("Nothing was done."))
+        raise Problem(400, words + " " + _("Nothing was changed."))
     return value
 
 
@@ -136,16 +141,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         named = Counter(name for name, _value in pairs)
         twice = next(name for name, times in named.items() if times > 1)
-        raise _Malformed(_("The body names “%(name)s” twice in one object.") % {"name": twice[:80]})
+        raise _Malformed(_("The body has “%(name)s” twice in one object.") % {"name": twice[:80]})
     return found
 
 
 def _no_number(text: str) -> Any:
-    raise _Malformed(_("The body holds %(text)s, which is no number in JSON.") % {"text": text})
+    raise _Malformed(_("The body has %(text)s, which isn’t a valid JSON number.") % {"text": text})
 
 
 def _too_deep() -> str:
-    return _("The body has lists and objects more than %(most)d deep.") % {"most": MOST_DEPTH}
+    return _("The body has lists and objects nested more than %(most)d levels deep.") % {
+        "most": MOST_DEPTH
+    }
 
 
 def _check_depth(value: Any) -> None:
@@ -172,7 +179,7 @@ def _spaced(text: str) -> str:
 
 
 def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:
-    """Return the value with its texts cleaned; `taken` gets the fields that had something."""
+    """Return the value with its texts cleaned, and add the changed fields to `taken`."""
     if isinstance(value, str):
         text, was_cleaned = clean(value)
         if was_cleaned:
@@ -188,15 +195,17 @@ def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:
 
 
 def said_in(request: HttpRequest) -> str:
-    """Return all text that a request holds, on one line: its address and the texts of its body."""
+    """Return all text in a request on one line: its URL and the texts in its body."""
     texts = [unquote(request.get_full_path())]
-    with suppress(ValueError, RecursionError):  # not JSON: it was refused, and quotes nothing
+    with suppress(
+        ValueError, RecursionError
+    ):  # not JSON: it was rejected, and its answer quotes nothing
         texts += texts_in(json.loads(request.body or b"null"))
     return one_line(clean("\n".join(texts))[0])
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return all texts in a JSON value, the names of its fields too."""
+    """Return all texts in a JSON value, including field names."""
     if isinstance(value, str):
         return [value]
     names = list(value) if isinstance(value, dict) else []
@@ -211,12 +220,12 @@ def _note(request: HttpRequest, taken: list[str]) -> None:
 
 
 def cleaned_header(request: HttpRequest) -> str:
-    """Return what the answer's header says: the fields from which characters were taken."""
+    """Return the value of the header: the fields from which characters were removed."""
     fields = getattr(request, "api_cleaned", ())
     return ", ".join(field for field in fields if field.isascii() and field.isprintable())[:500]
 
 
-# --- `Idempotency-Key` on POST: a request that is sent twice is carried out once ---
+# --- Idempotency-Key ---
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
@@ -225,11 +234,11 @@ _KEPT_HEADERS = ("Location", "ETag", "Content-Type")
 
 
 def once(request: HttpRequest, caller: Caller, run: Callable[[], HttpResponse]) -> HttpResponse:
-    """Carry `run` out, or give the answer that the same request had within 24 hours.
+    """Call `run`, or return the answer that the same request got within 24 hours.
 
-    A request that only reads is carried out each time: what it may show changes.
-    Raises Problem: 422 for a key that was used for another request, 409 while that one is still
-    being carried out.
+    A request that only reads runs each time, because what it can show changes.
+    Raises Problem: 422 for a key used for another request, 409 while the first one is in
+    progress.
     """
     key = request.headers.get(HEADER)
     if key is None or request.method != "POST":
@@ -257,7 +266,7 @@ def once(request: HttpRequest, caller: Caller, run: Callable[[], HttpResponse]) 
 
 
 def fingerprint(request: HttpRequest) -> str:
-    """Return what the same request has in common: method, address and body."""
+    """Return what identical requests share: method, URL and body."""
     head = f"{request.method} {request.get_full_path()}\n"
     return hashlib.sha256(head.encode() + request.body).hexdigest()
 
@@ -265,25 +274,24 @@ def fingerprint(request: HttpRequest) -> str:
 def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
         words = _(
-            "An Idempotency-Key is 1 to %(most)d visible characters of ASCII, such as a UUID, a new "
-            "one for each request that is to be carried out."
+            "An Idempotency-Key needs 1 to %(most)d visible ASCII characters, such as a UUID. Use a new one for each new request."
         ) % {"most": LONGEST_KEY}
         raise Problem(422, words, errors={HEADER: [words]})
     return key
 
 
 def _hold(token: ApiToken, key: str) -> bool:
-    """Take the key until the transaction ends; False if another request has it."""
+    """Lock the key until the transaction ends; False if another request has it."""
     with connection.cursor() as cursor:
-        # A model can take longer to answer than a transaction is usually idle.
+        # A model can take longer to answer than a transaction is usually allowed to be
+        # idle.
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '15min'")
     return try_lock_until_commit(LockId.IDEMPOTENCY_KEY, f"{token.pk}:{key}")
 
 
 def _at_work() -> Problem:
     words = _(
-        "A request with this Idempotency-Key is being carried out. Wait for its answer, or send "
-        "this again in a moment: it is then answered as that one was."
+        "A request with this Idempotency-Key is in progress. Wait for its answer, or send this again in a moment to get the same answer."
     )
     return Problem(409, words, headers={"Retry-After": "1"})
 
@@ -291,8 +299,7 @@ def _at_work() -> Problem:
 def _again(known: ApiAnswer, same: str) -> HttpResponse:
     if known.fingerprint != same:
         words = _(
-            "This Idempotency-Key was used within 24 hours for another request. Nothing was done: "
-            "take a new key for a new request."
+            "This Idempotency-Key was used for another request within 24 hours, so nothing was done. Use a new key for a new request."
         )
         raise Problem(422, words, errors={HEADER: [words]})
     shows(trust=known.trust)
@@ -301,25 +308,27 @@ def _again(known: ApiAnswer, same: str) -> HttpResponse:
     return response
 
 
-# --- How often a token may ask: so many requests a minute (BEACON_API_REQUESTS_PER_MINUTE) ---
+# --- rate limit per token (BEACON_API_REQUESTS_PER_MINUTE) ---
 
 logger = structlog.get_logger(__name__)
 
 WINDOW = 60  # seconds
-WITHOUT_REDIS = 10.0  # seconds until it is asked again after it failed: a silent one costs 0.3 s
+WITHOUT_REDIS = (
+    10.0  # seconds before Redis is tried again after a failure, since a timeout costs 0.3 s
+)
 
 
 class _Here:
-    """Counts of this process, for the time that Redis is away."""
+    """Counts in this process, used while Redis is unavailable."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._window = 0
-        self.until = 0.0  # monotonic time until which Redis is not asked
+        self.until = 0.0  # monotonic time until which Redis isn't tried
 
     def count(self, key: str, window: int) -> int:
-        """Return how many requests of `key` there were in this window, this one included."""
+        """Return the number of requests of `key` in this window, including this one."""
         with self._lock:
             if window != self._window:
                 self._counts.clear()
@@ -332,14 +341,13 @@ _here = _Here()
 
 
 def check(caller: Caller) -> None:
-    """Count a request.  Raises Problem (429) with Retry-After where the minute's are used up."""
+    """Count a request.  Raises Problem (429) with Retry-After over the limit per minute."""
     most = settings.BEACON_API_REQUESTS_PER_MINUTE
     window, gone = divmod(int(time.time()), WINDOW)
     if _count(caller.token.hash[:32], window) <= most:
         return
     words = _(
-        "This token has sent its %(most)s requests of this minute. Wait %(seconds)d seconds; whoever "
-        "runs Beacon can allow more (BEACON_API_REQUESTS_PER_MINUTE)."
+        "This token has used its %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
     )
     told = {"most": f"{most:,}", "seconds": WINDOW - gone}
     raise Problem(429, words % told, headers={"Retry-After": str(WINDOW - gone)})
@@ -351,12 +359,14 @@ def _count(key: str, window: int) -> int:
             return _count_in_redis(f"beacon:api-requests:{key}:{window}")
         except RedisError as exc:
             _here.until = time.monotonic() + WITHOUT_REDIS
-            logger.warning("requests are counted by each process", error=type(exc).__name__)
+            logger.warning("rate limit counted per process", error=type(exc).__name__)
     return _here.count(key, window)
 
 
 def _count_in_redis(name: str) -> int:
-    """Count in one round trip; the name holds its window, so its end may be set each time."""
+    """Count in one round trip; the key has its window in its name, so its expiry can be set each
+    time.
+    """
     with _client(str(settings.CACHES["default"]["LOCATION"])).pipeline() as together:
         together.incr(name)
         together.expire(name, 2 * WINDOW)
@@ -366,35 +376,35 @@ def _count_in_redis(name: str) -> int:
 
 @functools.cache
 def _client(address: str) -> redis.Redis:
-    """Return this process's client: the cache's own takes three round trips to count."""
+    """Return this process's Redis client: the cache's own needs three round trips to count."""
     return redis.Redis.from_url(address, socket_connect_timeout=0.3, socket_timeout=0.3)
 
 
-# --- The frame of the API: what happens to every request before and after its endpoint ---
+# --- requests and answers ---
 
 PREFIX = "/api/v1"
-# Addresses whose bodies may be larger than others'.
+# URLs with a higher limit for bodies.
 LARGER = {f"{PREFIX}/content": MOST_CONTENT_BODY}
 _REF = "#/components/schemas/{model}"
 
 
 class Body(BaseModel):
-    """What is sent: types as JSON has them, and no field that is not known."""
+    """A request body: strict JSON types, and unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Held(api_shown.Textless):
-    """The write waits for a person, under Review: nothing is stored yet."""
+    """The write waits for a person's approval. Nothing is stored yet."""
 
-    proposal: str = Field(description="The proposal's id.")
-    why: str = Field("", description="Why it is held, in words.")
+    proposal: str = Field(description="The proposal's ID.")
+    why: str = Field("", description="Why it needs approval.")
 
 
 def router(tag: str, *, is_held: bool = False) -> Router:
-    """Return a router whose endpoints are listed under `tag` in the documents.
+    """Return a router whose endpoints are listed under `tag` in the reference.
 
-    `is_held` makes each change of one record a transaction that holds its row.
+    `is_held` makes each change of one record a transaction that locks its row.
     """
     made = Router(tags=[tag])
     if is_held:
@@ -403,7 +413,7 @@ def router(tag: str, *, is_held: bool = False) -> Router:
 
 
 class BeaconAPI(NinjaAPI):
-    """The API with Beacon's frame; an endpoint that names no scope takes `admin` alone."""
+    """The API with Beacon's frame; an endpoint without a scope needs `admin`."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(parser=StrictParser(), auth=ADMIN, **more)
@@ -412,11 +422,11 @@ class BeaconAPI(NinjaAPI):
         self._document: OpenAPISchema | None = None
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """Return the endpoint's function as its name; each has another."""
+        """Return the name of the endpoint's function, which is unique."""
         return operation.view_func.__name__
 
     def get_openapi_schema(self, **more: Any) -> OpenAPISchema:
-        """Return the OpenAPI document with every answer that can come; made once a process."""
+        """Return the OpenAPI document with every possible answer, created once per process."""
         if self._document is None:
             document = super().get_openapi_schema(**more)
             _add_problems(document)
@@ -425,7 +435,7 @@ class BeaconAPI(NinjaAPI):
 
 
 def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap an endpoint's run in what is the same for all."""
+    """Wrap an endpoint in the steps that all share."""
 
     @wraps(run)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -450,15 +460,15 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 
 def located(response: HttpResponse, path: str) -> None:
-    """Let the answer say where the thing is that was made (`/notes/0190…`)."""
+    """Set the answer's Location to the URL of the new object (`/notes/0190…`)."""
     response["Location"] = PREFIX + path
 
 
-# --- the OpenAPI document -----------------------------------------------------------------------------
+# --- OpenAPI ---
 
 
 def _add_problems(document: dict[str, Any]) -> None:
-    """Name in each endpoint the problems that the frame or its arguments can lead to."""
+    """Add the problems that the frame or the arguments can cause to each endpoint."""
     schema = problems.ProblemOut.model_json_schema(ref_template=_REF)
     document["components"]["schemas"]["ProblemOut"] = schema
     for path, methods in document["paths"].items():
@@ -499,5 +509,5 @@ _IDEMPOTENCY_KEY = {
         "maxLength": 255,
         "pattern": "^[!-~]+$",
     },
-    "description": "A new one for each request: sent twice with the same key it is done once.",
+    "description": "A new one for each request. A request sent again with the same key is carried out once.",
 }

@@ -1,4 +1,4 @@
-"""Notes as programs send and get them."""
+"""`/notes`: write, read, correct, merge, replace and prune notes."""
 
 from __future__ import annotations
 
@@ -37,28 +37,30 @@ Sensitivity = Literal["normal", "sensitive"]
 Lock = Literal["open", "append-only", "read-only"]
 Content = Annotated[
     str,
-    Field(min_length=1, max_length=MOST_CONTENT, description="What is remembered, at most 64 KiB."),
+    Field(
+        min_length=1, max_length=MOST_CONTENT, description="The text to remember, at most 64 KiB."
+    ),
 ]
 Tags = Annotated[
     list[Annotated[str, Field(max_length=LONGEST_TAG)]],
-    Field(max_length=MOST_TAGS, description="Words by which to find it again."),
+    Field(max_length=MOST_TAGS, description="Tags to find it by."),
 ]
 Evidence = Annotated[
     list[str],
     Field(max_length=MOST_EVIDENCE, description="What it is based on. An agent's rule needs some."),
 ]
-Confidence = Annotated[float, Field(ge=0, le=1, description="A rule wants 0.8 or more.")]
+Confidence = Annotated[float, Field(ge=0, le=1, description="A rule needs 0.8 or more.")]
 Days = Annotated[int, Field(ge=1, le=MOST_TTL_DAYS, description="Days until it expires.")]
 
 
 class NoteIn(Body):
-    """A note to be written."""
+    """A note to write."""
 
     content: Content
     kind: WrittenKind = "log"
     tags: Tags = []
     stability: Stability | None = Field(
-        None, description="stable if left out; volatile needs ttl_days, permanent takes none."
+        None, description="Default: stable. volatile needs ttl_days, permanent takes none."
     )
     ttl_days: Days | None = None
     confidence: Confidence = 1.0
@@ -67,14 +69,12 @@ class NoteIn(Body):
     scope: str = Field(
         "owner", max_length=LONGEST_SCOPE, description="owner, run:<id>, session:<id>, agent:<name>"
     )
-    topic: str | None = Field(None, description="The slug of the topic it is about.")
-    source: str | None = Field(
-        None, max_length=200, description="Where it came from; the caller if left out."
-    )
+    topic: str | None = Field(None, description="The slug of its topic.")
+    source: str | None = Field(None, max_length=200, description="Its source. Default: the caller.")
 
 
 class NotePatch(Body):
-    """What changes; what is left out stays as it is."""
+    """The fields to change. Others stay the same."""
 
     content: Content | None = None
     kind: WrittenKind | None = None
@@ -85,18 +85,22 @@ class NotePatch(Body):
     evidence: Evidence | None = None
     sensitivity: Sensitivity | None = None
     scope: str | None = Field(None, max_length=LONGEST_SCOPE)
-    pinned: bool | None = Field(None, description="Pinned notes do not expire; a person's to say.")
-    lock: Lock | None = Field(None, description="What agents may do with it; a person's to say.")
-    why: str = Field("", max_length=500, description="Why it changes, for its history.")
+    pinned: bool | None = Field(
+        None, description="Pinned notes do not expire. Only people can set it."
+    )
+    lock: Lock | None = Field(
+        None, description="What agents can do with it. Only people can set it."
+    )
+    why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def changed(self) -> dict[str, Any]:
-        """Return what was sent: of the days to live also that there are none."""
+        """Return the fields that were sent, including an empty ttl_days."""
         sent = self.model_dump(exclude_unset=True, exclude={"why"})
         return {k: v for k, v in sent.items() if v is not None or k == "ttl_days"}
 
 
 class SupersedeIn(Body):
-    """A note that is to stand in for another; what is left out is as in that one."""
+    """A note that replaces another. Omitted fields are copied from that one."""
 
     content: Content
     kind: WrittenKind | None = None
@@ -106,18 +110,18 @@ class SupersedeIn(Body):
     confidence: Confidence | None = None
     evidence: Evidence | None = None
     sensitivity: Sensitivity | None = None
-    why: str = Field("", max_length=500, description="Why it changes, for its history.")
+    why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def fields(self) -> dict[str, Any]:
-        """Return what was sent besides the words and the reason."""
+        """Return the fields that were sent, except the text and the reason."""
         sent = self.model_dump(exclude_unset=True, exclude={"why", "content"})
         return {k: v for k, v in sent.items() if v is not None or k == "ttl_days"}
 
 
 class MergeIn(Body):
-    """Notes of which one summary is to be made."""
+    """Notes to merge into one summary."""
 
-    ids: list[str] = Field(min_length=2, max_length=20, description="The notes' ids.")
+    ids: list[str] = Field(min_length=2, max_length=20, description="IDs of the notes.")
 
 
 class NoteOut(BaseModel):
@@ -148,7 +152,7 @@ class NoteOut(BaseModel):
 
     @classmethod
     def of(cls, note: Note, **more: Any) -> Self:
-        """Return the note as it is told; its topic is loaded with it."""
+        """Return the schema of a note that is loaded with its topic."""
         shows(note)
         same = cls.model_fields.keys() - {"topic", "superseded_by", *more}
         return cls(
@@ -160,19 +164,19 @@ class NoteOut(BaseModel):
 
 
 class MergedOut(NoteOut):
-    """The summary note, who put its words together, and what kept a model from it."""
+    """The summary note, who merged its text, and why no model was used, if so."""
 
     by_model: bool
     warning: str
 
 
 class PrunedOut(Textless):
-    """How many expired notes went to the trash."""
+    """How many expired notes were moved to Trash."""
 
     pruned: int
 
 
-# --- `/notes`: written, read, corrected, merged, superseded and pruned by programs ---
+# --- endpoints ---
 
 api = router("notes", is_held=True)
 _ONE = "/{uuid:note_id}"
@@ -181,18 +185,18 @@ _ONE = "/{uuid:note_id}"
 class NotesWanted(Paged):
     """Which notes."""
 
-    kind: Kind | None = Field(None, description="Only notes of this kind.")
-    tag: list[str] = Field([], max_length=50, description="Only notes that bear any of these tags.")
-    scope: str | None = Field(None, max_length=200, description="Only notes of this scope.")
-    topic: str | None = Field(None, max_length=200, description="Only notes of this topic (slug).")
+    kind: Kind | None = Field(None, description="Only this kind.")
+    tag: list[str] = Field([], max_length=50, description="Only notes with any of these tags.")
+    scope: str | None = Field(None, max_length=200, description="Only this scope.")
+    topic: str | None = Field(None, max_length=200, description="Only this topic (slug).")
     state: Literal["active", "expired", "superseded", "all"] = Field(
-        "active", description="active: neither expired nor superseded."
+        "active", description="active: neither expired nor replaced."
     )
 
 
 @api.get("", auth=READ, response=Listing[NoteOut])
 def list_notes(request: ApiRequest, wanted: Query[NotesWanted]) -> Listing[NoteOut]:
-    """List notes, the newest first; without the trash, and to agents without what is sensitive."""
+    """List notes, newest first, without those in Trash. Agents do not see sensitive ones."""
     caller = request.auth
     rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
     if wanted.kind:
@@ -214,7 +218,7 @@ def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:
 
 @api.post("", auth=WRITE, response={201: NoteOut, 202: Held})
 def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any:
-    """Write a note.  202: an agent's write that a person is to decide first."""
+    """Write a note.  202: an agent's write that waits for a person's approval."""
     caller = request.auth
     topic = topic_of(caller, note.topic)
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
@@ -243,7 +247,7 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
 
 @api.get(_ONE, auth=READ, response=NoteOut)
 def read_note(request: ApiRequest, response: HttpResponse, note_id: UUID) -> NoteOut:
-    """Read a note, also one that has expired or was superseded; the ETag is its version."""
+    """Read a note, even if expired or replaced. The ETag is its version."""
     note = _note(request.auth, note_id)
     used(request.auth, note)
     tagged(response, note)
@@ -252,7 +256,7 @@ def read_note(request: ApiRequest, response: HttpResponse, note_id: UUID) -> Not
 
 @api.patch(_ONE, auth=WRITE, response={200: NoteOut, 202: Held}, openapi_extra=IF_MATCH)
 def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch: NotePatch) -> Any:
-    """Correct a note: what is left out stays.  What a person wrote, only a person corrects."""
+    """Correct a note. Omitted fields stay the same. Only people can correct what a person wrote."""
     caller, note = request.auth, _note(request.auth, note_id)
     expected, changed = expected_version(request, note), patch.changed()
     _check_agents_edit(caller, note, changed)
@@ -292,38 +296,37 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
 
 
 def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> None:
-    """Refuse (403) what agents leave to people: their notes, pins, locks and what is sensitive."""
+    """Raise Problem (403) for what only people change: their notes, pins, locks and sensitive notes."""
     note.check_may_change(caller.by)
     _check_identity(caller, note)
     if is_persons(note):
         words = _(
-            "A person wrote, edited or pinned this note, and agents leave it as it is. POST to its "
-            "/supersede with the new words: what is risky of that waits for the person."
+            "A person wrote, edited or pinned this note, so agents can’t edit it. POST the new text to its /supersede. If that is risky, it waits for the person’s approval."
         )
         only_people(caller, words)
     if "scope" in changed:
         auth.claimed(caller, changed["scope"])
     named = sorted({"pinned", "lock", "sensitivity"} & changed.keys())
     if named:
-        words = _("Only a person sets %(fields)s of a note that is there.")
+        words = _("Only a person can change %(fields)s of an existing note.")
         only_people(caller, words % {"fields": ", ".join(named)})
 
 
 def _check_identity(caller: Caller, note: Note) -> None:
     if note.kind in Note.IDENTITY:
-        only_people(caller, _("Soul, persona and profile are changed by a person, under Settings."))
+        only_people(caller, _("A person changes the soul, persona and profile in Settings."))
 
 
 @api.delete(_ONE, auth=WRITE, response={204: None, 202: Held}, openapi_extra=IF_MATCH)
 def trash_note(request: ApiRequest, note_id: UUID) -> Any:
-    """Move a note to the trash, from which a person can restore it for 30 days."""
+    """Move a note to Trash. A person can restore it for 30 days."""
     caller, note = request.auth, _note(request.auth, note_id)
     note.version = expected_version(request, note)
     note.check_may_change(caller.by)
     _check_identity(caller, note)
     if is_persons(note):
         words = _(
-            "A person wrote, edited or pinned this note: only a person moves it to the trash."
+            "A person wrote, edited or pinned this note, so only a person can move it to Trash."
         )
         only_people(caller, words)
     held = reviewed(
@@ -342,9 +345,9 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
 
 @api.post("/merge", auth=WRITE, response={201: MergedOut, 202: Held})
 def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> Any:
-    """Make one summary note of two to twenty, which it supersedes: by a model, if there is one.
+    """Merge 2 to 20 notes into one summary that replaces them, with a model if there is one.
 
-    202: an agent's merge that a person is to decide first; its text is that of the notes.
+    202: an agent's merge that waits for a person's approval. Its text joins the notes' own texts.
     """
     caller = request.auth
     if not caller.by.is_person:
@@ -359,7 +362,7 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
 
 
 def _held_merge(caller: Caller, ids: list[str]) -> Held | None:
-    """Hold an agent's merge that is to be held, with the notes' own words; no model is asked."""
+    """Hold an agent's merge that needs approval, with the notes' own texts and without a model."""
     joined = merging.mergeable(caller.owner, ids, by=caller.by)
     content = merging.concatenation(joined)
     versions = {str(note.pk): note.version for note in joined}
@@ -372,7 +375,7 @@ def _held_merge(caller: Caller, ids: list[str]) -> Held | None:
 
 
 def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
-    """Refuse (403) a merge of what a person wrote; what an agent may not see is not there (422)."""
+    """Check an agent's merge: 403 for what a person wrote, 422 for what the agent can't see."""
     try:
         keys = {UUID(key) for key in ids}
     except ValueError:
@@ -383,7 +386,7 @@ def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
         raise Problem(422, words, errors={"ids": [words]})
     if any(is_persons(note) for note in there):
         raise Problem(
-            403, _("A person wrote, edited or pinned one of them: only a person merges it.")
+            403, _("A person wrote, edited or pinned one of them, so only a person can merge it.")
         )
 
 
@@ -391,15 +394,15 @@ def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
 def supersede_note(
     request: ApiRequest, response: HttpResponse, note_id: UUID, successor: SupersedeIn
 ) -> Any:
-    """Write a note that stands in for this one from now on; this one stays in its chain."""
+    """Write a note that replaces this one, which stays in its history."""
     caller, note = request.auth, _note(request.auth, note_id)
     if note.kind in Note.IDENTITY:
-        words = _("Soul, persona and profile are changed by a person, under Settings.")
+        words = _("A person changes the soul, persona and profile in Settings.")
         raise Problem(403, words)
     note.check_may_change(caller.by)
     fields = successor.fields()
     if "sensitivity" in fields and fields["sensitivity"] != "sensitive":
-        only_people(caller, _("Only a person says that a note is not sensitive."))
+        only_people(caller, _("Only a person can mark a note as not sensitive."))
     before = {name: getattr(note, name) for name in fields}
     held = reviewed(
         caller,
@@ -427,7 +430,7 @@ def supersede_note(
 
 @api.post("/prune", auth=WRITE, response=PrunedOut)
 def prune_notes(request: ApiRequest) -> PrunedOut:
-    """Move the notes that have expired to the trash now; upkeep does so every six hours."""
+    """Move expired notes to Trash now. Maintenance also does this every 6 hours."""
     check_unreviewed(request.auth, "note", _("Pruning notes"))
     return PrunedOut(pruned=prune_expired(request.auth.owner))
 

@@ -1,4 +1,4 @@
-"""Observations as programs send and get them."""
+"""`/observations`: findings, insights and lessons."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from memory.usage.month_budget import MonthMeter
 
 Category = Literal["finding", "insight", "lesson"]
 StepType = Literal["GOAL", "AGENT", "RUN"]
-MOST_OUTPUT = 500_000  # characters of a step's output; of these the first 4,000 are looked at
+MOST_OUTPUT = 500_000  # characters of a step's output, of which the first 4,000 are searched
 Source = Annotated[
     str | None,
-    Field(max_length=200, description="Such as GOAL:check-database; the caller if left out."),
+    Field(max_length=200, description="Such as GOAL:check-database. Default: the caller."),
 ]
 Texts = Annotated[list[str], Field(max_length=MOST_LINES)]
 
 
 class ObservationsIn(Body):
-    """One observation (`content`, `category`), or a batch in three lists; one or the other.
+    """Either one observation (`content`, `category`), or a batch in three lists.
 
-    A batch is stored whole or not at all; empty texts in it are left out. It holds at most 100 texts
-    of 200,000 characters together, in all three lists.
+    A batch is stored completely or not at all, without empty texts. Its three lists together can
+    have at most 100 texts and 200,000 characters.
     """
 
-    content: Content | None = Field(None, description="What was found out, concluded or learned.")
+    content: Content | None = Field(None, description="The finding, insight or lesson.")
     category: Category | None = None
-    findings: Texts = Field([], description="Facts that were found out.")
+    findings: Texts = Field([], description="Facts found.")
     insights: Texts = Field([], description="Conclusions and decisions.")
-    lessons: Texts = Field([], description="What to do, or not to do, from now on.")
+    lessons: Texts = Field([], description="What to do or avoid in future.")
     tags: Tags = []
     step_name: str = Field("", max_length=200)
     step_type: StepType | None = None
     sensitivity: Sensitivity = "normal"
-    topic: str | None = Field(None, description="The slug of the topic it is about.")
+    topic: str | None = Field(None, description="The slug of its topic.")
     source: Source = None
 
     @model_validator(mode="after")
@@ -67,7 +67,7 @@ class ObservationsIn(Body):
 
 
 class ObservationPatch(Body):
-    """What a person's program corrects; what is left out stays as it is."""
+    """A correction by a person's app. Omitted fields stay the same."""
 
     content: Content | None = None
     category: Category | None = None
@@ -75,16 +75,16 @@ class ObservationPatch(Body):
     sensitivity: Sensitivity | None = None
     pinned: bool | None = None
     lock: Lock | None = None
-    why: str = Field("", max_length=500, description="Why it changes, for its history.")
+    why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def changed(self) -> dict[str, Any]:
-        """Return what was sent."""
+        """Return the fields that were sent."""
         sent = self.model_dump(exclude_unset=True, exclude={"why"})
         return {name: value for name, value in sent.items() if value is not None}
 
 
 class IdsOut(Textless):
-    """The ids, in the order of what was sent; `new` are those that were not known before."""
+    """The IDs, in the order sent. `new` has those that were not known before."""
 
     ids: list[UUID]
     new: list[UUID]
@@ -113,7 +113,7 @@ class ObservationOut(BaseModel):
 
     @classmethod
     def of(cls, one: Observation) -> Self:
-        """Return the observation as it is told; its topic is loaded with it."""
+        """Return the schema of an observation that is loaded with its topic."""
         shows(one)
         same = cls.model_fields.keys() - {"topic", "near_duplicate_of"}
         return cls(
@@ -124,18 +124,20 @@ class ObservationOut(BaseModel):
 
 
 class ExtractIn(Body):
-    """A step's output from which observations are to be taken."""
+    """A step's output to extract observations from."""
 
-    output: str = Field(max_length=MOST_OUTPUT, description="Under 50 characters give nothing.")
+    output: str = Field(
+        max_length=MOST_OUTPUT, description="Under 50 characters, nothing is extracted."
+    )
     step_name: str = Field("", max_length=200)
     step_type: StepType = "AGENT"
-    store: bool = Field(False, description="Whether what is found is also stored.")
-    topic: str | None = Field(None, description="The slug of the topic it is about.")
+    store: bool = Field(False, description="Also store the result.")
+    topic: str | None = Field(None, description="The slug of its topic.")
     source: Source = None
 
 
 class ExtractedOut(Textless):
-    """What was found; `by` is model, heuristic or empty; `ids` is what was stored of it."""
+    """The observations found. `by` is model, heuristic or empty. `ids` has the stored ones."""
 
     findings: list[str]
     insights: list[str]
@@ -146,7 +148,7 @@ class ExtractedOut(Textless):
 
     @classmethod
     def of(cls, found: Extracted, ids: list[UUID]) -> Self:
-        """Return what was taken from the output, by category."""
+        """Return the extracted observations by category."""
         return cls(
             findings=[line.content for line in found.lines if line.category == "finding"],
             insights=[line.content for line in found.lines if line.category == "insight"],
@@ -157,7 +159,7 @@ class ExtractedOut(Textless):
         )
 
 
-# --- observations ---
+# --- endpoints ---
 
 api = router("observations", is_held=True)
 _ONE = "/{uuid:observation_id}"
@@ -166,12 +168,14 @@ _ONE = "/{uuid:observation_id}"
 class ObservationsWanted(Paged):
     """Which observations."""
 
-    category: Category | None = Field(None, description="Only of this category.")
-    source: str | None = Field(None, max_length=200, description="Only from this very source.")
-    tag: list[str] = Field([], max_length=50, description="Only those that bear any of these tags.")
-    topic: str | None = Field(None, max_length=200, description="Only of this topic (slug).")
-    after: Moment | None = Field(None, description="Only those created then or later.")
-    before: Moment | None = Field(None, description="Only those created before.")
+    category: Category | None = Field(None, description="Only this category.")
+    source: str | None = Field(None, max_length=200, description="Only exactly this source.")
+    tag: list[str] = Field(
+        [], max_length=50, description="Only observations with any of these tags."
+    )
+    topic: str | None = Field(None, max_length=200, description="Only this topic (slug).")
+    after: Moment | None = Field(None, description="Created at or after this time.")
+    before: Moment | None = Field(None, description="Created before this time.")
 
 
 @api.get("", auth=READ, response=Listing[ObservationOut])
@@ -179,7 +183,7 @@ def list_observations(
     request: ApiRequest,
     wanted: Query[ObservationsWanted],
 ) -> Listing[ObservationOut]:
-    """List observations, the newest first."""
+    """List observations, newest first."""
     caller = request.auth
     asked = {
         "category": wanted.category,
@@ -196,7 +200,7 @@ def list_observations(
 
 @api.post("", auth=WRITE, response={201: IdsOut, 202: Held})
 def remember_observations(request: ApiRequest, observations: ObservationsIn) -> Any:
-    """Remember one observation, or a batch; the same words again from the same source add nothing."""
+    """Save one observation or a batch. Exact duplicates from the same source are ignored."""
     caller, sent = request.auth, observations
     more: dict[str, Any] = {
         "tags": tuple(sent.tags),
@@ -242,7 +246,7 @@ def _remembered(
 def read_observation(
     request: ApiRequest, response: HttpResponse, observation_id: UUID
 ) -> ObservationOut:
-    """Read an observation; the ETag is its version."""
+    """Read an observation. The ETag is its version."""
     one = _observation(request.auth, observation_id)
     used(request.auth, one)
     tagged(response, one)
@@ -253,7 +257,7 @@ def read_observation(
 def edit_one_observation(
     request: ApiRequest, response: HttpResponse, observation_id: UUID, patch: ObservationPatch
 ) -> ObservationOut:
-    """Correct an observation: by a token of scope admin alone, for agents only add."""
+    """Correct an observation. Needs a token with scope admin, because agents can only add."""
     caller = request.auth
     _only_people(caller)
     one = _observation(caller, observation_id)
@@ -271,7 +275,7 @@ def edit_one_observation(
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
 def trash_observation(request: ApiRequest, observation_id: UUID) -> Status[None]:
-    """Move an observation to the trash: by a token of scope admin alone, for agents only add."""
+    """Move an observation to Trash. Needs a token with scope admin, because agents can only add."""
     caller = request.auth
     _only_people(caller)
     one = _observation(caller, observation_id)
@@ -282,9 +286,11 @@ def trash_observation(request: ApiRequest, observation_id: UUID) -> Status[None]
 
 @api.post("/extract", auth=WRITE, response={200: ExtractedOut, 202: Held})
 def extract_observations(request: ApiRequest, extraction: ExtractIn) -> Any:
-    """Take findings, insights and lessons from a step's output: by a model, else by heuristics.
+    """Extract findings, insights and lessons from a step's output, with a model or else by
+    heuristics.
 
-    A model that fails or answers nonsense gives nothing, with a warning. `store` also remembers.
+    If the model fails or returns nonsense, nothing is extracted and the answer has a warning.
+    `store` also saves the result.
     """
     caller, sent = request.auth, extraction
     topic = topic_of(caller, sent.topic)
@@ -316,8 +322,5 @@ def _observation(caller: Caller, key: UUID) -> Observation:
 
 
 def _only_people(caller: Caller) -> None:
-    words = _(
-        "Agents only add observations. A program of yours that is to correct them takes a token of "
-        "scope admin."
-    )
+    words = _("Agents can only add observations. To correct them, use a token with scope admin.")
     only_people(caller, words)

@@ -1,7 +1,7 @@
 """Lists in pages: `?limit=` and `?cursor=`, answered with `{"items": […], "next": cursor|null}`.
 
-A cursor names the last row of a page (keyset of created and id), signed and bound to its list, so
-one that was made up, cut off or belongs to another list is refused, never taken for the first page.
+A cursor names the last row of a page (keyset of created and ID), signed and bound to its list. An
+invalid cursor, or one of another list, is an error and never means the first page.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ T = TypeVar("T", bound=BaseModel)
 class Paged(BaseModel):
     """Which page of a list."""
 
-    limit: int = Field(USUAL, ge=1, le=MOST, description="How many at most.")
+    limit: int = Field(USUAL, ge=1, le=MOST, description="Maximum number of items.")
     cursor: str = Field(
-        "", max_length=LONGEST_CURSOR, description="`next` of the page before; empty: the first."
+        "",
+        max_length=LONGEST_CURSOR,
+        description="`next` of the previous page. Empty: the first page.",
     )
 
 
 class Listing(BaseModel, Generic[T]):
-    """One page: its items, and the cursor of the next page, null on the last one."""
+    """One page: its items, and the cursor of the next page, null on the last."""
 
     items: list[T]
     next: str | None = None
@@ -52,9 +54,9 @@ def listing(
     by: str = "created",
     falling: bool = True,
 ) -> Listing[T]:
-    """Return the page of `rows`, ordered by the field `by` (never null) and the id.
+    """Return the page of `rows`, ordered by the field `by` (never null) and the ID.
 
-    `name` is the list's own, to which its cursors are bound.  Raises Problem for a bad cursor.
+    Cursors are bound to the list's `name`.  Raises Problem for an invalid cursor.
     """
     at = opened(page, name)
     found = page_of(rows, by=by, falling=falling, cursor=at, size=page.limit)
@@ -68,19 +70,18 @@ def _signer(name: str) -> signing.Signer:
 
 
 def closed(cursor: str | None, name: str) -> str | None:
-    """Return what a list's answer gives as `next`; None for the last page."""
+    """Return the value of a list's `next`; None for the last page."""
     return _signer(name).sign(cursor) if cursor else None
 
 
 def opened(page: Paged, name: str) -> str:
-    """Return the cursor that a list goes on from; empty for its first page.  Raises Problem."""
+    """Return the position in a cursor; empty for the first page.  Raises Problem."""
     if not page.cursor:
         return ""
     try:
         return _signer(name).unsign(page.cursor)
     except signing.BadSignature:
         words = _(
-            "This cursor is none of this list's. Take `next` of the page before as it is, with the "
-            "same filters, or leave it out for the first page."
+            "This cursor isn’t valid for this list. Send `next` of the previous page unchanged, with the same filters, or leave it out for the first page."
         )
         raise Problem(422, words, errors={"cursor": [words]}) from None

@@ -1,8 +1,8 @@
-"""Every error of the API as `application/problem+json` (RFC 9457), saying what to do.
+"""Every error of the API as `application/problem+json` (RFC 9457), with the next step.
 
-Data flow: an endpoint raises `Problem`, or what memory refuses -> `install()`'s handlers -> one
-JSON object.  What Django itself answers with a page (no such address, another method, a server
-error) becomes one in `ProblemMiddleware`.
+Data flow: an endpoint raises `Problem` or an error of memory -> the handlers of `install()` ->
+one JSON object.  Pages that Django answers with (not found, wrong method, server error) are
+converted in `ProblemMiddleware`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from memory.files.limits import NoSuchFile, OverBudget
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"
 LONGEST_DETAIL = 2_000
-MOST_ERRORS = 20  # fields that are told of; a body of nonsense has thousands
+MOST_ERRORS = 20  # fields that are listed, since an invalid body can have thousands
 
-# The word for programs in `type`, by status.
+# The code in `type`, by status.
 _WORDS = {
     400: "malformed", 401: "token", 403: "forbidden", 404: "not-found", 405: "method",
     409: "conflict", 411: "length", 412: "stale", 413: "too-large", 415: "media-type",
@@ -39,7 +39,7 @@ _WORDS = {
 
 
 class ProblemOut(BaseModel):
-    """What went wrong: `detail` says why and what to do, `errors` the same by field."""
+    """An error. `detail` has the reason and what to do, `errors` the same by field."""
 
     type: str
     title: str
@@ -50,7 +50,7 @@ class ProblemOut(BaseModel):
 
 
 class Problem(Exception):
-    """An answer that is an error.  `more` are further members, such as `current`."""
+    """An answer that is an error.  `more` has further members, such as `current`."""
 
     def __init__(
         self,
@@ -68,7 +68,6 @@ class Problem(Exception):
         self.more = more
 
     def answer(self) -> HttpResponse:
-        """Return the response."""
         body: dict[str, Any] = {
             "type": f"urn:beacon:problem:{_WORDS.get(self.status, 'other')}",
             "title": HTTPStatus(self.status).phrase,
@@ -86,14 +85,14 @@ class Problem(Exception):
 
 
 def not_found(what: str = "") -> Problem:
-    """Return the problem that there is no such thing, or none of this owner's."""
-    return Problem(404, what or _("There is nothing here, or it is not yours."))
+    """Return the problem for what doesn't exist, or belongs to another owner."""
+    return Problem(404, what or _("Not found, or not yours."))
 
 
 def of_refusal(exc: Exception, *, is_conditional: bool = False) -> Problem | None:
-    """Return the problem for what memory refused; None for what is no refusal.
+    """Return the problem for an error of memory; None for other exceptions.
 
-    `is_conditional` says that the caller named the version it saw, which is then stale (412).
+    `is_conditional` means that the caller sent the version it saw, which is then outdated (412).
     """
     if isinstance(exc, NoSuchKey | NoSuchFile):
         return Problem(404, str(exc))
@@ -116,17 +115,17 @@ def of_refusal(exc: Exception, *, is_conditional: bool = False) -> Problem | Non
 
 
 def of_failure(failure: Failure) -> Problem:
-    """Return the problem that the database or the disk could not do it."""
+    """Return the problem for a failure of the database or the disk."""
     return Problem(
         failure.status, str(failure.words), headers={"Retry-After": str(failure.retry_after)}
     )
 
 
-# --- what the framework raises ----------------------------------------------------------------------
+# --- errors of the framework ---
 
 
 def install(api: NinjaAPI) -> None:
-    """Let the API answer with problems, whatever is raised in it."""
+    """Let the API answer with problems for every exception."""
     handlers: dict[type[Exception], Callable[[HttpRequest, Any], Problem | None]] = {
         Problem: lambda _request, exc: exc,
         MemoryRefused: _refused,
@@ -164,26 +163,26 @@ def _failed(_request: HttpRequest, exc: Exception) -> Problem | None:
 
 
 def _of_framework(exc: HttpError) -> Problem:
-    """Return the problem that the framework wrapped (of a body that cannot be read), or its own."""
+    """Return the problem wrapped by the framework (for a body that can't be read), or its own."""
     cause = exc.__cause__
     return cause if isinstance(cause, Problem) else Problem(exc.status_code, str(exc))
 
 
 def _invalid(exc: ValidationError) -> Problem:
-    """Return the problem for fields of the wrong type, each named as the caller wrote it."""
+    """Return the problem for invalid fields, each named as the caller wrote it."""
     errors: dict[str, list[str]] = {}
     for one in exc.errors:
-        # ("body", "note", "tags", 0): where it stood, the argument's name, the field.
+        # ("body", "note", "tags", 0): its place, the argument's name, the field.
         place = list(one["loc"])
         field = ".".join(map(str, place[2:] if place[0] == "body" else place[1:]))
         errors.setdefault(field or str(place[0]), []).append(str(one["msg"]))
     told = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
-    detail = _("Nothing was done, for the request has fields that do not fit. %(fields)s")
+    detail = _("Nothing was done, because the request has invalid fields. %(fields)s")
     return Problem(422, detail % {"fields": told}, errors=errors)
 
 
 class ProblemMiddleware:
-    """Answer a program in JSON where Django answers with a page: 404, 405, 400, 500, 503."""
+    """Answer API requests in JSON where Django answers with a page: 404, 405, 400, 500, 503."""
 
     def __init__(self, get_response: Respond) -> None:
         self.get_response = get_response
@@ -205,12 +204,14 @@ class ProblemMiddleware:
 
 def _in_words(status: int) -> Problem:
     told = {
-        400: _("The request could not be understood."),
-        404: _("There is nothing at this address. /api/v1/openapi.json lists what there is."),
-        405: _("This address takes another method: the header Allow names those that it takes."),
-        413: _("The request is larger than may be sent."),
+        400: _("The request couldn’t be understood."),
+        404: _("There is nothing at this URL. See /api/v1/openapi.json for the available URLs."),
+        405: _("This URL doesn’t support that method. The header Allow lists those it does."),
+        413: _("The request is too large."),
     }
     if status == 503:
         return of_failure(GONE)
-    server = _("Something went wrong inside Beacon: its log tells what. Nothing may be stored.")
+    server = _(
+        "Something went wrong in Beacon, and the change may not be stored. The server log has the details."
+    )
     return Problem(status, told.get(status, server if status >= 500 else HTTPStatus(status).phrase))

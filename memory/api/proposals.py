@@ -1,4 +1,7 @@
-"""`/proposals`: agents' writes that wait for a person; their own program decides, no agent sees them."""
+"""`/proposals`: agents' writes that wait for approval.
+
+A person's own app decides. Agents don't see them.
+"""
 
 from __future__ import annotations
 
@@ -37,28 +40,28 @@ class ProposalsWanted(Paged):
     type: Literal["", "memoryfile", "note", "observation"] = ""
     order: Literal["danger", "created"] = Field(
         "danger",
-        description="The most dangerous first, then the oldest, as Review shows them; or by age.",
+        description="Most dangerous first, then oldest, as in Review, or by age.",
     )
 
 
 class RejectIn(Body):
-    """Why a proposal is rejected."""
+    """Why the proposal is rejected."""
 
     reason: str = Field("", max_length=review_services.LONGEST_REASON)
 
 
 class AcceptIn(Body):
-    """What the person made of a proposal, if they changed it."""
+    """The person's edits to a proposal, if any."""
 
     content: str | None = Field(
         None,
         max_length=MOST_EPISODES,
-        description="The text in place of the proposed one; of a note or a file.",
+        description="A text that replaces the proposed one, for a note or a file.",
     )
 
 
 class ProposalOut(BaseModel):
-    """A held write: what it would change (`target` null: it would make one), and why it waits."""
+    """A pending write: its change (`target` null: a new record), and why it needs approval."""
 
     id: UUID
     type: str
@@ -68,15 +71,15 @@ class ProposalOut(BaseModel):
     after: dict[str, Any]
     actor: str
     source: str
-    reason: str = Field(description="What its writer says.")
+    reason: str = Field(description="The writer's reason.")
     held_because: list[str]
-    danger: DangerCode = Field(description="How dangerous accepting it unseen is.")
+    danger: DangerCode = Field(description="How dangerous it is to accept without reading.")
     risks: list[dict[str, Any]] = Field(
         description="The codes behind `held_because`, each with its parameters."
     )
     state: State
-    edited: dict[str, Any] = Field(description="What a person made of `after`; empty: nothing.")
-    result: UUID | None = Field(description="The record that came of it.")
+    edited: dict[str, Any] = Field(description="The person's version of `after`. Empty: unchanged.")
+    result: UUID | None = Field(description="The resulting record.")
     decided_by: str
     decided_at: datetime | None
     decision_reason: str
@@ -85,7 +88,6 @@ class ProposalOut(BaseModel):
 
     @classmethod
     def of(cls, proposal: Proposal) -> Self:
-        """Return the proposal as it is told."""
         made = {"type", "target", "held_because", "danger", "result"}
         fields = {name: getattr(proposal, name) for name in cls.model_fields.keys() - made}
         return cls(
@@ -103,7 +105,7 @@ def list_proposals(
     request: ApiRequest,
     wanted: ProposalsWanted = PAGE,
 ) -> Listing[ProposalOut]:
-    """List proposals, the most dangerous first: those that wait, unless others are asked for."""
+    """List proposals, most dangerous first. Only pending ones, unless you ask for others."""
     owner = request.auth.owner
     rows = (
         review_services.waiting(owner) if wanted.state == "waiting" else Proposal.objects.of(owner)
@@ -125,11 +127,16 @@ def list_proposals(
 def accept_proposal(
     request: ApiRequest, proposal_id: UUID, accept: AcceptIn | None = None
 ) -> ProposalOut:
-    """Carry a held write out as the person's own.  409: decided, expired, or overtaken."""
+    """Accept a pending write and store it as the person's own.
+
+    409: already decided, expired, or outdated.
+    """
     proposal = _proposal(request.auth, proposal_id)
     content = accept.content if accept is not None else None
     if content is not None and "content" not in proposal.after:
-        words = _("This proposal holds no single text: leave content out, or reject it.")
+        words = _(
+            "This proposal doesn’t have a single text. Leave content out, or reject the proposal."
+        )
         raise Problem(422, words, errors={"content": [words]})
     after = None if content is None else {"content": content}
     try:
@@ -143,7 +150,7 @@ def accept_proposal(
 def reject_proposal(
     request: ApiRequest, proposal_id: UUID, reject: RejectIn | None = None
 ) -> ProposalOut:
-    """Let a held write not be carried out.  409: it waits no more."""
+    """Reject a pending write.  409: it is no longer pending."""
     proposal = _proposal(request.auth, proposal_id)
     review_services.reject(proposal, by=request.auth.by, why=reject.reason if reject else "")
     return ProposalOut.of(proposal)
@@ -152,12 +159,12 @@ def reject_proposal(
 def _proposal(caller: Caller, key: UUID) -> Proposal:
     found: Proposal | None = Proposal.objects.of(caller.owner).filter(pk=key).first()
     if found is None:
-        raise not_found(_("There is no such proposal, or it is not yours."))
+        raise not_found(_("There is no such proposal, or it isn’t yours."))
     found.owner = caller.owner
     return found
 
 
-# --- reviewing ---
+# --- review of agents' writes ---
 
 
 def reviewed(
@@ -170,7 +177,7 @@ def reviewed(
     target: Remembered | None = None,
     why: str = "",
 ) -> Held | None:
-    """Hold an agent's write that is to be held, and return the answer; None if it may be stored."""
+    """Hold an agent's write that needs approval, and return the answer; None if it can be stored."""
     return _held(
         tool_review.reviewed(
             caller.context(), kind, after=after, texts=texts, before=before, target=target, why=why
@@ -179,7 +186,9 @@ def reviewed(
 
 
 def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
-    """Refuse (403) an agent's act that cannot wait, where the owner reviews all that agents write."""
+    """Raise Problem (403) for an agent's act that can't wait if the owner reviews all agents'
+    writes.
+    """
     review_services.check_unreviewed(caller.owner, kind, by=caller.by, act=act)
 
 
@@ -196,7 +205,7 @@ def reviewed_lines(
     topic: Topic | None = None,
     sensitivity: str = "normal",
 ) -> Held | None:
-    """Hold a batch of observations whole if one of them is to be held."""
+    """Hold a whole batch of observations if one of them needs approval."""
     return _held(
         tool_review.reviewed_lines(
             caller.context(), lines, source, topic=topic, sensitivity=sensitivity

@@ -1,4 +1,4 @@
-"""`/recall`: one ranked search over all that is remembered."""
+"""`/recall`: one ranked search over everything remembered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memory.search.recall import MOST_HITS, How, RecallHit, RecallPage, recall_p
 api = router("recall")
 
 Type = Literal["note", "observation", "fact", "report", "section"]
-# What no agent is told, however it asks; so many more are asked for where scopes leave hits out.
+# What no agent gets. If scopes exclude results, this many more are requested.
 _NEVER = (
     Filter("sensitivity", ("sensitive",), negated=True),
     Filter("trust", (Trust.QUARANTINED.value,), negated=True),
@@ -37,7 +37,7 @@ _PLURALS: tuple[tuple[Category, str], ...] = (
 
 
 class RecallWanted(BaseModel):
-    """What is asked of memory."""
+    """A search of memory."""
 
     q: str = Field(
         "",
@@ -45,28 +45,28 @@ class RecallWanted(BaseModel):
         description='Words, "phrases" and operators such as kind:rule or topic:batteries.',
     )
     mode: Literal["auto", "lexical", "exact"] = Field(
-        "auto", description="exact: BM25 of the content alone; auto: also by meaning."
+        "auto", description="exact: BM25 of the content only. auto: also semantic search."
     )
     type: list[Type] = Field([], max_length=5, description="Only these types.")
     category: list[Category] = Field([], max_length=3, description="Only these categories.")
     kind: list[Literal["log", "summary", "rule", "soul", "agent", "user"]] = Field(
-        [], max_length=6, description="Only notes of these kinds."
+        [], max_length=6, description="Only these kinds of notes."
     )
-    topic: str | None = Field(None, max_length=200, description="Only of this topic (slug).")
-    after: Moment | None = Field(None, description="Only what was created then or later.")
-    before: Moment | None = Field(None, description="Only what was created before.")
-    limit: int = Field(10, ge=1, le=MOST_HITS, description="How many at most.")
-    min_score: float = Field(0.0, ge=0, le=1, description="Only hits of this score or more.")
+    topic: str | None = Field(None, max_length=200, description="Only this topic (slug).")
+    after: Moment | None = Field(None, description="Created at or after this time.")
+    before: Moment | None = Field(None, description="Created before this time.")
+    limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
+    min_score: float = Field(0.0, ge=0, le=1, description="Only results with at least this score.")
     by_category: int | None = Field(
         None,
         ge=1,
         le=MOST_HITS,
-        description="So many findings, insights and lessons each, in place of one list.",
+        description="Return this many findings, insights and lessons each, instead of one list.",
     )
 
 
 class LaneOut(BaseModel):
-    """What one lane says of a hit: its own figure, that in 0..1, its rank there."""
+    """How one lane rates a result: its own score, that score in 0..1, and its rank."""
 
     raw: float
     score: float
@@ -74,7 +74,7 @@ class LaneOut(BaseModel):
 
 
 class WhyOut(BaseModel):
-    """Why a hit stands where it does."""
+    """Why a result is at its rank."""
 
     lanes: list[str]
     stems: list[str]
@@ -83,7 +83,7 @@ class WhyOut(BaseModel):
 
 
 class HitOut(BaseModel):
-    """One record that was found, whole."""
+    """One record found, in full."""
 
     id: UUID
     type: Type
@@ -98,14 +98,15 @@ class HitOut(BaseModel):
     lanes: dict[str, LaneOut]
     why: WhyOut
     replaces: list[UUID]
-    checked_at: datetime | None = Field(None, description="Of a fact: when a source last said it.")
+    checked_at: datetime | None = Field(
+        None, description="For a fact: when a source last confirmed it."
+    )
     found_later: str = Field(
-        "", description="Of a finding that changed since: what a later run found."
+        "", description="For a finding that has changed: what a later run found."
     )
 
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
-        """Return the hit as it is told."""
         shows(hit.record, trust=Trust.EXTERNAL if hit.found_later else "")
         lanes = {
             name: LaneOut(raw=lane.raw, score=lane.score, rank=lane.rank)
@@ -140,7 +141,10 @@ class HitOut(BaseModel):
 
 
 class RecalledOut(BaseModel):
-    """The hits, best first; `notices` say what of the question was not understood."""
+    """The results, best match first.
+
+    `notices` has the parts of the query that were not understood.
+    """
 
     items: list[HitOut]
     next: None = None
@@ -160,7 +164,7 @@ def recall(
     request: ApiRequest,
     wanted: Query[RecallWanted],
 ) -> Any:
-    """Return what answers the question best; nothing expired, superseded or in the trash."""
+    """Return the best matches, without expired or replaced records and without Trash."""
     caller = request.auth
     shows()
     _check_asked(wanted)
@@ -186,15 +190,17 @@ def recall(
 
 
 def _check_asked(wanted: RecallWanted) -> None:
-    """Refuse (422) to recall everything: that is what lists are for."""
+    """Raise Problem (422) for an empty search: use the lists instead."""
     narrow = (wanted.q.strip(), wanted.type, wanted.category, wanted.kind, wanted.topic)
     if not any((*narrow, wanted.after, wanted.before, wanted.by_category)):
-        words = _("Say what to look for: words in q, or a type, category, kind, topic or time.")
+        words = _(
+            "Add something to search for: words in q, or a type, category, kind, topic or time."
+        )
         raise Problem(422, words, errors={"q": [words]})
 
 
 def _page(caller: Caller, wanted: RecallWanted, how: Any) -> RecallPage:
-    """Recall as the caller may; what an agent gets is noted as used by it."""
+    """Return the results that the caller can see; those an agent gets count as used by it."""
     if caller.by.is_person:
         return recall_page(caller.owner, wanted.q, wanted.mode, **how)
     question = parse(wanted.q)
@@ -204,7 +210,8 @@ def _page(caller: Caller, wanted: RecallWanted, how: Any) -> RecallPage:
         most = min(limit + spare, MOST_HITS)
         page = recall_page(caller.owner, question, wanted.mode, **(how | {"limit": most}))
         hits = [hit for hit in page.hits if context.may_read(hit.record)][:limit]
-        # More are loaded only where others' scopes left a gap: each hit costs as much again.
+        # More are loaded only if other scopes left a gap, since each result costs the
+        # same again.
         if len(hits) >= limit or len(page.hits) < most:
             break
     Use.note_records(caller.owner, [hit.record for hit in hits], caller.place)

@@ -1,4 +1,4 @@
-"""`/scratchpad`: values under keys, for work in progress; `?session=` names a session's own."""
+"""`/scratchpad`: values under keys, for work in progress; `?session=` selects one session's own."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from memory.scratchpad import services as scratchpad
 api = router("scratchpad", is_held=True)
 _ONE = "/{path:key}"
 Named = Annotated[
-    str, Query(max_length=100, description="The id of a session: its own entries alone.")
+    str, Query(max_length=100, description="The ID of a session, for its own entries only.")
 ]
 
 
 class EntriesWanted(Paged):
-    """Which entries: those whose keys begin with `prefix`, or that hold `q` in key or value."""
+    """Filters: keys that begin with `prefix`, or entries with `q` in key or value."""
 
     prefix: str = Field("", max_length=200)
-    q: str = Field("", max_length=10_000, description="A text as it is, in any case.")
-    session: str = Field("", max_length=100, description="The id of a session.")
+    q: str = Field("", max_length=10_000, description="The exact text, ignoring case.")
+    session: str = Field("", max_length=100, description="The ID of a session.")
 
 
 class ValueIn(Body):
-    """What is put under the key."""
+    """The value to set."""
 
     value: str = Field(max_length=MOST_VALUE, description="At most 64 KiB.")
 
@@ -59,7 +59,6 @@ class EntryOut(BaseModel):
 
     @classmethod
     def of(cls, entry: ScratchpadEntry) -> Self:
-        """Return the entry as it is told."""
         shows(entry)
         return cls(**{name: getattr(entry, name) for name in cls.model_fields})
 
@@ -72,7 +71,7 @@ def list_entries(
     """List entries, sorted by key."""
     caller, scope = request.auth, _scope(request.auth, wanted.session)
     if wanted.q and wanted.prefix:
-        words = _("Send prefix or q, not both.")
+        words = _("Send either prefix or q.")
         raise Problem(422, words, errors={"q": [words]})
     if wanted.q:
         rows = scratchpad.search(caller.owner, wanted.q, scope=scope)
@@ -86,7 +85,7 @@ def list_entries(
 def read_entry(
     request: ApiRequest, response: HttpResponse, key: str, session: Named = ""
 ) -> EntryOut:
-    """Read the value under a key; the key is URL-encoded, slashes included."""
+    """Read the value of a key. The key is URL-encoded, slashes included."""
     caller = request.auth
     entry = _entry(caller, key, session)
     used(caller, entry)
@@ -98,7 +97,7 @@ def read_entry(
 def set_entry(
     request: ApiRequest, response: HttpResponse, key: str, entry: ValueIn, session: Named = ""
 ) -> Any:
-    """Put a value under a key, whatever stood there before; that stays in its history."""
+    """Set the value of a key. The old value stays in its history."""
     caller = request.auth
     scope = _scope(caller, session)
     if scope == OWNER_SCOPE:
@@ -119,7 +118,7 @@ def set_entry(
 
 @api.delete(_ONE, auth=WRITE, response={204: None})
 def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[None]:
-    """Move an entry to the trash."""
+    """Move an entry to Trash."""
     caller, entry = request.auth, _entry(request.auth, key, session, hold=True)
     if entry.scope == OWNER_SCOPE:
         check_unreviewed(caller, "scratchpad", _("Deleting a value that all agents share"))
@@ -135,12 +134,12 @@ def _scope(caller: Caller, session: str) -> str:
 def _entry(caller: Caller, key: str, session: str, *, hold: bool = False) -> ScratchpadEntry:
     entry = scratchpad.get_entry(caller.owner, key, scope=_scope(caller, session), hold=hold)
     if not caller.by.is_person and (entry.sensitivity == "sensitive" or _is_quarantined(entry)):
-        raise Problem(403, _("It is shown to people only."))
+        raise Problem(403, _("This entry is shown to people only."))
     return entry
 
 
 def _check_shown(caller: Caller, key: str, session: str) -> None:
-    """Raise Problem (403) where there is an entry that agents aren't shown."""
+    """Raise Problem (403) if there is an entry that agents can't see."""
     with suppress(NoSuchKey):
         _entry(caller, key, session)
 

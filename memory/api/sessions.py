@@ -1,6 +1,6 @@
-"""`/sessions`: conversations with the agent, and what a transcript leaves.
+"""`/sessions`: conversations with the agent, and what is saved from them.
 
-A session that an agent began is the agent's: what is said in it is not the person's word.
+A session that an agent started belongs to the agent: its messages aren't the person's words.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from memory.observations.lines import checked_size
 
 api = router("sessions")
 _ONE = "/{uuid:session_id}"
-MOST_MESSAGES = 1_000  # of a transcript
-MOST_SHOWN = 200  # messages of one answer
+MOST_MESSAGES = 1_000  # in a transcript
+MOST_SHOWN = 200  # messages in one answer
 LONGEST_ID = 100
 
 
 class SessionIn(Body):
     """A new session."""
 
-    title: str = Field("", max_length=200, description="One line; its first words if left out.")
+    title: str = Field("", max_length=200, description="One line. Default: the first words.")
 
 
 class MessageIn(Body):
-    """What is said."""
+    """A message to the agent."""
 
     content: str = Field(min_length=1, max_length=conversation.MOST_MESSAGE)
 
@@ -57,18 +57,18 @@ class MessageIn(Body):
 class TurnIn(Body):
     """One message of a transcript."""
 
-    role: str = Field(max_length=40, description="user or assistant; others are passed over.")
+    role: str = Field(max_length=40, description="user or assistant. Other roles are skipped.")
     content: str
 
 
 class TranscriptIn(Body):
-    """A transcript; without messages that of the stored session is taken."""
+    """A transcript. Without messages, that of the stored session is used."""
 
     messages: list[TurnIn] = Field([], max_length=MOST_MESSAGES)
 
 
 class MessageOut(BaseModel):
-    """One turn; an answer is `waiting` or `answering` until it is worked out."""
+    """One message. An answer is `waiting` or `answering` until it is ready."""
 
     id: int
     position: int
@@ -83,7 +83,7 @@ class MessageOut(BaseModel):
 
     @classmethod
     def of(cls, message: Message) -> Self:
-        """Return the message as it is told; who shows a session reports what its answers read."""
+        """Return the schema; the endpoint that shows a session reports what its answers read."""
         shows(trust=conversation_end.read_in([message]))
         return cls(**{name: getattr(message, name) for name in cls.model_fields})
 
@@ -101,21 +101,20 @@ class SessionOut(BaseModel):
 
     @classmethod
     def of(cls, session: Session, **more: Any) -> Self:
-        """Return the session as it is told."""
         shows(session)
         same = cls.model_fields.keys() - more.keys()
         return cls(**{name: getattr(session, name) for name in same}, **more)
 
 
 class WholeSessionOut(SessionOut):
-    """A session with what was said last, in order; `earlier` says that more was said before."""
+    """A session with its last messages, in order. `earlier` means that there are more."""
 
     messages: list[MessageOut]
     earlier: bool
 
 
 class SaidOut(BaseModel):
-    """What was said, and the answer that waits to be worked out: read the session for it."""
+    """The message, and the pending answer. Read the session to get it."""
 
     message: MessageOut
     answer: MessageOut
@@ -123,7 +122,7 @@ class SaidOut(BaseModel):
 
 @api.post("", auth=WRITE, response={201: SessionOut})
 def begin_session(request: ApiRequest, response: HttpResponse, session: SessionIn) -> Any:
-    """Begin a session."""
+    """Start a session."""
     caller = request.auth
     agent = None if caller.by.is_person else caller.agent
     made = conversation.start(caller.owner, session.title, agent=agent, trust=caller.write_trust)
@@ -153,7 +152,7 @@ def read_session(
 
 @api.post(_ONE + "/messages", auth=WRITE, response={201: SaidOut})
 def say(request: ApiRequest, session_id: UUID, message: MessageIn) -> Any:
-    """Say something; the answer is worked out by a worker. “Remember …” also writes a note."""
+    """Send a message. A background worker writes the answer. “Remember …” also writes a note."""
     caller = request.auth
     session = _session(caller, session_id)
     answer = conversation.ask(session, message.content, by=caller.by, trust=caller.write_trust)
@@ -164,7 +163,7 @@ def say(request: ApiRequest, session_id: UUID, message: MessageIn) -> Any:
 
 @api.post(_ONE + "/end", auth=WRITE, response=SessionOut)
 def end_session(request: ApiRequest, response: HttpResponse, session_id: UUID) -> SessionOut:
-    """End a session; what it leaves is worked out by a worker. One that is over stays so."""
+    """End a session. A background worker saves what matters. Ending it again changes nothing."""
     session = _session(request.auth, session_id)
     conversation_end.end(session, by=request.auth.by)
     session.refresh_from_db()
@@ -178,10 +177,10 @@ def consolidate_session(
     session_id: Annotated[str, Path(..., min_length=1, max_length=LONGEST_ID)],
     transcript: TranscriptIn,
 ) -> Any:
-    """Keep what a conversation leaves: what was decided, concluded, or asked to be remembered.
+    """Keep what matters from a conversation: decisions, conclusions, and requests to remember.
 
-    `session_id` is a session's, or any name of a conversation held elsewhere; the same again adds
-    nothing.
+    `session_id` is the ID of a session, or any name of a conversation held elsewhere. Exact
+    duplicates are ignored.
     """
     caller = request.auth
     session = _stored(caller, session_id)
@@ -211,7 +210,7 @@ def consolidate_session(
 
 
 def _session(caller: Caller, key: UUID) -> Session:
-    """Return the caller's session: an agent's own, a person's any of theirs.  Raises Problem."""
+    """Return the caller's session: an agent's own, or any of the person's.  Raises Problem."""
     rows = Session.objects.of(caller.owner).filter(pk=key)
     if not caller.by.is_person:
         rows = rows.filter(agent=caller.agent)
@@ -219,13 +218,13 @@ def _session(caller: Caller, key: UUID) -> Session:
     if session is None:
         raise not_found()
     if session.trashed_at is not None:
-        raise not_found(_("It lies in the trash, from which a person can restore it."))
+        raise not_found(_("This session is in Trash. A person can restore it."))
     session.owner = caller.owner
     return session
 
 
 def _stored(caller: Caller, key: str) -> Session | None:
-    """Return the stored session of this id; None for the name of a conversation held elsewhere."""
+    """Return the stored session with this ID; None for the name of a conversation held elsewhere."""
     try:
         wanted = UUID(key)
     except ValueError:

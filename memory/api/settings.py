@@ -1,4 +1,4 @@
-"""`/settings`: review levels, language and time zone of the token's owner."""
+"""`/settings`: review rules, language and time zone of the token's owner."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ ChosenLevel = Literal["", "accept", "hold risky", "hold all"]
 
 
 class SettingsPatch(Body):
-    """What changes; what is left out stays as it is."""
+    """The settings to change. Omitted ones stay the same."""
 
     review_levels: dict[Kind, ChosenLevel] | None = Field(
-        None, description="How agents' writes are reviewed, by kind; empty: as by default."
+        None, description="Review rules for agents' writes, by kind. Empty: the default."
     )
-    language: str | None = Field(None, max_length=16, description="The code of a language.")
+    language: str | None = Field(None, max_length=16, description="A language code.")
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
 
 
 class SettingsOut(Textless):
-    """The settings as they stand."""
+    """The current settings."""
 
     review_levels: dict[Kind, Level]
     language: str
@@ -60,7 +60,6 @@ def edit_settings(request: ApiRequest, patch: SettingsPatch) -> SettingsOut:
 
 
 def settings_of(owner: User) -> dict[str, Any]:
-    """Return the settings as programs are told them."""
     return {
         "review_levels": levels_of(owner),
         "language": owner.language,
@@ -69,12 +68,12 @@ def settings_of(owner: User) -> dict[str, Any]:
 
 
 def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict[str, Any]:
-    """Set what is named, all or nothing, and return the settings as they then are.
+    """Set the given values, all or none, and return the resulting settings.
 
-    Raises InvalidValue, its errors by field, for what cannot be, or if `by` is no person.
+    Raises InvalidValue, with its errors by field, for invalid values, or if `by` isn't a person.
     """
     with transaction.atomic():
-        # Held, so that what is answered is what this change left.
+        # Locked, so that the answer shows the result of this change.
         owner = User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         profile = {name: asked[name] for name in OF_THE_PROFILE if name in asked}
         if profile:
@@ -89,9 +88,9 @@ def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict
 
 
 def _change_profile(owner: User, asked: Mapping[str, Any], by: Actor) -> None:
-    """Save the fields by the rules of the profile's page; the user note says the same (R202)."""
+    """Save the fields by the profile page's rules, and update the user note (R202)."""
     if not by.is_person:
-        raise InvalidValue(_("Only a person changes the profile."))
+        raise InvalidValue(_("Only a person can change the profile."))
     person = User.objects.select_for_update().get(pk=owner.pk)
     names = [str(name) for name in ProfileForm.Meta.fields]
     form = ProfileForm({**model_to_dict(person, names), **asked}, instance=person)

@@ -1,9 +1,10 @@
-"""What an answer shows: the trust of its records, and what a token without `read` gets of it.
+"""Reading records for an answer, and what the answer shows: the trust of its records, and the part
+of it that a token without `read` gets.
 
-Data flow: each schema reports the record that it is made of (`shows`) -> the frame takes the lowest
-trust of them -> it is noted on the agent before the answer is sent, so that what the agent writes
-next is believed no further than what it was shown.  An answer that reports nothing counts as text
-from outside: a new operation that forgets to report is held too often, never too rarely.
+Data flow: each schema reports its record (`shows`) -> the frame takes the lowest trust -> it is
+recorded on the agent before the answer is sent, so that the agent's next write has no higher
+trust than what it was shown.  An answer that reports nothing counts as text from outside: if a
+new operation forgets to report, writes are held too often, never too rarely.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ from memory.search.filters import named_topic
 
 T = TypeVar("T")
 
-# What a token without `read` gets: names and numbers by which to go on, and what it sent itself.
+# What a token without `read` gets: the names and numbers it needs, and what it sent itself.
 BARE = frozenset(
     {
         "id", "ids", "new", "version", "status", "state", "number", "position", "slug", "path",
         "key", "run", "proposal", "cleared", "pruned", "scope", "findings", "insights", "lessons",
     }
 )  # fmt: skip
-# Of a problem also what Beacon says; stored text quoted in it is taken out.
+# Of a problem also Beacon's message, without stored text quoted in it.
 OF_PROBLEM = frozenset({"type", "title", "detail", "errors", "have", "most"})
 _QUOTED = re.compile("“([^”]*)”")
 _ALL_QUOTED = re.compile("“.*”", re.DOTALL)
 
 
 class Shown:
-    """What one answer shows, as its schemas report it."""
+    """What one answer shows, as reported by its schemas."""
 
     def __init__(self) -> None:
         self.trusts: list[str] = []
@@ -58,7 +59,7 @@ class Shown:
         self.is_reported = False
 
     def lowest(self) -> str:
-        """Return the lowest trust of what is shown; that of text from outside where none reported."""
+        """Return the lowest trust of what is shown; external if nothing was reported."""
         if not self.is_reported:
             return Trust.EXTERNAL
         return lowest_trust([Trust.OWNER, *self.trusts])
@@ -79,14 +80,14 @@ def collected() -> Iterator[Shown]:
 
 
 def current() -> Shown:
-    """Return what the answer that is being worked out shows so far."""
+    """Return what the answer in progress shows so far."""
     return _answer.get() or Shown()
 
 
 def shows(*records: Any, trust: str = "") -> None:
-    """Report that the answer shows these records; one without a trust of its own is from outside.
+    """Report that the answer shows these records; one without its own trust counts as external.
 
-    Without records: that it shows nothing stored, or (with `trust`) text that is no record.
+    Without records: that it shows nothing stored, or (with `trust`) text that isn't a record.
     """
     shown = _answer.get()
     if shown is None:
@@ -101,7 +102,7 @@ def shows(*records: Any, trust: str = "") -> None:
 
 
 def item(out: Callable[[Any], T], row: Any) -> T:
-    """Return a list's item; `row` is reported here where its schema reports nothing."""
+    """Return a list's item, and report `row` if its schema reports nothing."""
     shown = _answer.get()
     before = len(shown.trusts) if shown is not None else 0
     made = out(row)
@@ -111,7 +112,7 @@ def item(out: Callable[[Any], T], row: Any) -> T:
 
 
 class Textless(BaseModel):
-    """An answer that holds no stored text: ids, counts, settings, or what the caller sent."""
+    """An answer without stored text: IDs, counts, settings, or what the caller sent."""
 
     def model_post_init(self, _context: Any) -> None:
         """Report that nothing is shown."""
@@ -119,9 +120,9 @@ class Textless(BaseModel):
 
 
 def noted(caller: Caller, response: HttpResponse, shown: Shown) -> None:
-    """Note on the agent what the answer shows it; call it before the answer is sent.
+    """Record on the agent what the answer shows it; call it before the answer is sent.
 
-    Raises DatabaseError where it cannot be noted: the answer is then not to be sent.
+    Raises DatabaseError if it can't be recorded: the answer must then not be sent.
     """
     if response.status_code >= 500:
         return
@@ -129,11 +130,11 @@ def noted(caller: Caller, response: HttpResponse, shown: Shown) -> None:
     caller.note_shown(Trust.OWNER if is_silent or not caller.may("read") else shown.lowest())
 
 
-# --- tokens without `read` ------------------------------------------------------------------------
+# --- tokens without `read` ---
 
 
 def without_stored_text(response: HttpResponse, *, sent: str) -> HttpResponse:
-    """Return the answer for a token that does not read; `sent` is all that its request said."""
+    """Return the answer for a token that can't read; `sent` is all text in its request."""
     if response.content:
         is_problem = response.status_code >= 400
         body = bare_text(response.content.decode(), sent=sent if is_problem else None)
@@ -142,9 +143,9 @@ def without_stored_text(response: HttpResponse, *, sent: str) -> HttpResponse:
 
 
 def bare_text(body: str, *, sent: str | None = None) -> str:
-    """Return a JSON answer without stored text; an empty object for what is no JSON object.
+    """Return a JSON answer without stored text; an empty object for anything but a JSON object.
 
-    `sent` says that it is a problem: of the quotations in it those stay that the caller sent.
+    `sent` marks a problem: of its quotations, those that the caller sent are kept.
     """
     try:
         value = json.loads(body)
@@ -154,7 +155,7 @@ def bare_text(body: str, *, sent: str | None = None) -> str:
 
 
 def without_text(value: dict[str, Any], *, sent: str | None = None) -> dict[str, Any]:
-    """Return what an object holds besides stored text; `sent` is as for `bare_text`."""
+    """Return what an object has besides stored text; `sent` is as for `bare_text`."""
     kept: dict[str, Any] = {}
     for name, one in value.items():
         if sent is not None and name in OF_PROBLEM:
@@ -167,7 +168,7 @@ def without_text(value: dict[str, Any], *, sent: str | None = None) -> dict[str,
 
 
 def _inner(value: Any, sent: str | None) -> Any:
-    """Return what an object or a list of objects holds besides stored text."""
+    """Return what an object or a list of objects has besides stored text."""
     if isinstance(value, dict):
         return without_text(value, sent=sent)
     if isinstance(value, list):
@@ -180,7 +181,7 @@ def _inner(value: Any, sent: str | None) -> Any:
 
 
 def unquoted(value: Any, sent: str) -> Any:
-    """Return what is said with each quotation taken out that the caller did not send."""
+    """Return a message without the quotations that the caller didn't send."""
     if isinstance(value, dict):
         return {name: unquoted(one, sent) for name, one in value.items()}
     if isinstance(value, list):
@@ -197,20 +198,20 @@ Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
 def _in_words(value: Any) -> Any:
-    """Refuse a bare number, which would be read as seconds since 1970."""
+    """Reject a bare number, which would be read as seconds since 1970."""
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value, re.I):
-        raise ValueError(_("write it as a date or a moment, such as 2026-11-22T08:00:00Z"))
+        raise ValueError(_("write it as a date or time, such as 2026-11-22T08:00:00Z"))
     return value
 
 
-# A moment in an address's query.
+# A date or time in a query string.
 Moment = Annotated[datetime, BeforeValidator(_in_words), AfterValidator(in_utc)]
 
 
 def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
-    """Keep the rows that the caller may see: to an agent nothing sensitive, quarantined, of others.
+    """Keep the rows that the caller can see: for agents nothing sensitive, quarantined, or others'.
 
-    `scope` takes that scope alone; Problem (403) where it is not the caller's.
+    `scope` keeps only that scope; Problem (403) if it isn't the caller's.
     """
     if scope:
         rows = rows.filter(scope=auth.named(caller, scope))
@@ -220,7 +221,7 @@ def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
 
 
 def open_to_agents(caller: Caller, rows: Rows) -> Rows:
-    """Keep the rows that the caller may see, of whatever scope it named."""
+    """Keep the rows that the caller can see, whatever scopes it has named."""
     if caller.by.is_person:
         return rows
     shown: Any = rows
@@ -229,54 +230,52 @@ def open_to_agents(caller: Caller, rows: Rows) -> Rows:
 
 
 def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
-    """Return the owner's row of this id outside the trash, noted as used by the agent that reads it.
+    """Return the owner's row with this ID outside Trash, recorded as used by the agent that reads
+    it.
 
-    Raises Problem: 404, and 403 for what only people are shown.
+    Raises Problem: 404, and 403 if only people can see it.
     """
     row = held(rows.filter(owner=caller.owner, pk=key)).first()
     if row is None:
         raise not_found()
     if row.trashed_at is not None:
-        raise not_found(_("It lies in the trash, from which a person can restore it."))
+        raise not_found(_("This record is in Trash. A person can restore it."))
     if not auth.is_open(caller, getattr(row, "scope", "owner")):
         raise not_found()
     if caller.by.is_person or row.is_for_agents:
-        shows(row)  # also where the answer is a refusal, which may name it
+        shows(row)  # also if the answer is an error, which can name it
         return row
-    words = _(
-        "It is shown to people only. A program of yours that is to see it takes a token of scope "
-        "admin."
-    )
+    words = _("This record is shown to people only. To see it, use a token with scope admin.")
     raise Problem(403, words)
 
 
 def used(caller: Caller, row: Any) -> None:
-    """Note that an agent read the record whole."""
+    """Record that an agent read the whole record."""
     if not caller.by.is_person:
         Use.note_records(caller.owner, [row], caller.place)
 
 
 def topic_of(caller: Caller, name: str | None) -> Topic | None:
-    """Return the owner's topic of this slug or title, None for none named.  Raises Problem (422)."""
+    """Return the owner's topic with this slug or title, or None.  Raises Problem (422)."""
     if not name:
         return None
     rows = open_to_agents(caller, Topic.objects.of(caller.owner).live())
     topic: Topic | None = rows.filter(named_topic(clean(name)[0].strip())).first()
     if topic is None:
-        words = _("There is no topic “%(name)s”. Name one by its slug, or leave it out.")
+        words = _("There is no topic “%(name)s”. Use its slug, or leave it out.")
         words %= {"name": shorten(name, 80)}
         raise Problem(422, words, errors={"topic": [words]})
     return topic
 
 
 def moment(caller: Caller, at: datetime | None) -> datetime | None:
-    """Return a moment with its time zone: without one the owner's is meant."""
+    """Return a time with its time zone, by default the owner's."""
     if at is None or timezone.is_aware(at):
         return at
     return at.replace(tzinfo=zone_of(caller.owner.time_zone))
 
 
 def is_persons(record: Note | Observation) -> bool:
-    """Whether a person wrote, edited or pinned it: agents leave such a record as it is."""
+    """Whether a person wrote, edited or pinned it: agents don't change such a record."""
     edited = getattr(record, "edited_by_person", False)
     return record.trust == Trust.OWNER or record.pinned or edited

@@ -1,4 +1,7 @@
-"""`/trash`: what lies there of every kind; a person's program restores it, or deletes it for good."""
+"""`/trash`: deleted records of every kind.
+
+A person's app can restore them, or delete them permanently.
+"""
 
 from __future__ import annotations
 
@@ -25,47 +28,46 @@ from memory.records import kinds as record_kinds
 
 api = router("trash", is_held=True)
 _ONE = "/{str:record_type}/{uuid:record_id}"
-LONGEST_LABEL = 200  # of a revision, from which the list takes titles
+LONGEST_LABEL = 200  # characters of a revision that are read for titles in the list
 
 
 class TrashWanted(Paged):
-    """Which records in the trash."""
+    """Which records in Trash."""
 
     type: str = Field("", max_length=40, description="Only this kind: note, topic, memoryfile …")
 
 
 class TrashedOut(BaseModel):
-    """One record in the trash; `title` is what deleting it for good asks for."""
+    """One record in Trash. Send its `title` to delete it permanently."""
 
     type: str
     id: UUID
     title: str
     trashed_at: datetime
-    gone_at: datetime = Field(description="When it is deleted for good by itself.")
+    gone_at: datetime = Field(description="When it will be deleted permanently.")
     actor: str
     why: str
 
     @classmethod
     def of(cls, row: trash_page.TrashRow) -> Self:
-        """Return the row as it is told."""
         same = ("trashed_at", "gone_at", "actor", "why")
         fields = {name: getattr(row, name) for name in same}
         return cls(type=row.record_type, id=row.pk, title=row.label, **fields)
 
 
 class PurgeIn(Body):
-    """The word by which a person's program says that it means it."""
+    """Confirmation to delete a record permanently."""
 
-    confirm: str = Field(max_length=600, description="The record's title, as GET /trash tells it.")
+    confirm: str = Field(max_length=600, description="The record's title, from GET /trash.")
 
 
 @api.get("", auth=READ, response=Listing[TrashedOut])
 def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[TrashedOut]:
-    """List what lies in the trash, the latest first; to agents without what only people see."""
+    """List records in Trash, latest first. Agents do not see what is shown to people only."""
     caller, kinds = request.auth, record_kinds.models()
     if wanted.type and wanted.type not in kinds:
         known = {"known": ", ".join(sorted(kinds))}
-        words = _("There is no such kind of records. There are: %(known)s.") % known
+        words = _("There is no such kind of record. Available kinds: %(known)s.") % known
         raise Problem(422, words, errors={"type": [words]})
     scopes = None if caller.by.is_person else caller.context().scopes
     name = f"trash {wanted.type}"
@@ -83,9 +85,9 @@ def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[Trash
 
 @api.post(_ONE + "/restore", auth=ADMIN, response={204: None})
 def restore_trashed(request: ApiRequest, record_type: str, record_id: UUID) -> Status[None]:
-    """Bring a record back from the trash as it was.  409 or 422: something stands in its place.
+    """Restore a record from Trash as it was.  409 or 422: something is in its place.
 
-    A topic whose name another has by now comes back with a number after its name.
+    If another topic now has the name of a topic, a number is added to the restored one.
     """
     caller = request.auth
 
@@ -101,35 +103,37 @@ def restore_trashed(request: ApiRequest, record_type: str, record_id: UUID) -> S
 def purge_trashed(
     request: ApiRequest, record_type: str, record_id: UUID, purge: PurgeIn
 ) -> Status[None]:
-    """Delete a record in the trash, and its history, for good."""
+    """Permanently delete a record in Trash, with its history."""
     caller = request.auth
     record = _trashed(caller, record_type, record_id)
     _check_confirmed(record, purge.confirm)
     try:
         record_acts.purge(record, typed=record_acts.typed_name(record), by=caller.by)
     except RestrictedError as exc:
-        words = _("It stays: something outside the trash needs it. Nothing was deleted.")
+        words = _("Nothing was deleted, because something outside Trash needs this record.")
         raise Problem(409, words) from exc
     return Status(204, None)
 
 
 def _trashed(caller: Caller, record_type: str, record_id: UUID) -> Any:
-    """Return the record, whose row is held until the transaction ends."""
+    """Return the record, with its row locked until the transaction ends."""
     rows = dict(trash_page.trashed(caller.owner, record_type)) if record_type else {}
     found = None
     if record_type in rows:
         found = rows[record_type].filter(pk=record_id).select_for_update(of=("self",)).first()
     if found is None:
-        raise not_found(_("There is no such record in the trash, or it is not yours."))
+        raise not_found(_("There is no such record in Trash, or it isn’t yours."))
     found.owner = caller.owner
     return found
 
 
 def _check_confirmed(record: Any, confirm: str) -> None:
-    """Raise InvalidValue unless it is the record's title, whole or as the list tells it."""
+    """Raise InvalidValue unless it is the record's title, in full or as listed."""
     title = str(record)
     names = {one_line(title), one_line(plain(title[:LONGEST_LABEL]))}
     if one_line(clean(confirm)[0]) not in names:
-        words = _("Nothing was deleted: `confirm` is to hold the record's title, “%(title)s”.")
+        words = _(
+            "Nothing was deleted. To confirm, set `confirm` to the record’s title, “%(title)s”."
+        )
         words %= {"title": shorten(title, 120)}
         raise InvalidValue(words, errors={"confirm": [words]})

@@ -1,10 +1,10 @@
-"""Versions of records in HTTP: `ETag: "<version>"`, and `If-Match` on what changes one.
+"""Versions of records in HTTP: `ETag: "<version>"`, and `If-Match` on changes.
 
-A change of one record holds its row from reading to answering, so that the version it answers is
-its own, and `If-Match: *` takes whatever version there is.
+A change of one record locks its row from reading to answering, so that the version in the answer
+is its own, and `If-Match: *` accepts any version.
 
-A write that can be lost says which version it saw: without `If-Match` it is refused with 428, with
-another version than the stored one with 412.
+A write that could overwrite another must name the version it saw: 428 without `If-Match`, 412 if
+the stored version differs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _holds: ContextVar[bool] = ContextVar("_holds", default=False)
 
 _TAGS = re.compile(r'\s*(?:(W/)?"([^"]*)"|([^\s,"]+))\s*(?:,|$)')
 
-# What the OpenAPI document says of an endpoint that needs it.
+# The parameter in the OpenAPI document.
 IF_MATCH: dict[str, Any] = {
     "parameters": [
         {
@@ -35,11 +35,11 @@ IF_MATCH: dict[str, Any] = {
             "name": "If-Match",
             "required": True,
             "schema": {"type": "string", "examples": ['"1"']},
-            "description": "The ETag of the version that this change is based on; * takes any.",
+            "description": "The ETag of the version this change is based on. * matches any.",
         }
     ]
 }
-# … and of one that makes what is not there.
+# The same for an endpoint that can also create the record.
 IF_MATCH_OR_NONE: dict[str, Any] = {
     "parameters": [
         {**IF_MATCH["parameters"][0], "required": False},
@@ -48,16 +48,16 @@ IF_MATCH_OR_NONE: dict[str, Any] = {
             "name": "If-None-Match",
             "required": False,
             "schema": {"type": "string", "enum": ["*"]},
-            "description": "In place of If-Match, where there is nothing yet: * only.",
+            "description": "Instead of If-Match, if there is nothing yet. Only *.",
         },
     ]
 }
 
 
 def one_transaction(act: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a PATCH, PUT or DELETE be one transaction, in which `held()` holds what it changes.
+    """Make a PATCH, PUT or DELETE one transaction, in which `held()` locks what it changes.
 
-    It is tried a second time where it loses to another that waits for it.
+    It is retried once if it loses to another transaction.
     """
 
     @wraps(act)
@@ -74,37 +74,34 @@ def one_transaction(act: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def held(rows: Rows) -> Rows:
-    """Hold the rows until the transaction of `one_transaction` ends; outside of one they stay free."""
+    """Lock the rows until the transaction of `one_transaction` ends; without one they aren't locked."""
     return rows.select_for_update(of=("self",), no_key=True) if _holds.get() else rows
 
 
 def tag_of(version: int) -> str:
-    """Return the ETag of a version."""
     return f'"{version}"'
 
 
 def tagged(response: HttpResponse, record: Any) -> None:
-    """Let the answer name the record's version."""
+    """Set the answer's ETag to the record's version."""
     response["ETag"] = tag_of(record.version)
 
 
 def expected_version(request: HttpRequest, record: Any) -> int:
-    """Return the version that the caller saw, by If-Match; the model compares it on writing.
+    """Return the version in If-Match; the model compares it on writing.
 
-    Raises Problem: 428 where the header is missing, 412 where it names another version.
+    Raises Problem: 428 if the header is missing, 412 if it names another version.
     """
     header = request.headers.get("If-Match", "")
     if not header.strip():
         words = _(
-            "Say which version you change: send the header If-Match with the ETag that reading it "
-            "gave, such as If-Match: %(tag)s. Nothing was changed."
+            "Nothing was changed. Send the header If-Match with the ETag you got when reading, such as If-Match: %(tag)s."
         )
         raise Problem(428, words % {"tag": tag_of(record.version)}, current=record.version)
     if header.strip() == "*" or str(record.version) in _versions(header):
         return int(record.version)
     words = _(
-        "It was changed since you read it: it is at version %(version)d now. Nothing was changed: "
-        "read it again, put your change into it, and send that."
+        "It has changed since you read it, so nothing was changed. It is now at version %(version)d. Read it again, apply your change, and send that."
     )
     raise Problem(412, words % {"version": record.version}, current=record.version)
 

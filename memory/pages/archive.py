@@ -1,4 +1,4 @@
-"""Forms of export and import: the upload, and how a file is to be read."""
+"""Pages of import and export: upload a file, preview it, import it, and download exports."""
 
 from __future__ import annotations
 
@@ -30,44 +30,43 @@ _FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)
 
 
 class UploadForm(forms.Form):
-    """The file that is to be looked through."""
+    """The file to import."""
 
     file = forms.FileField(
         label=gettext_lazy("File"),
         widget=forms.FileInput(attrs={"accept": ENDINGS}),
-        allow_empty_file=True,  # that it is empty is said by whoever reads it
-        error_messages={"required": gettext_lazy("Choose a file first.")},
+        allow_empty_file=True,  # the importer reports an empty file
+        error_messages={"required": gettext_lazy("Select a file.")},
         help_text=gettext_lazy(
-            "An archive of Beacon, a zip of Markdown files, or JSON lines; at most 512 MiB."
+            "A Beacon archive, a zip of Markdown files, or JSON lines, at most 512 MiB."
         ),
     )
 
 
 class ReadingForm(forms.Form):
-    """How a file is read; which fields there are depends on what it is."""
+    """How to read a file. The fields depend on its format."""
 
     own = forms.BooleanField(
-        label=gettext_lazy("I made this archive myself"),
+        label=gettext_lazy("I created this archive myself"),
         required=False,
         help_text=gettext_lazy(
-            "Then who wrote what, and how far it is believed, stays as it is. Else everything is "
-            "marked as from outside, and schedules come in paused."
+            "Keeps authors and trust levels. Otherwise everything is marked as external, and schedules are paused."
         ),
     )
     bullets = forms.ChoiceField(
         label=gettext_lazy("A file becomes"),
         choices=[
-            ("no", gettext_lazy("a note: the whole file")),
-            ("yes", gettext_lazy("observations: one for each bullet")),
+            ("no", gettext_lazy("one note, with the whole file")),
+            ("yes", gettext_lazy("observations, one per bullet")),
         ],
         widget=forms.RadioSelect,
     )
     kind = forms.ChoiceField(
-        label=gettext_lazy("Notes that name no kind are"),
+        label=gettext_lazy("Notes without a kind become"),
         choices=[(kind.value, kind.label) for kind in _FROM_ELSEWHERE],
     )
     category = forms.ChoiceField(
-        label=gettext_lazy("Observations that name no category are"),
+        label=gettext_lazy("Observations without a category become"),
         choices=Observation.Category.choices,
     )
 
@@ -84,16 +83,16 @@ class ReadingForm(forms.Form):
             del self.fields[name]
 
     def options(self) -> dict[str, Any]:
-        """Return what was chosen, as the row keeps it."""
+        """Return the selected options, as the row stores them."""
         chosen = dict(self.cleaned_data)
         if "bullets" in self.fields:
             chosen["bullets"] = self.cleaned_data["bullets"] == "yes"
         return chosen
 
 
-# --- Export and import: asking, looking at what would come in, confirming, downloading ---
+# --- pages ---
 
-_SHOWN = 20  # of those of the last week
+_SHOWN = 20  # from the last week
 
 
 def _row(request: BeaconRequest, pk: uuid.UUID) -> Archive:
@@ -107,7 +106,7 @@ def _go(request: BeaconRequest, url: str) -> HttpResponse:
 
 
 def _carry_out(row: Archive) -> None:
-    """Do what is small at once; let a worker do the rest, which the page then waits for."""
+    """Do a small job at once. Leave a large one to a worker, and the page waits for it."""
     if jobs.is_small(row):
         jobs.carry_out(row.pk)
         row.refresh_from_db()
@@ -119,7 +118,7 @@ def _carry_out(row: Archive) -> None:
 @login_required
 @vary_on_headers("HX-Request")
 def archive_page(request: BeaconRequest) -> HttpResponse:
-    """Show the two ways, and what was exported and imported lately."""
+    """Show import and export, and the recent ones."""
     return _page(request, UploadForm())
 
 
@@ -133,7 +132,7 @@ def _page(request: BeaconRequest, form: UploadForm) -> HttpResponse:
 @require_POST
 @login_required
 def archive_export(request: BeaconRequest) -> HttpResponse:
-    """Make an archive of everything; a large one is made by a worker."""
+    """Export everything; a worker writes a large archive."""
     try:
         row = jobs.ask_export(request.user)
     except ImportRejected as exc:
@@ -147,7 +146,7 @@ def archive_export(request: BeaconRequest) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def archive_import(request: BeaconRequest) -> HttpResponse:
-    """Take a file and look it through; nothing is stored before what it holds was confirmed."""
+    """Accept a file and preview it; nothing is stored until the preview is confirmed."""
     if request.method != "POST":
         return redirect("memory:archive")
     form = UploadForm(request.POST, request.FILES)
@@ -166,12 +165,12 @@ def archive_import(request: BeaconRequest) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def archive_row(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Show how far an export or import is, what it would bring, or what it brought."""
+    """Show an import's or export's progress, preview or result."""
     return _show(request, _row(request, pk))
 
 
 def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = None) -> HttpResponse:
-    labels = jobs.labels()  # in the order of the list, which JSON does not keep
+    labels = jobs.labels()  # in the order of the list, which JSON doesn't keep
     found, counts = row.result.get("kinds", {}), row.result.get("counts", {})
     kinds = [(label, found[n]) for n, label in labels.items() if _says_something(found.get(n))]
     context: dict[str, Any] = {
@@ -189,7 +188,7 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
 
 
 def _says_something(counted: dict[str, Any] | None) -> bool:
-    """Whether there was any row of a kind."""
+    """Whether there were any rows of a kind."""
     names = ("new", "identical", "differing", "refused")
     return counted is not None and any(counted[name] for name in names)
 
@@ -197,7 +196,7 @@ def _says_something(counted: dict[str, Any] | None) -> bool:
 @require_POST
 @login_required
 def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Read the file in another way, and look it through again."""
+    """Read the file with other options, and preview it again."""
     row = _row(request, pk)
     if row.way != Archive.Way.IMPORT:
         raise Http404
@@ -207,28 +206,28 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if jobs.choose(row, **form.options()):
         _carry_out(row)
     else:
-        messages.info(request, _("It is done already, or being done just now."))
+        messages.info(request, _("This is already done, or in progress."))
     return _after(request, row)
 
 
 @require_POST
 @login_required
 def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Store what was looked through; what was chosen anew since then is looked through first."""
+    """Import a previewed file; if options have changed since, preview it again first."""
     row = _row(request, pk)
     if "reading" in request.POST and row.way == Archive.Way.IMPORT:
         form = ReadingForm(request.POST, options=row.options)
         if not form.is_valid():
             return _show(request, row, form)
         if row.options != row.options | form.options():
-            messages.info(request, _("Looked through again as you chose now: see, then import."))
+            messages.info(request, _("Preview updated. Review it, then import."))
             return archive_choose(request, pk)
     if jobs.confirm(row):
         _carry_out(row)
         if row.state == Archive.State.DONE:
-            messages.success(request, _("“%(name)s” is imported.") % {"name": row.name})
+            messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
     else:
-        messages.info(request, _("It is imported already, or was not looked through yet."))
+        messages.info(request, _("This is already imported, or has no preview yet."))
     return _after(request, row)
 
 
@@ -239,20 +238,20 @@ def _after(request: BeaconRequest, row: Archive) -> HttpResponse:
 @require_POST
 @login_required
 def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Delete an export's file, or an upload; what was imported stays."""
+    """Delete an export's file, or an upload; imported records are kept."""
     row = _row(request, pk)
     if row.state == Archive.State.RUNNING:
-        messages.error(request, _("It is being worked on just now. Try again when it is done."))
+        messages.error(request, _("This is in progress. Try again when it’s done."))
         return _go(request, reverse("memory:archive-row", args=[row.pk]))
     row.discard()
-    messages.success(request, _("The file of “%(name)s” is deleted.") % {"name": row.name})
+    messages.success(request, _("File of “%(name)s” deleted.") % {"name": row.name})
     return _go(request, reverse("memory:archive"))
 
 
 @require_safe
 @login_required
 def archive_file(request: BeaconRequest, pk: uuid.UUID) -> HttpResponseBase:
-    """Hand out the file of an export, to its owner alone."""
+    """Send the file of an export, to its owner only."""
     row = _row(request, pk)
     if row.way != Archive.Way.EXPORT or row.state != Archive.State.DONE or not row.has_file:
         raise Http404

@@ -1,4 +1,4 @@
-"""What the pages of Ask show: sessions, their messages with calls and cards, and what one left."""
+"""Pages of Ask: conversations, their messages with tool calls and sources, and what was saved."""
 
 from __future__ import annotations
 
@@ -38,47 +38,47 @@ from memory.pages.reflections import Shown, shown_of
 from memory.web.fields import CleanTextField
 from memory.web.responses import go_to, refused, undo_tag
 
-SIZE = 20  # sessions of a page
-MOST_SHOWN = 60  # messages of a session; earlier ones are a link away
-MOST_LEFT = 20  # records of each kind that a session left
+SIZE = 20  # sessions per page
+MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link
+MOST_LEFT = 20  # records of each kind that were saved from a session
 EXAMPLES = 3
 
 
-# --- the list of sessions ---------------------------------------------------------------------------
+# --- list of sessions ---
 
 
 def sessions(user: User, *, cursor: str = "") -> Page:
-    """Return one page of the person's sessions, the newest first, each with how much was said."""
+    """Return one page of the person's sessions, newest first, with the number of messages."""
     said = Q(messages__is_index=False, messages__role="user")
     rows = Session.objects.of(user).live().annotate(asked=Count("messages", filter=said))
     return page_of(rows, by="created", falling=True, cursor=cursor, size=SIZE)
 
 
 def examples(user: User) -> list[str]:
-    """Return questions that one may begin with, about topics of which something is known."""
+    """Return example questions, about topics with something known."""
     known = Topic.objects.of(user).live().filter(archived_at=None, run_count__gt=0)
     topics = known.order_by("-last_run_at")
     titles = [shorten(topic.title, 60) for topic in topics[:EXAMPLES]]
     patterns = [
         _("What do we know about %(topic)s?"),
-        _("What changed lately about %(topic)s?"),
-        _("Which sources spoke about %(topic)s?"),
+        _("What changed recently about %(topic)s?"),
+        _("Which sources wrote about %(topic)s?"),
     ]
     asked = [pattern % {"topic": title} for pattern, title in zip(patterns, titles, strict=False)]
     usual = [
-        _("What did we work on lately?"),
+        _("What did we work on recently?"),
         _("What do you know about me?"),
         _("Which rules do you follow?"),
     ]
     return [*asked, *usual][:EXAMPLES]
 
 
-# --- one session --------------------------------------------------------------------------------------
+# --- one session ---
 
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One call of a tool in a line, with what it answered."""
+    """A tool call and its answer in one line."""
 
     words: str
     tool: str
@@ -90,7 +90,7 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True)
 class CiteRow:
-    """One cited record; `quote` is empty where its title says the same."""
+    """A cited record; `quote` is empty if its title says the same."""
 
     title: str
     url: str
@@ -100,7 +100,7 @@ class CiteRow:
 
     @classmethod
     def of(cls, cite: Mapping[str, str]) -> CiteRow:
-        """Return a card of an answer as it is shown."""
+        """Return the row for a source of an answer."""
         kinds = {
             "note": _("note"),
             "observation": _("observation"),
@@ -122,7 +122,7 @@ class CiteRow:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message as it is shown."""
+    """A message as it is shown."""
 
     message: Message
     html: SafeString
@@ -131,23 +131,22 @@ class Said:
 
     @property
     def cards(self) -> list[CiteRow]:
-        """Return what an answer cites, as it is shown."""
+        """Return the sources of an answer, as they are shown."""
         return [CiteRow.of(cite) for cite in self.cites]
 
     @property
     def is_pending(self) -> bool:
-        """Whether an answer is still to come."""
+        """Whether an answer is still being written."""
         return self.message.state in PENDING
 
     @property
     def token(self) -> str:
-        """Return what a poll compares, to be told nothing where nothing is new."""
+        """Return the state that a poll compares to see if anything is new."""
         one = self.message
         return f"{one.state}.{one.attempt}.{len(one.tool_calls)}.{len(one.content)}"
 
 
 def said(message: Message) -> Said:
-    """Return a message as it is shown."""
     if message.role == "user":
         return Said(message, SafeString(""), cites=message.cites)
     html = markdown.by_direction(markdown.render(numbered(message.content, message.cites)))
@@ -185,34 +184,34 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
     asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
     told = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
     if call["is_error"]:
-        return _("%(tool)s was refused") % told
+        return _("%(tool)s was rejected") % told
     if held:
-        return _("proposed a change, which waits for you")
+        return _("proposed a change for your review")
     if tool == "recall":
         words = ngettext("recalled %(n)d memory for", "recalled %(n)d memories for", n) % told
         return f"{words} “{shorten(str(asked.get('query', '')), 80)}”"
     plain = {
-        "memory_list": _("looked at the list of memory files"),
+        "memory_list": _("listed the memory files"),
         "memory_read": _("read %(path)s"),
         "memory_write": _("wrote %(path)s"),
         "memory_patch": _("changed %(path)s"),
         "memory_append": _("added to %(path)s"),
         "retrieve": _("read a record"),
         "list_memory": _("listed notes"),
-        "remember": _("remembered a note"),
-        "remember_fil": _("remembered what was learnt"),
-        "update_memory": _("put a newer note in an older one’s place"),
+        "remember": _("saved a note"),
+        "remember_fil": _("saved what was learned"),
+        "update_memory": _("replaced a note with a newer one"),
         "update_soul": _("changed the soul"),
     }
     return plain.get(tool, _("called %(tool)s")) % told
 
 
-# --- what a session left ------------------------------------------------------------------------------
+# --- what was saved from a session ---
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What came of an ended session; `is_pending` while a worker is still at it."""
+    """What was saved from an ended session; `is_pending` while a worker is still at it."""
 
     is_pending: bool
     notes: list[Note]
@@ -221,7 +220,7 @@ class Left:
 
 
 def left_by(session: Session) -> Left | None:
-    """Return what an ended session left behind, None of one that goes on: at most six queries."""
+    """Return what was saved from an ended session, None for an open one: at most six queries."""
     if session.ended_at is None:
         return None
     source, owner = source_of(session.pk), session.owner
@@ -236,14 +235,14 @@ def left_by(session: Session) -> Left | None:
     )
 
 
-# --- What is said to the agent, and a session's title ---
+# --- forms ---
 
 
 class MessageForm(forms.Form):
-    """One message; its length is checked where it is stored.
+    """A message, whose length is checked when it is stored.
 
-    `key` is the id of the session that a first message begins, so that the form sent twice begins
-    one; `seen` the last message that the page showed.
+    `key` is the ID of the session that a first message starts, so that the same form sent twice
+    starts one; `seen` is the last message that the page showed.
     """
 
     content = CleanTextField(
@@ -252,7 +251,7 @@ class MessageForm(forms.Form):
         widget=forms.Textarea(
             attrs={
                 "rows": 3,
-                "placeholder": gettext_lazy("Ask, or tell it something to remember"),
+                "placeholder": gettext_lazy("Ask a question, or say what to remember"),
                 "dir": "auto",
             }
         ),
@@ -265,7 +264,7 @@ class MessageForm(forms.Form):
 
 
 class TitleForm(forms.Form):
-    """A session's title, on the version that was seen."""
+    """A session's title, for the version that was seen."""
 
     title = CleanTextField(
         label=gettext_lazy("Title"),
@@ -275,7 +274,7 @@ class TitleForm(forms.Form):
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
 
-# --- Ask: sessions with the agent, what is said in one, and the answers as they come ---
+# --- pages ---
 
 
 def _session(request: BeaconRequest, pk: UUID) -> Session:
@@ -295,7 +294,7 @@ def _answer(request: BeaconRequest, pk: int) -> Message:
 @require_http_methods(["GET", "POST"])
 @login_required
 def ask(request: BeaconRequest) -> HttpResponse:
-    """Show the sessions with a box to ask in; what is sent there begins a session."""
+    """List the sessions with a box to ask in, which starts a new session."""
     form = MessageForm(request.POST or None, initial={"content": request.GET.get("q", "")[:500]})
     if request.method == "POST" and form.is_valid():
         text = form.cleaned_data["content"]
@@ -324,7 +323,7 @@ def ask(request: BeaconRequest) -> HttpResponse:
 @require_safe
 @login_required
 def session(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show a session: what was said, the tools that were called, and what it left."""
+    """Show a session: its messages, its tool calls, and what was saved from it."""
     return _page(request, _session(request, pk))
 
 
@@ -349,14 +348,14 @@ def _page(request: BeaconRequest, found: Session, form: MessageForm | None = Non
 
 
 def _is_silent() -> bool:
-    """Whether nobody is heard of who works on answers."""
+    """Whether no worker that writes answers has been seen recently."""
     return "upkeep" in health.silent(health.ages())
 
 
 @require_POST
 @login_required
 def session_say(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Say something more; what cannot be sent now is shown again as it was typed."""
+    """Send a message; if it can't be sent now, show it again as typed."""
     found = _session(request, pk)
     form = MessageForm(request.POST)
     is_said = False
@@ -380,19 +379,19 @@ def session_say(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def session_end(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """End a session; what matters of it is kept by a worker."""
+    """End a session; a worker saves what matters."""
     found = _session(request, pk)
     if conversation_end.end(found, by=request.actor):
-        messages.success(request, _("The session is ended. What it leaves is listed below."))
+        messages.success(request, _("Conversation ended. What was saved from it is listed below."))
     else:
-        messages.info(request, _("The session was ended already."))
+        messages.info(request, _("This conversation has already ended."))
     return go_to(request, found.get_absolute_url())
 
 
 @require_safe
 @login_required
 def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show what an ended session left; nothing while nothing is new (204)."""
+    """Show what was saved from an ended session; 204 if nothing is new."""
     found = _session(request, pk)
     left = left_by(found)
     if left is not None and left.is_pending and request.htmx:
@@ -405,7 +404,7 @@ def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Give a session another title."""
+    """Rename a session."""
     found = _session(request, pk)
     form = TitleForm(request.POST or None, initial={"title": found.title, "version": found.version})
     if request.method == "POST" and form.is_valid():
@@ -435,7 +434,7 @@ def _rename_template(request: BeaconRequest) -> str:
 @require_safe
 @login_required
 def message(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Answer a poll with an answer as far as it has come; 204 where nothing is new."""
+    """Answer a poll with an answer's text so far; 204 if nothing is new."""
     found = _answer(request, pk)
     if not request.htmx:
         return redirect(f"{reverse('memory:session', args=[found.session_id])}#last")
@@ -450,22 +449,22 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 def message_stop(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Stop an answer; what is written of it stays."""
+    """Stop an answer; the text so far is kept."""
     found = _answer(request, pk)
     if not conversation.stop(found):
-        messages.info(request, _("The answer was there already."))
+        messages.info(request, _("The answer is already complete."))
     return go_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")
 
 
 @require_POST
 @login_required
 def message_again(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Have an answer that failed worked out anew."""
+    """Retry an answer that failed."""
     found = _answer(request, pk)
     try:
         is_asked = conversation.again(found)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     if not is_asked:
-        messages.info(request, _("Only the last answer, where it failed, is tried again."))
+        messages.info(request, _("You can only retry the last answer, if it failed."))
     return go_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")

@@ -1,4 +1,4 @@
-"""What the conflict desk shows: both sides of each pair, what differs, and what is known of either."""
+"""Pages of conflicts: both sides of each pair, their differences, and the choices to resolve it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memory.records.kinds import kind_of
 from memory.web.responses import go_back, go_to, next_of
 
 PAGE = 10
-MOST_LISTED = 1_000  # open conflicts; as many resolved ones are listed
+MOST_LISTED = 1_000  # open conflicts per page, and the number of resolved ones listed
 MOST_TEXT, MOST_WHOLE = 1_500, 40_000  # characters of a side in the list, and on its own page
 KINDS = {
     Conflict.Kind.CONTRADICTION.value: _lazy("Contradictions"),
@@ -48,7 +48,7 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the desk's address asks for; what it cannot mean is left out."""
+    """The list's filters from its URL; invalid ones are ignored."""
 
     state: str = Conflict.State.OPEN.value
     kind: str = ""
@@ -58,7 +58,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read them from a query string."""
         state, kind = query.get("state", ""), query.get("kind", "")
         return cls(
             state=state if state in STATES else Conflict.State.OPEN.value,
@@ -70,12 +70,12 @@ class Wanted:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is what can still be settled."""
+        """Whether to list open conflicts."""
         return self.state == Conflict.State.OPEN
 
     @property
     def address(self) -> str:
-        """Return the desk's address with these filters, without a place on it."""
+        """Return the list's URL with these filters, without a position."""
         told = {"state": "" if self.is_open else self.state, "kind": self.kind, "topic": self.topic}
         query = urlencode({name: value for name, value in told.items() if value})
         return f"{reverse('memory:conflicts')}{'?' if query else ''}{query}"
@@ -90,7 +90,7 @@ def _uuid(text: str) -> UUID | None:
 
 @dataclass(slots=True)
 class Side:
-    """One of the two records as a person reads it; `pieces` are its words, those that differ marked."""
+    """One of the two records; `pieces` are its words, with the differences marked."""
 
     name: str
     record: Any
@@ -104,42 +104,41 @@ class Side:
 
     @property
     def text(self) -> str:
-        """Return what the record says."""
         return str(getattr(self.record, "text", "") or getattr(self.record, "content", ""))
 
     @property
     def version(self) -> int:
-        """Return the version that the person looks at."""
+        """Return the version that the person sees."""
         return int(self.record.version) if self.record is not None else 0
 
     @property
     def link(self) -> str:
-        """Return the address of the page that a fact rests on, if it is one of the web."""
+        """Return the URL of a fact's source, if it's a web page."""
         url = str(getattr(self.record, "url", ""))
         return url if url.startswith(("https://", "http://")) else ""
 
     @property
     def source_title(self) -> str:
-        """Return what that page is called."""
+        """Return that page's title."""
         return str(getattr(self.record, "source_title", "")) or self.link
 
     @property
     def quote(self) -> str:
-        """Return the words in which the source says it, where they are not the fact's own."""
+        """Return the source's own words, if they differ from the fact's."""
         quote = str(getattr(self.record, "quote", ""))
         return quote if quote.strip() and quote.strip() != self.text.strip() else ""
 
     @property
     def is_fact(self) -> bool:
-        """Whether it is a topic's fact, which is checked again by runs."""
+        """Whether it's a topic's fact, which runs check again."""
         return hasattr(self.record, "confirmed_at")
 
 
 @dataclass(slots=True)
 class Row:
-    """One pair; `on` is the address of the desk with the next pair in focus.
+    """One pair; `on` is the URL of the list with the next pair in focus.
 
-    `found_in` is what noted it, such as the run whose report lists it.
+    `found_in` is where it was found, such as the run whose report lists it.
     """
 
     conflict: Conflict
@@ -152,24 +151,24 @@ class Row:
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """Return both sides, the one that stood first."""
+        """Return both sides, the older one first."""
         return self.left, self.right
 
     @property
     def can_be_dated(self) -> bool:
-        """Whether keeping both can write its date into either: facts show theirs beside them."""
+        """Whether keeping both can add its date to either: facts already show theirs."""
         is_contradiction = self.conflict.kind == Conflict.Kind.CONTRADICTION
         return is_contradiction and not (self.left.is_fact and self.right.is_fact)
 
     @property
     def merged_text(self) -> str:
-        """Return what the form to merge begins with: the text that says more."""
+        """Return the initial text of the merge form: the longer one."""
         return max((side.text for side in self.sides), key=len)
 
 
 @dataclass(slots=True)
 class Desk:
-    """A page of pairs, and what stands beside them."""
+    """A page of pairs, and what is shown beside them."""
 
     rows: list[Row]
     next_cursor: str | None
@@ -179,9 +178,9 @@ class Desk:
 
 
 def desk(owner: User, wanted: Wanted) -> Desk:
-    """Return the pairs that are asked for: at most eight queries, however many there are.
+    """Return the requested pairs in at most eight queries.
 
-    Contradictions come first, then the oldest; of what is settled, the latest.
+    Contradictions come first, then the oldest; resolved pairs are listed latest first.
     """
     mine = Conflict.objects.of(owner)
     if wanted.is_open:
@@ -217,7 +216,7 @@ def desk(owner: User, wanted: Wanted) -> Desk:
 
 
 def _on(wanted: Wanted, keys: Sequence[str], place: int) -> str:
-    """Return where to go on once the pair at `place` is settled: the next, else the one before."""
+    """Return where to continue after the pair at `place`: the next, else the previous one."""
     near = keys[place + 1 : place + 2] or keys[max(0, place - 1) : place]
     if not near:
         return wanted.address
@@ -231,7 +230,9 @@ def in_words(
     most: int = MOST_TEXT,
     topics: Mapping[Any, Any] | None = None,
 ) -> list[Row]:
-    """Return the pairs as people read them: the records, where they come from, how often used."""
+    """Return the pairs as people read them: the records, their origins, and how often they were
+    used.
+    """
     pairs = list(conflicts)
     records = _records(owner, pairs)
     sources = [record.source for record in records.values()]
@@ -256,7 +257,7 @@ def in_words(
 
 
 def _records(owner: User, pairs: Sequence[Conflict]) -> dict[Any, Any]:
-    """Return the records of both sides by their ids: one query a type."""
+    """Return the records of both sides by ID: one query per type."""
     wanted: dict[str, set[Any]] = {}
     for one in pairs:
         wanted.setdefault(one.left_type, set()).add(one.left_id)
@@ -293,29 +294,30 @@ def _side(
 
 
 def _mark(left: Side, right: Side, most: int) -> None:
-    """Let each side say its words, those that the other has not marked."""
+    """Split each side into words, with those missing on the other side marked."""
     texts = [shorten(side.text, most) for side in (left, right)]
     pieces = text_diff.words(*texts)
     is_other = {piece.kind for piece in pieces} == {"old", "new"}
     for side, text, not_its in ((left, texts[0], "new"), (right, texts[1], "old")):
         side.is_cut = len(side.text) > most
-        # Two that have hardly a word in common are read whole: marked words would be all of them.
+        # Two texts with hardly a word in common are shown plain: otherwise every word
+        # would be marked.
         whole = [text_diff.Piece("same", text)]
         side.pieces = whole if is_other else [one for one in pieces if one.kind != not_its]
 
 
 def whole(owner: User, conflict: Conflict) -> Row:
-    """Return one pair with as much of its texts as a page bears."""
+    """Return one pair with as much of its texts as a page can show."""
     topics = Topic.objects.of(owner).filter(pk__in=conflict.topic_ids)
     found = {one.pk: one for one in topics} if conflict.topic_ids else {}
     return in_words(owner, [conflict], most=MOST_WHOLE, topics=found)[0]
 
 
-# --- conflicts ---
+# --- pages ---
 
 SAID = {
-    "left": gettext_lazy("Kept the left one; the other was put away."),
-    "right": gettext_lazy("Kept the right one; the other was put away."),
+    "left": gettext_lazy("Kept left. The other moved to Trash."),
+    "right": gettext_lazy("Kept right. The other moved to Trash."),
     "both": gettext_lazy("Kept both."),
     "merged": gettext_lazy("Merged into one."),
 }
@@ -325,7 +327,7 @@ SAID = {
 @login_required
 @vary_on_headers("HX-Request")
 def conflicts(request: BeaconRequest) -> HttpResponse:
-    """Show the pairs that wait, contradictions first, or those that were settled."""
+    """List the open pairs, contradictions first, or the resolved ones."""
     wanted = Wanted.of(request.GET)
     context = {
         "desk": desk(request.user, wanted),
@@ -347,7 +349,7 @@ def _conflict(request: BeaconRequest, pk: UUID) -> Conflict:
 @require_safe
 @login_required
 def conflict(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show one pair whole, with what a person can do with it."""
+    """Show one whole pair, with the choices to resolve it."""
     return _page(request, _conflict(request, pk), is_open="merge" in request.GET)
 
 
@@ -368,7 +370,9 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
 @require_POST
 @login_required
 def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Settle a pair as the person saw it; one that changed since is shown again, with what they typed."""
+    """Resolve a pair as the person saw it; one that has changed is shown again, with what they
+    typed.
+    """
     found = _conflict(request, pk)
     how = request.POST.get("how", "")
     text = request.POST.get("text", "").replace("\r\n", "\n")
@@ -379,21 +383,21 @@ def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
             dated=bool(request.POST.get("dated")),
         )  # fmt: skip
     except conflict_services.AlreadyResolved as exc:
-        if text.strip():  # what was typed stays in sight
+        if text.strip():  # keep what was typed visible
             return _page(request, _conflict(request, pk), problem=str(exc), typed=text)
         messages.info(request, str(exc))
         return go_to(request, _next_address(request))
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
     if done.settled_how == Conflict.How.GONE:
-        messages.info(request, _("It settled itself: one of the two is gone meanwhile."))
+        messages.info(request, _("Already resolved: one of the two no longer exists."))
     else:
         messages.success(request, str(SAID[how]), extra_tags=_undo(done.settled_at))
     return go_to(request, _next_address(request))
 
 
 def _seen(request: BeaconRequest) -> tuple[int, int] | None:
-    """Return the versions that the form was made of; none where it does not say them."""
+    """Return the versions the form was created for; none if it doesn't name them."""
     told = [request.POST.get(f"{side}_version", "") for side in ("left", "right")]
     if not all(one.isdecimal() and len(one) < 10 for one in told):
         return (0, 0)
@@ -407,7 +411,7 @@ def _undo(at: datetime | None) -> str:
 
 
 def _next_address(request: BeaconRequest) -> str:
-    """Return where to go on: where the form says, else to the next pair, else to the desk."""
+    """Return where to continue: where the form says, else to the next pair, else to the list."""
     if asked := next_of(request):
         return asked
     rest = Conflict.objects.of(request.user).standing().order_by("kind", "created", "pk").first()
@@ -423,20 +427,20 @@ def conflicts_undo(request: BeaconRequest) -> HttpResponse:
     if at is not None and at.tzinfo:
         done = conflict_services.take_back_of(request.user, at, by=request.actor)
     if done.number:
-        words = ngettext("It waits again.", "%(n)d conflicts wait again.", done.number)
+        words = ngettext("Conflict reopened.", "%(n)d conflicts reopened.", done.number)
         messages.success(request, words % {"n": done.number})
     if done.problems:
         why = " ".join(done.problems[: conflict_services.MOST_TOLD])
-        messages.warning(request, _("Not taken back: %(why)s") % {"why": why})
+        messages.warning(request, _("Not undone: %(why)s") % {"why": why})
     elif not done.number:
-        messages.info(request, _("There is nothing to take back: it waits already."))
+        messages.info(request, _("Nothing to undo. This conflict is already open."))
     return go_back(request, reverse("memory:conflicts"))
 
 
 @require_POST
 @login_required
 def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
-    """Keep both sides of the ticked pairs, or of all near-duplicates that the filters show."""
+    """Keep both sides of the selected pairs, or of all near-duplicates that match the filters."""
     rows = Conflict.objects.of(request.user).standing()
     wanted = Wanted.of(request.GET)
     if request.POST.get("all"):
@@ -446,9 +450,7 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
         rows = rows.filter(pk__in=_ticked(request))
     chosen = list(rows.select_related("owner")[:MOST_LISTED])
     if not chosen:
-        messages.warning(
-            request, _("Tick the pairs first; what was ticked may be settled already.")
-        )
+        messages.warning(request, _("Select at least one open pair."))
         return go_back(request, reverse("memory:conflicts"))
     done = conflict_services.keep_both_of(chosen, by=request.actor)
     level = messages.WARNING if done.problems else messages.SUCCESS
@@ -470,12 +472,12 @@ def _ticked(request: BeaconRequest) -> list[UUID]:
 @require_POST
 @login_required
 def conflicts_look(request: BeaconRequest) -> HttpResponse:
-    """Look for near-duplicates now, and let settle themselves those of which a side is gone."""
+    """Search for near-duplicates now, and close conflicts that have lost a side."""
     conflict_services.settle_gone(request.user)
     number = conflict_services.find(request.user)
     if number:
-        words = ngettext("One pair was found.", "%(n)d pairs were found.", number)
+        words = ngettext("1 pair found.", "%(n)d pairs found.", number)
         messages.success(request, words % {"n": number})
     else:
-        messages.info(request, _("Nothing new was found that says almost the same."))
+        messages.info(request, _("No new near-duplicates found."))
     return go_back(request, reverse("memory:conflicts"))

@@ -1,4 +1,4 @@
-"""The Context page: what an agent would be given now, layer by layer, with sizes and reasons."""
+"""The Context page: what an agent would get now, layer by layer, with sizes and reasons."""
 
 from __future__ import annotations
 
@@ -34,34 +34,37 @@ from memory.llm import connections
 from memory.models import Note, Sensitivity, Topic, User
 from memory.topics.memory import KnownFact
 
-MOST_MESSAGE = 10_000  # characters of a message in an address
+MOST_MESSAGE = 10_000  # characters of a message in a URL
 MOST_BUDGET = 1_000_000
 USUAL = {CHARACTERS: MOST_CHARACTERS, TOKENS: MOST_CHARACTERS // 4}
 UNITS = {CHARACTERS: gettext_lazy("characters"), TOKENS: gettext_lazy("tokens")}
-OPEN = ("rules", "summaries")  # layers that are unfolded at first: what a message moves
+OPEN = (
+    "rules",
+    "summaries",
+)  # layers that are unfolded at first, because they depend on the message
 LONG = 280  # characters of a line that is shown unfolded
-_MARK = re.compile(r"^- \[note:[0-9a-f-]{36}\] ")  # by which a model cites a note
+_MARK = re.compile(r"^- \[note:[0-9a-f-]{36}\] ")  # the mark by which a model cites a note
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the page's address asks for; `problems` say what of it cannot be."""
+    """The page's options from its URL; `problems` are messages about invalid ones."""
 
     message: str = ""
     topic: str = ""
     most: int = MOST_CHARACTERS
     unit: str = CHARACTERS
-    budget: str = ""  # as it was typed
+    budget: str = ""  # as typed
     problems: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read them from a query string."""
         problems = []
         message = clean(query.get("message", ""))[0].strip()
         if len(message) > MOST_MESSAGE:
             told = {"most": f"{MOST_MESSAGE:,}", "have": f"{len(message):,}"}
-            why = _("The message is cut: its first %(most)s of %(have)s characters are looked at.")
+            why = _("Only the first %(most)s of %(have)s characters of the message are used.")
             problems.append(why % told)
         unit = query.get("unit", "")
         unit = unit if unit in UNITS else CHARACTERS
@@ -70,7 +73,7 @@ class Wanted:
         if most is None:
             most = USUAL[unit]
             why = _(
-                "“%(typed)s” is no budget: a whole number from 1 to %(most)s. %(used)s is used."
+                "Enter a whole number from 1 to %(most)s as the budget, not “%(typed)s”. %(used)s is used."
             )
             told = {"typed": typed, "most": f"{MOST_BUDGET:,}", "used": f"{most:,}"}
             problems.append(why % told)
@@ -79,12 +82,12 @@ class Wanted:
 
     @property
     def unit_words(self) -> str:
-        """Return what the budget counts, in words."""
+        """Return the unit of the budget in words."""
         return str(UNITS[self.unit])
 
 
 def _budget(typed: str, usual: int) -> int | None:
-    """Return the number that was typed, the usual one where none was, None where it cannot be."""
+    """Return the typed number, the default if there is none, None if it is invalid."""
     digits = re.sub(r"[,.\s_](?=\d{3}(?!\d))", "", typed)
     if not typed:
         return usual
@@ -94,7 +97,7 @@ def _budget(typed: str, usual: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that is in, or was left out: its words, why, and where it is read and edited."""
+    """A record that is included or left out: its words, the reason, and its pages."""
 
     text: str
     why: str
@@ -109,7 +112,7 @@ class Line:
 
     @property
     def beginning(self) -> str:
-        """Return what a folded one begins with."""
+        """Return the first words of a folded line."""
         return in_brief(self.text, LONG // 2)
 
 
@@ -123,9 +126,11 @@ class Part:
     text: str
     lines: list[Line] = field(default_factory=list)
     left_out: list[Line] = field(default_factory=list)
-    start: str = "0"  # of its share of the whole, and the share itself, of a hundred: for SVG,
+    start: str = (
+        "0"  # Its offset and its share of the whole in percent, for SVG, which has no decimal comma
+    )
     percent: str = "0"  # which knows no decimal comma
-    write_url: str = ""  # where a person writes what is missing here
+    write_url: str = ""  # where a person can write what is missing here
 
     @property
     def is_open(self) -> bool:
@@ -148,7 +153,7 @@ class Preview:
 
     @property
     def over(self) -> int:
-        """Return by how much the layers are over the budget: identity and machine always enter."""
+        """Return how far the layers exceed the budget: identity and machine are always included."""
         return max(0, self.used - self.wanted.most)
 
     @property
@@ -158,16 +163,16 @@ class Preview:
 
     @property
     def used_percent(self) -> str:
-        """Return how much of the budget is used, of a hundred."""
+        """Return the used part of the budget in percent."""
         return f"{min(100.0, 100 * self.used / self.wanted.most):.2f}"
 
 
 def preview(user: User, wanted: Wanted) -> Preview:
-    """Return what the agent would be given; a person's looking is no use of what is in it."""
+    """Return what the agent would get; a person's preview doesn't count as a use."""
     problems = list(wanted.problems)
     topic = Topic.objects.of(user).live().filter(slug=wanted.topic).first()
     if wanted.topic and topic is None:
-        why = _("You have no topic “%(topic)s”: this is the context without one.")
+        why = _("There’s no topic “%(topic)s”. This is the context without one.")
         problems.append(why % {"topic": shorten(wanted.topic, 60)})
     built = build_context(
         user, message=wanted.message, topic=topic, most=wanted.most, unit=wanted.unit
@@ -186,18 +191,18 @@ def preview(user: User, wanted: Wanted) -> Preview:
 
 
 def text_of(user: User, wanted: Wanted) -> str:
-    """Return the context as a text file: the system prompt, the list of files, the topic's block."""
+    """Return the context as text: the system prompt, the list of files, the topic's block."""
     shown = preview(user, wanted)
     return "\n\n".join([shown.text, *([shown.topic.text] if shown.topic else [])]) + "\n"
 
 
 def topics_of(user: User) -> list[tuple[str, str]]:
-    """Return the topics that can be chosen: slug and title, the last made first."""
+    """Return the topics to choose from: slug and title, newest first."""
     rows = Topic.objects.of(user).live().order_by("-created")[:200]
     return list(rows.values_list("slug", "title"))
 
 
-# --- parts ----------------------------------------------------------------------------------------
+# --- parts ---
 
 
 def _layer_part(layer: Layer) -> Part:
@@ -213,7 +218,7 @@ def _layer_part(layer: Layer) -> Part:
 
 
 def _title(layer: Layer) -> str:
-    """Return what people call the layer; its heading in the prompt speaks to the model."""
+    """Return the layer's name for people; its heading in the prompt is for the model."""
     named = {
         "agent": _("Agent"), "soul": _("Soul"), "environment": _("Environment"),
         "user": _("User"), "rules": _("Rules"), "summaries": _("Summaries"),
@@ -222,7 +227,7 @@ def _title(layer: Layer) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a line without the mark by which models cite it, and without a list's indent."""
+    """Return a line without its citation mark and list indent."""
     return _MARK.sub("", text).replace("\n  ", "\n")
 
 
@@ -231,7 +236,7 @@ def _left_out(gone: Iterable[LeftOut]) -> list[Line]:
 
 
 def _addresses(record: Any) -> tuple[str, str]:
-    """Return the page of a record and the page on which it is edited."""
+    """Return the URLs of a record's page and of the page that edits it."""
     if not isinstance(record, Note):
         return "", ""
     page = record.get_absolute_url()
@@ -241,7 +246,7 @@ def _addresses(record: Any) -> tuple[str, str]:
 
 
 def _own_page(kind: str) -> str:
-    """Return the page under Settings on which the soul and the persona are written."""
+    """Return the page in Settings for the soul or the persona."""
     names = {Note.Kind.SOUL.value: "soul", Note.Kind.AGENT.value: "persona"}
     return reverse(f"memory:{names[kind]}") if kind in names else ""
 
@@ -263,7 +268,7 @@ def _index_part(built: Context) -> Part:
         edit = reverse("memory:file-edit", args=[file.path])
         addresses = file.get_absolute_url(), edit
         if file.sensitivity == Sensitivity.SENSITIVE:
-            why = _("marked sensitive: not even its name is told")
+            why = _("sensitive, so even its name is left out")
             part.left_out.append(Line(file.path, why, *addresses))
         else:
             text = f"{file.path} ({size_in_words(file.size)}): {file.summary}"
@@ -272,7 +277,7 @@ def _index_part(built: Context) -> Part:
 
 
 def _known_fact(fact: KnownFact) -> str:
-    """Return why a fact is in, and how long ago it was checked if it is stale."""
+    """Return why a fact is included, and if it's stale, when it was last checked."""
     if not fact.stale_days:
         return _("known fact")
     return _("known fact, stale: %(age)s") % {"age": fact.age_words}
@@ -283,21 +288,22 @@ def _topic_part(topic: Topic, block: TopicBlock) -> Part:
     page = reverse("research:topic", args=[topic.slug])
     if block.known:
         if block.known.summary:
-            part.lines.append(Line(block.known.summary, _("the last report's summary"), page))
+            part.lines.append(Line(block.known.summary, _("the last report’s summary"), page))
         part.lines += [Line(fact.text, _known_fact(fact), page) for fact in block.known.facts]
         part.lines += [
-            Line(text, _("struck by you: not to be repeated"), page) for text in block.known.struck
+            Line(text, _("marked as wrong by you, not to be repeated"), page)
+            for text in block.known.struck
         ]
     for seen in block.observations:
         edit = reverse("memory:observation-edit", args=[seen.pk])
-        why = _("observation near to the topic")
+        why = _("observation close to the topic")
         words = shorten(seen.content, 400)
         part.lines.append(Line(words, why, seen.get_absolute_url(), edit, _is_outside(seen)))
     return part
 
 
 def _share(layers: Sequence[Part]) -> None:
-    """Give each layer its share of all, and where it begins, of a hundred."""
+    """Set each layer's share of the total and its offset, in percent."""
     whole = sum(part.size.bytes for part in layers) or 1
     before = 0
     for part in layers:
@@ -306,14 +312,14 @@ def _share(layers: Sequence[Part]) -> None:
         before += part.size.bytes
 
 
-# --- Context: what an agent would be given now, and the same as a text file ---
+# --- pages ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def context(request: BeaconRequest) -> HttpResponse:
-    """Show the six layers for a message, a topic and a budget; over htmx the layers alone."""
+    """Show the six layers for a message, a topic and a budget; over htmx only the layers."""
     wanted = Wanted.of(request.GET)
     shown: dict[str, Any] = {
         "wanted": wanted,
@@ -335,7 +341,7 @@ def context(request: BeaconRequest) -> HttpResponse:
 @require_safe
 @login_required
 def context_text(request: BeaconRequest) -> HttpResponse:
-    """Give the context as a text file."""
+    """Send the context as a text file."""
     text = text_of(request.user, Wanted.of(request.GET))
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="beacon-context.txt"'

@@ -1,7 +1,7 @@
-"""What the Health page shows: each part that Beacon needs, its state, and what to do about it.
+"""The System status page: each part that Beacon needs, its state, and what to do about it.
 
-Nothing outside is asked. A model is judged by its last call, a search service by its settings and
-by the last run that asked it.
+No outside service is called. A model is judged by its last call, a search service by its settings
+and its last run.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from memory.search import embedding, vectors
 from memory.web.permissions import staff_only
 
 GOOD, WARN, BAD = "good", "warn", "bad"
-# Each returns the services that failed when last asked; research, which asks them, adds its own.
+# Functions that return the services whose last request failed; research adds its own.
 FAILING: list[Callable[[], list[str]]] = []
-LOW_DISK = 2 * 1024**3  # bytes: below it a database can stop at any moment
+LOW_DISK = 2 * 1024**3  # bytes; with less the database can stop at any moment
 
 
 class Part(NamedTuple):
@@ -74,20 +74,20 @@ def system_parts() -> list[Part]:
     ]
 
 
-# --- servers and processes ------------------------------------------------------------------------
+# --- servers and processes ---
 
 
 def _database() -> Part:
-    # The page can only be shown if the database answers: the sign-in is stored there.
+    # The page only opens if the database answers, since sign-ins are stored there.
     version = connection.cursor().connection.info.server_version
-    text = _("PostgreSQL %(version)s answers.")
+    text = _("PostgreSQL %(version)s is running.")
     return Part(_("Database"), GOOD, text % {"version": f"{version // 10000}.{version % 10000}"})
 
 
 def _redis() -> Part:
     problem = health.redis_problem()
     if not problem:
-        return Part("Redis", GOOD, _("Answers."))
+        return Part("Redis", GOOD, _("Running."))
     text = _(
         "Redis doesn’t answer (%(why)s). Pages and edits still work. Runs wait in the database "
         "and start when Redis is back."
@@ -102,7 +102,10 @@ def _redis() -> Part:
 def _processes() -> Iterator[Part]:
     names = {
         "worker": (_("Worker"), _("Runs wait in the queue until it is back.")),
-        "upkeep": (_("Upkeep worker"), _("Schedules, expiry and the library’s folder are paused.")),
+        "upkeep": (
+            _("Maintenance worker"),
+            _("Schedules, expiry and the library’s folder are paused."),
+        ),
         "beat": (
             _("Scheduler"),
             _("Scheduled runs are paused. You can still start runs manually."),
@@ -125,7 +128,7 @@ def _last_seen(minutes: int) -> str:
 
 
 def _verified() -> Part:
-    """Say what `verify` found when Beacon last ran it, or when someone ran it by hand."""
+    """Report what `verify` found in its last scheduled or manual run."""
     name = _("Stored data")
     try:
         last = cache.get(invariants.LAST_RESULT)
@@ -142,7 +145,7 @@ def _verified() -> Part:
     return Part(name, BAD, text, todo, last["at"])
 
 
-# --- what is outside -------------------------------------------------------------------------------
+# --- outside services ---
 
 
 def _model() -> Part:
@@ -171,25 +174,27 @@ def _model() -> Part:
 
 def _vectors(rows: Mapping[str, Connection]) -> Part:
     """Judge the embedder by its last use, and whether the database can compare vectors."""
-    name, embedder = _("Vectors"), embedders.embedder(rows=rows)
+    name, embedder = _("Embeddings"), embedders.embedder(rows=rows)
     if embedder is None:
         return Part(name, GOOD, embedders.why_none())
     found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
-    text = _("%(model)s has created %(made)d vectors. %(due)d records are waiting.")
+    text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
         failure = _("Its last use failed: %(why)s") % {"why": found.why}
-        todo = _("Test it in Connections. Until it answers, recall finds words only.")
+        todo = _("Test it in Connections. Until it answers, search only finds exact words.")
         return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
     if not vectors.extension_version():
-        lacks = _("The database has no extension “vector”, so recall finds words only.")
+        lacks = _(
+            "The database doesn’t have the extension “vector”, so search only finds exact words."
+        )
         todo = _("Install pgvector there and run “%(manage)s vectors”.") % BY_HAND
         return Part(name, WARN, f"{text} {lacks}", todo)
     return Part(name, GOOD, text)
 
 
 def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
-    others = {connections.MODEL: _("the model"), connections.EMBEDDINGS: _("the vectors")}
+    others = {connections.MODEL: _("the model"), connections.EMBEDDINGS: _("the embeddings")}
     lost = [str(BY_NAME[n].label) if n in BY_NAME else others[n] for n, row in rows.items()
             if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
     if lost:
@@ -245,7 +250,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     return Part(name, WARN, text, todo)
 
 
-# --- the disk --------------------------------------------------------------------------------------
+# --- disk ---
 
 
 def _data_folder() -> Part:
@@ -316,14 +321,14 @@ def _mirror() -> Iterator[Part]:
     yield Part(name, GOOD, text)
 
 
-# --- Whether everything works, for staff ---
+# --- page ---
 
 
 @never_cache
 @require_safe
 @staff_only
 def health_page(request: BeaconRequest) -> HttpResponse:
-    """Show each part that Beacon needs, with what to do where one fails."""
+    """Show each part that Beacon needs, and what to do if one fails."""
     parts = system_parts()
     context = {
         "parts": parts,
@@ -334,25 +339,22 @@ def health_page(request: BeaconRequest) -> HttpResponse:
     return render(request, "memory/_health.html" if request.htmx else "memory/health.html", context)
 
 
-# --- The button that looks after one's notes at once ---
+# --- maintenance of notes ---
 
 
 @require_POST
 @login_required
 def notes_maintain(request: BeaconRequest) -> HttpResponse:
-    """Prune and merge the person's notes; what a model is to write, a worker does."""
+    """Prune and merge the person's notes; a worker does what needs a model."""
     owner = request.user
     waits_for_model = connections.language_model() is not None
     if waits_for_model and maintenance.old_notes(owner).exists():
         if send("memory.tasks.maintain_notes_of", owner.pk, True, queue="reflect"):
-            text = _(
-                "The upkeep of your notes has begun; Activity tells what it pruned and merged."
-            )
+            text = _("Maintenance started. See Activity for what it removed and merged.")
             messages.success(request, text)
         else:
             text = _(
-                "No worker could be told: Redis does not answer. The upkeep that comes every six "
-                "hours does it, or press the button again."
+                "Maintenance couldn’t start because Redis isn’t responding. It also runs by itself every 6 hours."
             )
             messages.error(request, text)
     else:

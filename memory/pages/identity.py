@@ -1,4 +1,4 @@
-"""Forms for who the agent is and how it thinks."""
+"""The settings pages of the agent's identity: its persona, and its soul with earlier versions."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from memory.web.responses import undo_tag
 
 
 class _NoteForm(forms.Form):
-    """A form that says which note was seen when it was opened."""
+    """A form that names the version of the note it was opened with."""
 
     SEEN = "version"
 
     def take(self, refused: MemoryRefused) -> None:
-        """Show what the rules refused, by field where the form has it."""
+        """Show errors beside the fields they belong to."""
         problems = getattr(refused, "errors", None) or {"": [str(refused)]}
         for name, reasons in problems.items():
             self.add_error(name if name in self.fields else None, reasons)
 
     def show_again(self, newest: Note) -> None:
-        """Keep what was typed, and let the next save be based on `newest`, shown beside it."""
+        """Keep what was typed, and base the next save on `newest`, which is shown beside it."""
         data = QueryDict(mutable=True)
         data.update({name: self.data.get(name, "") for name in self.fields})
         data[self.SEEN] = str(newest.pk if self.SEEN == "standing" else newest.version)
@@ -50,15 +50,13 @@ class PersonaForm(_NoteForm):
     name = CleanTextField(
         label=gettext_lazy("Name"),
         max_length=LONGEST_NAME,
-        error_messages={
-            "required": gettext_lazy("Give the agent a name: by it it speaks of itself.")
-        },
+        error_messages={"required": gettext_lazy("Enter a name for the agent.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     personality = CleanTextField(
         label=gettext_lazy("Personality"),
         required=False,
-        help_text=gettext_lazy("What it cares for, and how it deals with doubt."),
+        help_text=gettext_lazy("Its values, and how it handles doubt."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
     style = CleanTextField(
@@ -70,7 +68,7 @@ class PersonaForm(_NoteForm):
 
     @staticmethod
     def initial_of(note: Note | None) -> dict[str, Any]:
-        """Return what the form shows of the agent note."""
+        """Return the form's values from the agent note."""
         if note is None:
             return {}
         persona = Persona.of_text(note.content)
@@ -82,23 +80,21 @@ class PersonaForm(_NoteForm):
         }
 
     def persona(self) -> Persona:
-        """Return what was asked for."""
+        """Return the persona as entered."""
         data = self.cleaned_data
         return Persona(data["name"], data["personality"], data["style"])
 
 
 class SoulForm(_NoteForm):
-    """A new soul, which supersedes the one that stands."""
+    """A new soul, which replaces the current one."""
 
     SEEN = "standing"
     standing = forms.UUIDField(widget=forms.HiddenInput, required=False)
     content = CleanTextField(
         label=gettext_lazy("Soul"),
-        error_messages={
-            "required": gettext_lazy("A soul needs some words: write at least a sentence.")
-        },
+        error_messages={"required": gettext_lazy("Enter at least a sentence.")},
         help_text=gettext_lazy(
-            "Markdown, at most 64 KiB. Saving writes a new soul; the old one stays below."
+            "Markdown, at most 64 KiB. The previous soul stays in the list below."
         ),
         widget=forms.Textarea(attrs={"rows": 22, "spellcheck": "true", "class": "mono"}),
     )
@@ -106,23 +102,23 @@ class SoulForm(_NoteForm):
         label=gettext_lazy("Why"),
         required=False,
         max_length=300,
-        help_text=gettext_lazy("For the history: what you changed, and what for."),
+        help_text=gettext_lazy("For the history: what you changed and why."),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 
     @staticmethod
     def initial_of(note: Note | None) -> dict[str, Any]:
-        """Return what the form shows of the soul that stands."""
+        """Return the form's values from the current soul."""
         return {"content": note.content, "standing": note.pk} if note else {}
 
 
-# --- Settings of the agent: its persona, and its soul with the chain of those before ---
+# --- pages ---
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 def persona(request: BeaconRequest) -> HttpResponse:
-    """Show and rewrite the agent note: name, personality, speaking style."""
+    """Show and edit the agent note: name, personality, speaking style."""
     note = identity.active(request.user, Note.Kind.AGENT)
     form = PersonaForm(request.POST or None, initial=PersonaForm.initial_of(note))
     theirs: dict[str, Any] = {}
@@ -139,7 +135,7 @@ def persona(request: BeaconRequest) -> HttpResponse:
         else:
             messages.success(
                 request,
-                _("The persona is saved; it holds from the next question on."),
+                _("Persona saved. It applies from the next question."),
                 extra_tags=undo_tag(note),
             )
             if not request.htmx:
@@ -152,7 +148,7 @@ def persona(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def soul(request: BeaconRequest) -> HttpResponse:
-    """Show the soul with those before it, and write a new one."""
+    """Show the soul with its earlier versions, and write a new one."""
     note = identity.active(request.user, Note.Kind.SOUL)
     form = SoulForm(request.POST or None, initial=SoulForm.initial_of(note))
     theirs: dict[str, Any] = {}
@@ -181,7 +177,7 @@ def soul(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def soul_bring_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Let an older soul stand again, by a new one with its text."""
+    """Restore an older soul, as a new one with its text."""
     souls = Note.objects.of(request.user).live().filter(kind=Note.Kind.SOUL)
     older = get_object_or_404(souls, pk=pk)
     note = identity.active(request.user, Note.Kind.SOUL)
@@ -200,12 +196,14 @@ def soul_bring_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def soul_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Let the soul stand again that this one came after, unless another one stands meanwhile."""
+    """Restore the soul before this one, unless it has changed since."""
     new = get_object_or_404(Note.objects.of(request.user).filter(kind=Note.Kind.SOUL), pk=pk)
     before = Note.objects.of(request.user).live().filter(superseded_by=new).first()
     standing = identity.active(request.user, Note.Kind.SOUL)
     if before is None or standing is None or standing.pk != new.pk:
-        words = _("Another soul stands since, so that one is not taken back. The chain shows all.")
+        words = _(
+            "The soul has changed since then, so this can’t be undone. All versions are listed below."
+        )
         messages.warning(request, words)
         return redirect("memory:soul")
     try:
@@ -228,15 +226,15 @@ def _soul_page(
 
 def _say(request: BeaconRequest, new: Note, before: Note | None) -> None:
     if before is not None and new.pk == before.pk:
-        messages.success(request, _("The soul says this already: nothing was changed."))
+        messages.success(request, _("Nothing changed. The soul already has this text."))
         return
-    words = _("A new soul stands; the one before is kept in the chain below.")
+    words = _("Soul updated. The previous version is listed below.")
     undo = f"undo:{reverse('memory:soul-undo', args=[new.pk])}" if before is not None else ""
     messages.success(request, words, extra_tags=undo)
 
 
 def _conflict(form: PersonaForm | SoulForm, note: Note | None, exc: StaleWrite) -> dict[str, Any]:
-    """Return what tells of a save by somebody else; what was typed stays in the form."""
+    """Return a message about someone else's save; what was typed stays in the form."""
     if note is None:
         form.take(exc)
         return {}

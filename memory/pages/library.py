@@ -1,4 +1,4 @@
-"""Forms of the library: a document pasted or uploaded, and its title and text edited."""
+"""Pages of the library: the list with its search, a document, adding, editing and Trash."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from memory.web.permissions import staff_only
 from memory.web.responses import undo_tag
 
 ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
-LONGEST_TEXT = 2_000_000  # characters, in a form
-_NO_TEXT = gettext_lazy("A document needs some text. To be rid of it, move it to the trash.")
+LONGEST_TEXT = 2_000_000  # characters accepted by a form
+_NO_TEXT = gettext_lazy("Enter some text. To delete the document, move it to Trash.")
 
 
 class AddDocumentForm(forms.Form):
@@ -54,7 +54,7 @@ class AddDocumentForm(forms.Form):
         label=gettext_lazy("Title"),
         max_length=LONGEST_TITLE,
         required=False,
-        help_text=gettext_lazy("Left empty, it is the document's own, or the file's name."),
+        help_text=gettext_lazy("Empty: the document’s own title, or the file’s name."),
     )
     text = CleanTextField(
         label=gettext_lazy("Text"),
@@ -67,49 +67,50 @@ class AddDocumentForm(forms.Form):
     file = forms.FileField(
         label=gettext_lazy("or a file"),
         required=False,
-        allow_empty_file=True,  # that it is empty is said by whoever reads it
+        allow_empty_file=True,  # the reader reports an empty file
         widget=forms.FileInput(attrs={"accept": ",".join(ENDINGS)}),
         help_text=gettext_lazy("Markdown, text, HTML or PDF, at most 5 MiB."),
     )
 
     def clean_file(self) -> UploadedFile[bytes] | None:
-        """Refuse what is not read or too large, before any of it is read."""
+        """Reject a file that is too large or of another type, before it is read."""
         file: UploadedFile[bytes] | None = self.cleaned_data["file"]
         if file is None:
             return None
         if PurePath(file.name or "").suffix.lower() not in ENDINGS:
             raise forms.ValidationError(
-                _("“%(name)s” is none of %(endings)s.")
+                _("“%(name)s” isn’t supported. Use one of %(endings)s.")
                 % {"name": file.name, "endings": ", ".join(ENDINGS)}
             )
         if (file.size or 0) > LARGEST:
             raise forms.ValidationError(
-                _("The file has %(size).1f MiB; at most 5 MiB are taken.")
+                _("The file has %(size).1f MiB, but the limit is 5 MiB.")
                 % {"size": (file.size or 0) / 1024 / 1024}
             )
         return file
 
     def clean(self) -> dict[str, Any]:
-        """Ask for a text or a file, and for one of them only."""
+        """Require either a text or a file."""
         data = super().clean() or self.cleaned_data
         if self.errors:
             return data
         if not data["text"].strip() and data["file"] is None:
-            self.add_error("text", _("Paste a text, or choose a file."))
+            self.add_error("text", _("Paste a text, or select a file."))
         elif data["text"].strip() and data["file"] is not None:
             self.add_error(
-                "file", _("Give a text or a file, not both: make two documents of them.")
+                "file",
+                _("Enter a text or select a file, not both. For both, create two documents."),
             )
         return data
 
 
 class EditDocumentForm(forms.Form):
-    """A document's title and text, and which version they were made from."""
+    """A document's title and text, and the version they are based on."""
 
     title = CleanTextField(
         label=gettext_lazy("Title"),
         max_length=LONGEST_TITLE,
-        error_messages={"required": gettext_lazy("A document needs a title: give it one.")},
+        error_messages={"required": gettext_lazy("Enter a title.")},
     )
     text = CleanTextField(
         label=gettext_lazy("Text"),
@@ -122,19 +123,19 @@ class EditDocumentForm(forms.Form):
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def clean_text(self) -> str:
-        """Return the text as it can be stored, with line feeds alone."""
+        """Return the text as it can be stored, with line feeds only."""
         text: str = self.cleaned_data["text"].replace("\r\n", "\n").replace("\r", "\n")
         if not text.strip():
             raise forms.ValidationError(_NO_TEXT)
         return text
 
 
-# --- The library's pages: the list with its search, a document, adding, editing, the trash ---
+# --- pages ---
 
 PAGE = 50
 MOST_FOUND = 50
 BEGINNING = 240  # characters of a document in the list
-CHECK_SECONDS = 8.0  # how long a person waits for "look now"; the task does the rest
+CHECK_SECONDS = 8.0  # how long a person waits for a check of the folder; the task does the rest
 SHOWN = LONGEST  # characters of a document on its page
 KINDS = {
     library_reading.MARKDOWN: _lazy("Markdown"),
@@ -147,7 +148,7 @@ KINDS = {
 @require_safe
 @login_required
 def library_list(request: BeaconRequest) -> HttpResponse:
-    """Show the documents that the person may read, newest first, or those that answer `q`."""
+    """List the documents that the person can read, newest first, or those that match `q`."""
     query = request.GET.get("q", "").strip()[:500]
     context: dict[str, Any] = {"query": query, "watched": settings.BEACON_LIBRARY_DIR}
     if query:
@@ -162,7 +163,7 @@ def library_list(request: BeaconRequest) -> HttpResponse:
 
 
 def _page(request: BeaconRequest) -> dict[str, Any]:
-    """Return one page of the list by keyset (created, id), and the cursor of the next."""
+    """Return one page of the list by keyset (created, ID), and the cursor of the next."""
     documents = LibraryDocument.objects.readable_by(request.user).live()
     if place := _place(request.GET.get("cursor", "")):
         created, pk = place
@@ -175,7 +176,7 @@ def _page(request: BeaconRequest) -> dict[str, Any]:
 
 
 def _beginning(document: Any) -> str:
-    """Return the first whole words, without Markdown's signs and the title that stands above."""
+    """Return the first whole words, without Markdown syntax and the title, which is shown above."""
     lines = [plain(line) for line in document.beginning.splitlines() if line.strip()]
     if lines and lines[0] == document.title:
         del lines[0]
@@ -190,7 +191,7 @@ def _cursor(document: LibraryDocument) -> str:
 
 
 def _place(cursor: str) -> tuple[datetime, UUID] | None:
-    """Return the place that a cursor names; one that names none is the first page's."""
+    """Return the position in a cursor; an invalid one means the first page."""
     try:
         created, pk = json.loads(urlsafe_b64decode(cursor))
         return in_utc(datetime.fromisoformat(created)), UUID(pk)
@@ -202,7 +203,7 @@ def _place(cursor: str) -> tuple[datetime, UUID] | None:
 @login_required
 @idempotent_post
 def library_add(request: BeaconRequest) -> HttpResponse:
-    """Add a document by pasting it or by uploading a file."""
+    """Add a document by pasting or uploading it."""
     posted = request.method == "POST"
     form = AddDocumentForm(request.POST, request.FILES) if posted else AddDocumentForm()
     if posted and form.is_valid():
@@ -218,7 +219,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
             for field, errors in exc.errors.items():
                 form.add_error(field, errors)
         else:
-            words = _("“%(title)s” is in the library.") % {"title": document}
+            words = _("“%(title)s” added to Library.") % {"title": document}
             messages.success(request, words, extra_tags=_trash_it(document))
             _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
@@ -228,14 +229,14 @@ def library_add(request: BeaconRequest) -> HttpResponse:
 
 def _say_what_was_removed(request: BeaconRequest, form: forms.Form) -> None:
     if fields := cleaned_of(form):
-        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        words = _("Removed characters that can’t be stored or shown from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(fields)})
 
 
 @require_safe
 @login_required
 def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show one document, rendered or, with `view=source`, as it was written."""
+    """Show a document, rendered or, with `view=source`, as it was written."""
     document = get_object_or_404(LibraryDocument.objects.readable_by(request.user), pk=pk)
     source = request.GET.get("view") == "source"
     text = document.text[:SHOWN]
@@ -264,14 +265,14 @@ def _origin(request: BeaconRequest, document: LibraryDocument) -> str:
 
 
 def _may_edit(request: BeaconRequest, document: LibraryDocument) -> bool:
-    """Whether the page may change it: a file of the watched folder is changed where it lies."""
+    """Whether the page can edit it: files in the watched folder are edited on disk."""
     return document.owner_id == request.user.pk and not document.path
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Edit a document; if somebody else did meanwhile, show theirs beside what was typed."""
+    """Edit a document; if someone else did too, show their version beside what was typed."""
     document = get_object_or_404(
         LibraryDocument.objects.of(request.user).live().filter(path=""), pk=pk
     )
@@ -294,7 +295,7 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error(None, str(exc))
         else:
-            words = _("“%(title)s” is saved.") % {"title": document}
+            words = _("“%(title)s” saved.") % {"title": document}
             messages.success(request, words, extra_tags=undo_tag(document))
             _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
@@ -303,7 +304,7 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> dict[str, Any]:
-    """Keep what was typed, now as a change of the newer version, which is shown beside it."""
+    """Keep what was typed, now based on the newer version, which is shown beside it."""
     document.refresh_from_db()
     typed = {**form.cleaned_data, "version": document.version}
     return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
@@ -316,7 +317,7 @@ def _trash_it(document: LibraryDocument) -> str:
 @require_POST
 @login_required
 def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Move a document to the trash; a toast takes it back."""
+    """Move a document to Trash, with an Undo in the toast."""
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     try:
         document.trash(by=request.actor)
@@ -325,7 +326,7 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
         return _gone_to(request, document.get_absolute_url())
     messages.success(
         request,
-        _("“%(title)s” is in the trash for 30 days.") % {"title": document},
+        _("“%(title)s” moved to Trash for 30 days.") % {"title": document},
         extra_tags="undo:" + reverse("memory:library-restore", args=[pk]),
     )
     return _gone_to(request, reverse("memory:library"))
@@ -334,14 +335,14 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Bring a document back from the trash."""
+    """Restore a document from Trash."""
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     try:
         document.restore(by=request.actor)
     except MemoryRefused as exc:
         messages.error(request, str(exc))
     else:
-        words = _("“%(title)s” is back in the library.") % {"title": document}
+        words = _("“%(title)s” restored.") % {"title": document}
         messages.success(request, words, extra_tags=_trash_it(document))
     back = page_of_ours(request.POST.get("next", ""), reverse("memory:library"))
     return _gone_to(request, back)
@@ -350,20 +351,20 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @staff_only
 def library_check(request: BeaconRequest) -> HttpResponse:
-    """Look at the watched folder now, and say what came of it."""
+    """Check the watched folder now, and report the result."""
     folder = library_folder.look_if_due(every=0, seconds=CHECK_SECONDS)
     if folder is None:
-        messages.error(request, _("No folder is watched: BEACON_LIBRARY_DIR is not set."))
+        messages.error(request, _("No folder is watched because BEACON_LIBRARY_DIR isn’t set."))
     elif folder.problem:
         messages.error(request, folder.problem)
     else:
-        text = ngettext("%(n)d file can be searched.", "%(n)d files can be searched.", folder.files)
+        text = ngettext("%(n)d searchable file.", "%(n)d searchable files.", folder.files)
         messages.success(request, text % {"n": folder.files})
     return _gone_to(request, reverse("memory:library"))
 
 
 def _gone_to(request: BeaconRequest, address: str) -> HttpResponse:
-    """Lead on: by a redirect, or for htmx by a header, as the whole page changes."""
+    """Continue to a page: with a redirect, or for htmx with a header, since the whole page changes."""
     if request.htmx:
         return HttpResponse(headers={"HX-Redirect": address})
     return redirect(address)

@@ -1,4 +1,4 @@
-"""The Recall page: what its address asks for, and each hit with all that is told of it."""
+"""The Recall page: the search in its URL, and each result with its details."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from memory.search.snippets import marked, passage
 from memory.topics import memory
 from memory.web.responses import refused
 
-STEP, MOST = 20, 200  # hits shown at first and with each "more", and at most
-PASSAGE = 420  # characters of a hit before it is unfolded
-WHOLE = 8_000  # characters of an unfolded one; its page has all of it
+STEP, MOST = 20, 200  # results at first and per "more", and the limit
+PASSAGE = 420  # characters of a folded result
+WHOLE = 8_000  # characters of an unfolded result; its page shows all
 MODE_WORDS = {
     "auto": gettext_lazy("auto: words and meaning"),
-    "lexical": gettext_lazy("lexical: words, who, tags, topic"),
+    "lexical": gettext_lazy("lexical: words, authors, tags, topic"),
     "exact": gettext_lazy("exact: BM25 of the words"),
 }
 LANE_WORDS = {"words": gettext_lazy("words"), "meaning": gettext_lazy("meaning")}
-# What the chips narrow to: how it is called, and what recall is asked for.
+# The filters of the chips: label, and arguments of recall.
 SHOWS: dict[str, tuple[str | Promise, How]] = {
     "finding": (gettext_lazy("Findings"), {"types": ["observation"], "categories": ["finding"]}),
     "insight": (gettext_lazy("Insights"), {"types": ["observation"], "categories": ["insight"]}),
@@ -56,12 +56,12 @@ SHOWS: dict[str, tuple[str | Promise, How]] = {
     "fact": (gettext_lazy("Topic facts"), {"types": ["fact"]}),
     "report": (gettext_lazy("Reports"), {"types": ["report"]}),
 }
-_TAGS = {"lesson": "info", "rule": "info"}  # as in the lists of notes and observations
+_TAGS = {"lesson": "info", "rule": "info"}  # the same as in the lists of notes and observations
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the page's address asks for; what it cannot mean is left out."""
+    """The page's search from its URL; invalid values are ignored."""
 
     words: str = ""
     mode: str = "auto"
@@ -73,10 +73,10 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read it from a query string."""
         mode, show = query.get("mode", ""), query.get("show", "")
         return cls(
-            # One more than recall takes: then it says itself that it cut the question.
+            # One more than recall accepts, so that recall itself reports the cut.
             words=query.get("q", "").strip()[: MOST_TEXT + 1],
             mode=mode if mode in MODES else "auto",
             show=show if show in SHOWS else "",
@@ -88,11 +88,11 @@ class Wanted:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anything is asked for: words, or something to narrow by."""
+        """Whether there is a search: words or a filter."""
         return bool(self.words or self.topic or self.first or self.last)
 
     def how(self, limit: int) -> How:
-        """Return what recall is narrowed by, with how many hits are wanted."""
+        """Return the arguments of recall, including the number of results."""
         how = How(**SHOWS[self.show][1]) if self.show else How()
         how["limit"] = limit
         if self.topic:
@@ -106,14 +106,14 @@ class Wanted:
 
 
 def _limit(text: str) -> int:
-    """Return how many hits are asked for; Python reads no figure of thousands of digits."""
+    """Return the requested number of results; Python can't convert thousands of digits."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 9
     return min(max(int(text), 1), MOST) if is_number else STEP
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """One lane of a hit: its name, its own figure, that out of a hundred, and the rank in it."""
+    """One lane of a result: its name, its own score, that score out of 100, and the rank."""
 
     name: str
     raw: float
@@ -123,7 +123,7 @@ class LaneRow:
 
 @dataclass(slots=True)
 class HitRow:
-    """One hit with what the page tells of it."""
+    """A result with the details that the page shows."""
 
     hit: RecallHit
     origin: origins.Origin | None
@@ -132,12 +132,12 @@ class HitRow:
     is_cut: bool = False
     uses: int = 0
     lanes: list[LaneRow] = field(default_factory=list)
-    path: str = ""  # of the memory file, for a section of one
-    stale: str = ""  # of a fact that went unchecked for too long: for how long
+    path: str = ""  # of the memory file, for one of its sections
+    stale: str = ""  # for a fact not checked recently: how long ago
 
     @property
     def kind(self) -> str:
-        """Return what kind of record it is, as people call it."""
+        """Return the kind of record for people."""
         named = {
             "finding": _("finding"), "insight": _("insight"), "lesson": _("lesson"),
             "log": _("note: log"), "summary": _("note: summary"), "rule": _("note: rule"),
@@ -150,29 +150,29 @@ class HitRow:
 
     @property
     def tag(self) -> str:
-        """Return the class of its tag."""
+        """Return the CSS class of its tag."""
         return _TAGS.get(self.hit.category, "")
 
     @property
     def checked_at(self) -> datetime | None:
-        """Return when it was last confirmed or corrected, if that is later than its writing."""
+        """Return when it was last confirmed or corrected, if that was after it was written."""
         at: datetime = getattr(self.hit.record, "confirmed_at", None) or self.hit.record.updated
         return at if at - self.hit.created_at > timedelta(minutes=1) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a question found, and what is to be said of it once."""
+    """The results of a search, and the notices about it."""
 
     rows: list[HitRow]
     notices: list[str]
     milliseconds: int
     stems: Sequence[str]
-    more: int = 0  # how many hits to ask for next; 0 where there are no more
+    more: int = 0  # the next number of results to ask for; 0 if there are no more
 
 
 def found(user: User, wanted: Wanted) -> Found:
-    """Return the hits with their rows; a refused question is a notice, never an error."""
+    """Return the results as rows; a rejected query becomes a notice, never an error."""
     try:
         page = recall_page(
             user, wanted.words, wanted.mode, **wanted.how(min(wanted.limit + 1, MOST))
@@ -196,7 +196,8 @@ def _rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[HitRo
         shown = marked(short, query, language)
         row = HitRow(hit, places.get(hit.source), shown, uses=uses.get(hit.id, 0))
         if hit.type == "section":
-            # A file's source is that of its first text: a section of it may be anybody's.
+            # A file's source is that of its first text: its sections can come from
+            # others.
             row.origin, row.path = None, hit.record.file.path
         if len(hit.content) > len(short) + 1:
             row.whole = marked(hit.content[:WHOLE], query, language)
@@ -217,31 +218,31 @@ def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
 
 
 def topics_of(user: User) -> list[tuple[str, str]]:
-    """Return the topics by which the page narrows: slug and title, the last made first."""
+    """Return the topics to filter by: slug and title, newest first."""
     rows = Topic.objects.of(user).live().order_by("-created")[:200]
     return list(rows.values_list("slug", "title"))
 
 
 def examples() -> list[tuple[str, str, str]]:
-    """Return questions that teach the operators: each with its query string and what it does."""
+    """Return example searches that teach the operators: each query with an explanation."""
     taught = (
-        ("battery prices", _("words, by their stems, in any order")),
-        ('"pilot line"', _("a phrase that must stand as it is")),
-        ("category:lesson", _("lessons, the newest first, no words needed")),
-        ("kind:rule after:2026-01-01", _("rules written since a day")),
-        ("tag:energy -source:import:*", _("with a tag, and not from an import")),
-        ("is:pinned", _("what is pinned; also locked, edited, used, unused …")),
+        ("battery prices", _("words in any form and order")),
+        ('"pilot line"', _("an exact phrase")),
+        ("category:lesson", _("lessons, newest first, no words needed")),
+        ("kind:rule after:2026-01-01", _("rules created since a date")),
+        ("tag:energy -source:import:*", _("with a tag, and not imported")),
+        ("is:pinned", _("pinned items (also locked, edited, used, unused…)")),
     )
     return [(question, urlencode({"q": question}), words) for question, words in taught]
 
 
-# --- hits as files --------------------------------------------------------------------------------
+# --- results as files ---
 
 FIELDS = ("type", "category", "score", "title", "content", "source", "created_at", "id", "url")
 
 
 def as_csv(hits: Iterable[RecallHit]) -> str:
-    """Return hits as CSV that a spreadsheet opens without carrying anything out."""
+    """Return results as CSV that is safe to open in a spreadsheet."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(FIELDS)
@@ -252,7 +253,7 @@ def as_csv(hits: Iterable[RecallHit]) -> str:
 
 
 def as_json(hits: Iterable[RecallHit]) -> str:
-    """Return hits as JSON, with each lane's figures and why each is there."""
+    """Return results as JSON, with the scores of each lane."""
     return json.dumps([_plain(hit) for hit in hits], ensure_ascii=False, indent=2) + "\n"
 
 
@@ -290,18 +291,18 @@ FILES = {
 
 
 def hits_of(user: User, wanted: Wanted) -> list[RecallHit]:
-    """Return all hits that a file holds.  Raises InvalidValue where recall refuses."""
+    """Return all results that a file contains.  Raises InvalidValue if recall rejects the query."""
     return recall_page(user, wanted.words, wanted.mode, **wanted.how(MOST)).hits
 
 
-# --- Recall: one question to all that is remembered, with what each hit's place is owed to ---
+# --- pages ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def recall(request: BeaconRequest) -> HttpResponse:
-    """Ask memory; a person's looking is no use of what is found."""
+    """Search memory; a person's search doesn't count as a use."""
     wanted = Wanted.of(request.GET)
     query = request.GET.copy()
     query.pop("limit", None)
@@ -325,9 +326,9 @@ def recall(request: BeaconRequest) -> HttpResponse:
 @require_safe
 @login_required
 def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
-    """Give the hits of a question as a file, two hundred at most."""
+    """Send the results of a search as a file, at most 200."""
     if kind not in FILES:
-        why = _("There is no such file. There are: %(kinds)s.")
+        why = _("There’s no such file format. Use one of: %(kinds)s.")
         said = why % {"kinds": ", ".join(FILES)}
         return render(request, "404.html", {"why": said}, status=404)
     media_type, write = FILES[kind]

@@ -1,4 +1,4 @@
-"""A reflection as a page shows it: what was thought, called and changed, and what waits."""
+"""The block that shows a reflection: its thoughts, calls, changes, and pending proposals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One change: which file, what became of it, and where it is seen (`url` may be empty)."""
+    """One change: the file, its outcome, and where to see it (`url` can be empty)."""
 
     path: str
     words: str
@@ -31,7 +31,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One call of a tool, as it was made and answered."""
+    """A tool call with its answer."""
 
     tool: str
     arguments: str
@@ -41,7 +41,7 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the block of a reflection shows."""
+    """The contents of a reflection's block."""
 
     state: str
     tag: str
@@ -52,18 +52,18 @@ class Shown:
 
     @property
     def waiting(self) -> list[ChangeRow]:
-        """Return the changes that wait for a person."""
+        """Return the changes that wait for approval."""
         return [one for one in self.changes if one.waits]
 
     @property
     def waiting_words(self) -> str:
-        """Return in words how much waits for a person; empty if nothing does."""
+        """Return the number of pending changes in words; empty if there are none."""
         n = len(self.waiting)
         if not n:
             return ""
         words = ngettext(
-            "%(n)d write waits for you: it is in no file before you accept it.",
-            "%(n)d writes wait for you: they are in no file before you accept them.",
+            "%(n)d write is waiting for your approval. The file hasn’t changed yet.",
+            "%(n)d writes are waiting for your approval. The files haven’t changed yet.",
             n,
         )
         return words % {"n": n}
@@ -101,7 +101,7 @@ def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[ChangeRow]:
 
 
 def _what_became(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the state of each proposal by its key, and each file that is there by its path."""
+    """Return the state of each proposal by its key, and each existing file by its path."""
     ids = [one["proposal"] for one in changes if one["act"] == HELD]
     paths = {one["path"] for one in changes if one["act"] != HELD}
     if not changes:
@@ -115,22 +115,22 @@ def _what_became(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, st
 
 def _held(change: dict[str, Any], state: str) -> ChangeRow:
     if not state:
-        return ChangeRow(change["path"], _("proposed; it is gone since"))
+        return ChangeRow(change["path"], _("proposed, since deleted"))
     url = reverse("memory:proposal", args=[change["proposal"]])
     if state == Proposal.State.WAITING:
-        return ChangeRow(change["path"], _("waits for you"), url, waits=True)
+        return ChangeRow(change["path"], _("waiting for you"), url, waits=True)
     words = {
         Proposal.State.ACCEPTED.value: _("proposed, and accepted"),
         Proposal.State.REJECTED.value: _("proposed, and rejected"),
     }
-    said = words.get(state, _("proposed; it expired undecided"))
+    said = words.get(state, _("proposed, and expired"))
     return ChangeRow(change["path"], said, url)
 
 
 def _written(change: dict[str, Any], *, is_there: bool) -> ChangeRow:
     words = _("version %(n)d") % {"n": change["version"]}
     if not is_there:
-        return ChangeRow(change["path"], _("%(version)s; gone since") % {"version": words})
+        return ChangeRow(change["path"], _("%(version)s, since deleted") % {"version": words})
     return ChangeRow(change["path"], words, reverse("memory:file", args=[change["path"]]))
 
 

@@ -1,4 +1,4 @@
-"""Forms of the scratchpad: a value under its key."""
+"""Pages of the scratchpad: a list by key prefix, and forms for one entry."""
 
 from __future__ import annotations
 
@@ -34,16 +34,13 @@ from memory.web.responses import go_to, next_of, say_cleaned, undo_tag
 
 
 class EntryForm(forms.Form):
-    """A key with its value, in a scope; what may be stored is checked where it is stored."""
+    """A key with its value in a scope; both are validated when stored."""
 
     key = CleanTextField(
         label=gettext_lazy("Key"),
-        error_messages={
-            "required": gettext_lazy("Give the value a key to find it by, such as plan/next.")
-        },
+        error_messages={"required": gettext_lazy("Enter a key, such as plan/next.")},
         help_text=gettext_lazy(
-            "One line of at most 200 characters. Parts divided by / : or . make groups, "
-            "such as plan/next."
+            "One line of at most 200 characters. Use / : or . to group keys, such as plan/next."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
@@ -57,16 +54,16 @@ class EntryForm(forms.Form):
     scope = forms.CharField(
         label=gettext_lazy("Scope"),
         initial="owner",
-        error_messages={"required": gettext_lazy("Name a scope; owner is the usual one.")},
+        error_messages={"required": gettext_lazy("Enter a scope. The usual one is owner.")},
         help_text=gettext_lazy(
-            "owner for all of your sessions and agents, or session:, run:, agent: …"
+            "owner for all your sessions and agents, or session:, run:, agent: …"
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 
 
 class EditEntryForm(forms.Form):
-    """The same entry's key and value, on the version that was seen."""
+    """The key and value of an existing entry, for the version that was seen."""
 
     key = EntryForm.base_fields["key"]
     value = EntryForm.base_fields["value"]
@@ -77,7 +74,7 @@ class EditEntryForm(forms.Form):
         self.fields["key"].widget.attrs["maxlength"] = MOST_KEY * 2
 
 
-# --- page ---
+# --- list ---
 
 PAGE = 50
 BEGINNING = 1_200  # characters of a value in the list
@@ -86,7 +83,7 @@ MOST_CHIPS = 40
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the list's address asks for; what cannot be is left out."""
+    """The list's filters from its URL; invalid ones are ignored."""
 
     words: str = ""
     prefix: str = ""
@@ -94,7 +91,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read them from a query string."""
         scope = query.get("scope", "")
         try:
             scope = scratchpad.checked_scope(scope)
@@ -108,17 +105,17 @@ class Wanted:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether entries may be missing because of what was asked."""
+        """Whether filters can hide entries."""
         return bool(self.words or self.prefix)
 
     def address(self, prefix: str) -> str:
-        """Return the query string of the same scope under another prefix."""
+        """Return the query string of the same scope with another prefix."""
         asked = {"scope": self.scope if self.scope != OWNER_SCOPE else "", "prefix": prefix}
         return urlencode({name: value for name, value in asked.items() if value})
 
     @property
     def trail(self) -> list[tuple[str, str]]:
-        """Return the prefix part by part, each with the query string that leads there."""
+        """Return the prefix part by part, each with its query string."""
         found, at = [], ""
         for part in _parts(self.prefix):
             at += part
@@ -140,7 +137,7 @@ SEPARATORS = "/:."
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A part of keys that several have in common, and the query string that lists them."""
+    """A part that several keys share, and the query string that lists them."""
 
     part: str
     number: int
@@ -149,7 +146,7 @@ class Chip:
 
 @dataclass(slots=True)
 class EntryRow:
-    """One entry: its value in short, as JSON where it is JSON, and who changed it last."""
+    """An entry: its value in short, as JSON if it is JSON, and who changed it last."""
 
     entry: Any
     shown: str
@@ -159,7 +156,7 @@ class EntryRow:
 
 
 def entries_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
-    """Return the entries that the address asks for, in no order."""
+    """Return the matching entries, unordered."""
     rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope)
     if wanted.words:
         found = scratchpad.search(user, wanted.words, scope=wanted.scope)
@@ -192,7 +189,7 @@ def _rows(user: User, entries: Sequence[Any]) -> list[EntryRow]:
 
 
 def as_json(value: str) -> tuple[str, bool]:
-    """Return a value laid out and True if it is a JSON object or list, else as it is and False."""
+    """Return an indented value and True for a JSON object or list, else the value and False."""
     if not value.lstrip().startswith(("{", "[")):
         return value, False
     try:
@@ -208,7 +205,7 @@ def _last_actors(ids: Iterable[Any]) -> dict[Any, str]:
 
 
 def chips(user: User, wanted: Wanted) -> list[Chip]:
-    """Return the next parts of the keys under the prefix that end at one of SEPARATORS: a query."""
+    """Return the next parts of the keys under the prefix, up to a separator: one query."""
     rest = Substr(F("key"), len(wanted.prefix) + 1)
     part = Func(
         rest,
@@ -226,20 +223,20 @@ def chips(user: User, wanted: Wanted) -> list[Chip]:
 
 
 def scopes(user: User, wanted: Wanted) -> list[str]:
-    """Return the scopes in which there is anything, the owner's own first: one query."""
+    """Return the scopes with entries, the owner's own first: one query."""
     used = ScratchpadEntry.objects.of(user).live().order_by()
     names = set(used.values_list("scope", flat=True).distinct()[:200]) | {wanted.scope}
     return [OWNER_SCOPE, *sorted(names - {OWNER_SCOPE})]
 
 
-# --- scratchpad ---
+# --- pages ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def scratchpad_list(request: BeaconRequest) -> HttpResponse:
-    """Show the entries of a scope, by prefix or by words; over htmx the list alone."""
+    """List the entries of a scope, by prefix or words; over htmx only the list."""
     wanted = Wanted.of(request.GET)
     listing = page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
@@ -258,7 +255,7 @@ def scratchpad_list(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def scratchpad_new(request: BeaconRequest) -> HttpResponse:
-    """Set a value under a key; one that is taken is told, not replaced."""
+    """Set the value of a new key; an existing one isn't overwritten."""
     first = {name: request.GET.get(name, "") for name in ("key", "scope")}
     first["scope"] = first["scope"] or OWNER_SCOPE
     form = EntryForm(request.POST if request.method == "POST" else None, initial=first)
@@ -278,10 +275,10 @@ def scratchpad_new(request: BeaconRequest) -> HttpResponse:
 
 
 def _refuse_taken(request: BeaconRequest, key: str, scope: str) -> None:
-    """Raise InvalidValue if there is such a key: who adds one does not mean to replace it."""
+    """Raise InvalidValue if the key exists: a new entry must not replace another."""
     key, scope = scratchpad.checked_key(key), scratchpad.checked_scope(scope)
     if ScratchpadEntry.objects.of(request.user).live().in_scope(scope).filter(key=key).exists():
-        problem = _("There is a value under “%(key)s” already: edit that one, or take another key.")
+        problem = _("The key “%(key)s” already exists. Edit that entry, or use another key.")
         raise InvalidValue(problem % {"key": key}, errors={"key": [problem % {"key": key}]})
 
 
@@ -292,7 +289,7 @@ def _tell(form: Any, exc: InvalidValue) -> None:
 
 
 def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpResponse:
-    words = _("“%(key)s” is saved.") % {"key": entry}
+    words = _("“%(key)s” saved.") % {"key": entry}
     messages.success(request, words, extra_tags=undo_tag(entry))
     say_cleaned(request, cleaned_of(form))
     wanted = Wanted(scope=entry.scope)
@@ -303,7 +300,7 @@ def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpRes
 @require_http_methods(["GET", "POST"])
 @login_required
 def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Edit an entry on the version seen; if somebody else wrote meanwhile, show theirs beside."""
+    """Edit an entry; if someone else did too, show their version beside what was typed."""
     entry = get_object_or_404(ScratchpadEntry.objects.of(request.user).live(), pk=pk)
     first = {"key": entry.key, "value": entry.value, "version": entry.version}
     form = EditEntryForm(request.POST if request.method == "POST" else None, initial=first)
@@ -330,7 +327,7 @@ def scratchpad_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _conflict(form: EditEntryForm, why: str, entry: ScratchpadEntry) -> dict[str, Any]:
-    """Keep what was typed, now as a change of the newer version, which is shown beside it."""
+    """Keep what was typed, now based on the newer version, which is shown beside it."""
     entry.refresh_from_db()
     typed = {**form.cleaned_data, "version": entry.version}
     return {"form": EditEntryForm(initial=typed), "theirs": entry, "why_refused": why}

@@ -1,4 +1,4 @@
-"""The form for what a person's month may spend."""
+"""The Spending page: its charts, its export, and a person's monthly limits."""
 
 from __future__ import annotations
 
@@ -30,38 +30,35 @@ if TYPE_CHECKING:
 else:
     _OfUser = forms.ModelForm
 
-MOST_TOKENS = 2_000_000_000  # what the column holds
-_NEGATIVE = gettext_lazy(
-    "A limit cannot be negative. 0 lets no call be made; empty means that there is no limit."
-)
+MOST_TOKENS = 2_000_000_000  # what the column can store
+_NEGATIVE = gettext_lazy("A limit can’t be negative. 0 blocks all calls. Empty means no limit.")
 
 
 class LimitsForm(_OfUser):
-    """A person's own limits of tokens and money for each month."""
+    """A person's own monthly limits for tokens and money."""
 
     monthly_tokens = forms.IntegerField(
-        label=gettext_lazy("Tokens a month"),
+        label=gettext_lazy("Tokens per month"),
         required=False,
         min_value=0,
         max_value=MOST_TOKENS,
-        help_text=gettext_lazy("Asked and answered together. Empty: no limit."),
+        help_text=gettext_lazy("Input and output together. Empty: no limit."),
         error_messages={
             "invalid": gettext_lazy("Enter a whole number of tokens, such as 2000000."),
             "min_value": _NEGATIVE,
         },
     )
     monthly_money = forms.DecimalField(
-        label=gettext_lazy("Dollars a month"),
+        label=gettext_lazy("USD per month"),
         required=False,
         min_value=Decimal(0),
         max_digits=10,
         decimal_places=2,
         help_text=gettext_lazy(
-            "By the prices that staff entered for the model. Calls whose price is unknown count "
-            "nothing here. Empty: no limit."
+            "Uses the prices your admin entered. Calls with an unknown price count as 0. Empty: no limit."
         ),
         error_messages={
-            "invalid": gettext_lazy("Enter an amount in dollars, such as 12.50."),
+            "invalid": gettext_lazy("Enter an amount in US dollars, such as 12.50."),
             "min_value": _NEGATIVE,
         },
     )
@@ -80,13 +77,13 @@ STEP, WIDE, FOOT, HIGH = (
     34,
     118,
     88,
-)  # in pixels: of a column, a pillar, the ground, the highest
+)  # in pixels: of a column, a bar, the base line, the maximum
 Amount = Callable[[Spent], "Decimal | int"]
 
 
 @dataclass(frozen=True, slots=True)
 class Pillar:
-    """One month: its pillar, its words, and its key where there is something to open."""
+    """A month's bar, its label, and its key if it can be opened."""
 
     x: int
     height: int
@@ -99,28 +96,28 @@ class Pillar:
 
     @property
     def y(self) -> int:
-        """Return where the pillar begins from above."""
+        """Return the y of the bar's top."""
         return FOOT - self.height
 
     @property
     def middle(self) -> int:
-        """Return the middle of the pillar."""
+        """Return the x of the bar's center."""
         return self.x + WIDE // 2
 
     @property
     def amount_y(self) -> int:
-        """Return the foot of the amount above the pillar."""
+        """Return the base line of the amount above the bar."""
         return self.y - (18 if self.is_unknown else 6)
 
     @property
     def unknown_y(self) -> int:
-        """Return where the open box of what has no known price begins."""
+        """Return the y of the open box for calls with an unknown price."""
         return self.y - 14
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One topic's share, in hundredths of the largest."""
+    """One topic's share, in percent of the largest."""
 
     line: Line
     share: int
@@ -129,7 +126,7 @@ class Bar:
 
 @dataclass(slots=True)
 class Drawing:
-    """One measure, money or tokens: pillars of months or bars of topics."""
+    """A chart of money or tokens: bars of months or of topics."""
 
     title: str
     words: str
@@ -139,27 +136,29 @@ class Drawing:
 
     @property
     def width(self) -> int:
-        """Return how wide the drawing of months is."""
+        """Return the width of the months' chart."""
         return STEP * len(self.pillars) + 8
 
 
 def of_months(months: Sequence[Month]) -> list[Drawing]:
-    """Return the months (newest first, as `spending.months` gives them) in money and in tokens.
+    """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
-    The last twelve, months without a call between them too; nothing where there was no call.
+    The last 12 months, including those without calls in between; nothing if there were no calls.
     """
     if not any(month.spent.calls for month in months):
         return []
     by_first = {month.first: month.spent for month in months}
     shown = _without_a_gap(months[0].first, min(by_first))
     return [
-        _months(_("Money a month"), shown, by_first, _money, _money_short, knows_unknown=True),
-        _months(_("Tokens a month"), shown, by_first, _tokens, _tokens_short),
+        _months(_("Money per month"), shown, by_first, _money, _money_short, knows_unknown=True),
+        _months(_("Tokens per month"), shown, by_first, _tokens, _tokens_short),
     ]
 
 
 def of_lines(lines: Sequence[Line]) -> list[Drawing]:
-    """Return one month's topics (or people) in money and in tokens; nothing for fewer than two."""
+    """Return charts of one month's topics (or people) in money and tokens; nothing for fewer than
+    two.
+    """
     if len(lines) < 2:
         return []
     return [
@@ -177,14 +176,14 @@ def _tokens(spent: Spent) -> int:
 
 
 def _money_short(spent: Spent) -> str:
-    """Return the known money; a question mark where no price of it is known."""
+    """Return the known money; a question mark if all prices are unknown."""
     if spent.unpriced and not spent.money:
         return "?"
     return spending.dollars(spent.money) if spent.money else ""
 
 
 def _tokens_short(spent: Spent) -> str:
-    """Return tokens as they fit above a pillar: `950`, `12k`, `3.4M`."""
+    """Return tokens in short form: `950`, `12k`, `3.4M`."""
     count = spent.tokens
     if count >= 1_000_000:
         return f"{count / 1_000_000:.1f}M"
@@ -252,17 +251,17 @@ def _lines(
 
 
 def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
-    """Return `amount` as its part of `whole`; what is there at all is to be seen."""
+    """Return `amount` as a part of `whole`; anything above 0 stays visible."""
     return max(round(whole * amount / most), 2) if most and amount else 0
 
 
-# --- What was spent: each person their own, staff also all accounts together ---
+# --- pages ---
 
 
 @require_safe
 @login_required
 def spending_page(request: BeaconRequest) -> HttpResponse:
-    """Show the months, and the chosen one in its parts."""
+    """Show the months, and the details of the selected one."""
     context = _spent(request)
     if request.htmx:
         return render(request, "memory/_spending.html", context)
@@ -272,7 +271,7 @@ def spending_page(request: BeaconRequest) -> HttpResponse:
 @require_safe
 @login_required
 def spending_csv(request: BeaconRequest) -> HttpResponse:
-    """Send the chosen month's calls, one a line."""
+    """Send the selected month's calls, one per line."""
     calls, whose = _whose(request)
     month = spending.chosen(spending.months(calls, request.user), request.GET.get("month", ""))
     if month is None:
@@ -286,8 +285,8 @@ def spending_csv(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def spending_limits(request: BeaconRequest) -> HttpResponse:
-    """Store what the person's month may spend."""
-    # A copy: what a refused form held must not show in the frame as saved.
+    """Save the person's monthly limits."""
+    # A copy, so that a rejected form's values don't appear in the frame as saved.
     form = LimitsForm(request.POST, instance=User.objects.get(pk=request.user.pk))
     if form.is_valid():
         before = settings_undo.now(request.user, "limits")
@@ -297,7 +296,7 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
         Activity.log(request.user, request.actor, "limits-changed", subject=request.user)
         messages.success(
             request,
-            _("Your limits are saved. They hold from the next call on."),
+            _("Limits saved. They apply from the next call."),
             extra_tags=undo_settings_tag(request, "limits", before),
         )
         if not request.htmx:
@@ -314,7 +313,7 @@ def _page(request: BeaconRequest, context: dict[str, Any], form: LimitsForm) -> 
 
 
 def _whose(request: BeaconRequest) -> tuple[spending.Calls, User | None]:
-    """Return the calls asked for and whose they are: None is everybody's, which is for staff."""
+    """Return the requested calls and their owner: None for everyone's, which only admins see."""
     if request.GET.get("who") != "all":
         return spending.calls_of(request.user), request.user
     if not request.user.is_staff:

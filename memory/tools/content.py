@@ -1,6 +1,6 @@
-"""The tools of the content store: full results, kept outside the conversation (seed 002).
+"""Content store tools: keep full results outside the conversation (seed 002).
 
-What they show of an item is a view of it, and is not stored a second time.
+They return a view of an item, which isn't stored a second time.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from memory.review.services import check_unreviewed
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 MOST_ITEMS = 100_000  # of a JSON list
-SOURCE = "user"  # R241: where what this tool stores came from
+SOURCE = "user"  # R241: the source of what this tool stores
 NAMES = ("store_in_memory", "retrieve_from_memory", "query_memory")
 _TYPES = ", ".join(ContentItem.Type.values)
 _TRANSFORMS = ", ".join(TRANSFORMS)
 
 
 def _joined(value: Any) -> Any:
-    """Take a JSON list too: models write one where words separated by commas are asked for."""
+    """Also accept a JSON list: models write one where comma-separated words are expected."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
@@ -51,48 +51,47 @@ Listed = Annotated[str, BeforeValidator(_joined)]
 class StoreArguments(Arguments):
     """What to keep."""
 
-    MOST_CHARACTERS: ClassVar[int] = 2 * MOST_BYTES  # counted in bytes where it is stored
+    MOST_CHARACTERS: ClassVar[int] = 2 * MOST_BYTES  # limited in bytes when it is stored
 
     content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MOST_ITEMS)] = Field(
-        description=f"What to keep, a text or JSON, of at most {MOST_BYTES // 1024**2} MiB."
+        description=f"The text or JSON to keep, at most {MOST_BYTES // 1024**2} MiB."
     )
     type: str = Field(ContentItem.Type.CUSTOM.value, description=f"One of: {_TYPES}.")
     tags: Listed = Field("", description="Tags, separated by commas.")
-    title: str = Field("", description="What it is called, if it has a name.")
-    related_to: Listed = Field("", description="Ids of related items, separated by commas.")
+    title: str = Field("", description="A title, if it has one.")
+    related_to: Listed = Field("", description="IDs of related items, separated by commas.")
 
 
 class RetrieveArguments(Arguments):
-    """Which item, and what of it."""
+    """Which item, and which part of it."""
 
-    id: str = Field(min_length=1, description="The item's id, as a result or query_memory gave it.")
+    id: str = Field(min_length=1, description="The item's ID, from a result or query_memory.")
     transform: str = Field(
         "full",
-        description=f"One of: {_TRANSFORMS}. filtered needs q: it gives the lines that hold all of "
-        "its words; excerpt gives n round the first place of q.",
+        description=f"One of: {_TRANSFORMS}. filtered needs q and returns the lines that contain all its words. excerpt returns n characters or lines around the first match of q.",
     )
-    n: int | None = Field(None, description="How many characters (or lines), where it takes one.")
-    q: str = Field("", description="Words to look for, for filtered and excerpt.")
-    unit: str = Field(UNITS[0], description="What n counts: characters or lines.")
+    n: int | None = Field(None, description="Number of characters or lines, if the view takes one.")
+    q: str = Field("", description="Words to search for, for filtered and excerpt.")
+    unit: str = Field(UNITS[0], description="Unit of n: characters or lines.")
 
 
 class QueryArguments(Arguments):
-    """Which items; all that is named must hold."""
+    """Filters, all of which must match."""
 
     type: Literal["", "action_result", "web_content", "database_result", "custom"] = Field(
-        "", description="Only of this type."
+        "", description="Only this type."
     )
-    source: str = Field("", description="Only from this source: an action's name, or “user”.")
-    tags: Listed = Field("", description="Tags that must all be there, separated by commas.")
-    after: str = Field("", description="Stored at or after this date or moment (ISO 8601).")
-    before: str = Field("", description="Stored at or before this date or moment (ISO 8601).")
-    limit: int = Field(USUAL_QUERIED, ge=1, le=MOST_QUERIED, description="How many at most.")
+    source: str = Field("", description="Only this source: the name of an action, or “user”.")
+    tags: Listed = Field("", description="Tags that an item must all have, separated by commas.")
+    after: str = Field("", description="Stored at or after this date or time (ISO 8601).")
+    before: str = Field("", description="Stored at or before this date or time (ISO 8601).")
+    limit: int = Field(USUAL_QUERIED, ge=1, le=MOST_QUERIED, description="Maximum number of items.")
 
 
 def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
     content = as_text(asked.content)
     if not content.strip():
-        return refused("invalid", _("There is nothing to store: “content” is empty."))
+        return refused("invalid", _("Nothing was stored because “content” is empty."))
     related = [part.strip() for part in listed(asked.related_to)]
     for key in related:
         other = retrieve(context.owner, key, scopes=context.content_scopes)
@@ -140,10 +139,10 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
 
 
 def _told(item: ContentItem, view: View, asked: RetrieveArguments) -> str:
-    """Return the view as a model reads it: how much of how much, then the text."""
+    """Return the view for a model: the size shown and the full size, then the text."""
     if not view.text:
         if asked.q:
-            words = _("Nothing in the %(of)s %(unit)s of the item holds “%(q)s”: try other words.")
+            words = _("No match for “%(q)s” in the item’s %(of)s %(unit)s. Try other words.")
             told = {"of": f"{view.of:,}", "unit": _unit(view), "q": shorten(asked.q, 80)}
             return words % told
         return _("The item is empty.")
@@ -169,17 +168,17 @@ def _query(context: ToolContext, asked: QueryArguments) -> ToolResult:
     )
     items = [_metadata(item) for item in found]
     if not items:
-        return ToolResult(_("Nothing in memory fits."), data={"items": []})
+        return ToolResult(_("No matching items in memory."), data={"items": []})
     text = json.dumps(items, ensure_ascii=False, indent=1)
     if any(is_outside(item) for item in found):
-        # Titles and addresses are words from outside, too.
+        # Titles and URLs can come from outside, too.
         context.shown(*found)
         text = as_data(text)
     return ToolResult(text, data={"items": items})
 
 
 def _metadata(item: ContentItem) -> dict[str, Any]:
-    """Return what is known of an item, never its content (R116)."""
+    """Return the item's metadata, never its content (R116)."""
     told = {
         "id": str(item.pk),
         "type": item.type,
@@ -193,7 +192,7 @@ def _metadata(item: ContentItem) -> dict[str, Any]:
 
 
 def _moment(field: str, text: str, *, is_end: bool = False) -> datetime | None:
-    """Return the moment that is named; a day ends at its end.  Raises InvalidValue."""
+    """Return the time of an ISO 8601 value; a date counts to its end.  Raises InvalidValue."""
     text = clean(text)[0].strip()
     if not text:
         return None
@@ -205,37 +204,35 @@ def _moment(field: str, text: str, *, is_end: bool = False) -> datetime | None:
         )
     if at is None:
         problem = _(
-            "“%(name)s” is no date: write it as 2026-02-23 or 2026-02-23T14:30:00Z; this is "
-            "“%(value)s”."
+            "“%(name)s” must be a date such as 2026-02-23 or 2026-02-23T14:30:00Z, not “%(value)s”."
         ) % {"name": field, "value": shorten(text, 40)}
         raise InvalidValue(problem, errors={field: [problem]})
     return at if timezone.is_aware(at) else timezone.make_aware(at)
 
 
 def _not_found(key: str) -> ToolResult:
-    """Say that there is no such item, in the words of seed 002, and what to do."""
-    words = _("Memory item not found: %(id)s. query_memory lists what there is.")
+    """Return the “not found” answer of seed 002, with the next step."""
+    words = _("Memory item not found: %(id)s. Use query_memory to list the items.")
     return refused("not_found", words % {"id": shorten(clean(key)[0], 80)})
 
 
 TOOLS = (
     MemoryTool(
         "store_in_memory",
-        "Keep a text or JSON in full, outside the conversation; the answer names its id, by which "
-        "retrieve_from_memory gives it back, whole or in part.",
+        "Keep a text or JSON in full, outside the conversation. Returns an ID for retrieve_from_memory, which returns all or part of it.",
         StoreArguments,
         _store,
         writes=True,
     ),
     MemoryTool(
         "retrieve_from_memory",
-        "Get a kept item back by its id: all of it, or a part of it.",
+        "Get all or part of a kept item by its ID.",
         RetrieveArguments,
         _retrieve,
     ),
     MemoryTool(
         "query_memory",
-        "List kept items by type, source, tags and time: what is known of them, not their content.",
+        "List kept items by type, source, tags and time. Returns their metadata, not their content.",
         QueryArguments,
         _query,
     ),

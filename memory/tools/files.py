@@ -1,7 +1,7 @@
-"""The tools of the memory files: list, read, write, patch and append (seed 003, "Memory Tools").
+"""The tools for memory files: list, read, write, patch and append (seed 003, "Memory Tools").
 
-Data flow of a write: the owner's rows are held -> the file is saved by its own rules -> the review
-looks at the very text that would stand -> it is committed, or rolled back and kept as a proposal.
+Data flow of a write: lock the owner's rows -> save the file by its own rules -> review the text
+as it would be stored -> commit, or roll back and keep a proposal.
 """
 
 from __future__ import annotations
@@ -26,15 +26,12 @@ from memory.tools.review import held_for_person, why_held
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
-_OWN_WORDS = (
-    " A new line in facts/user.md quotes the person's own words, such as - Name: Alice (“I'm "
-    "Alice”); else it waits for them."
-)
-_VERSION = "The version you read, if you know it; a newer one is then not written over."
+_OWN_WORDS = " New lines in facts/user.md must quote the person, such as - Name: Alice (“I'm Alice”), or they wait for approval."
+_VERSION = "The version you read, if known. A newer version is never overwritten."
 
 
 class NoArguments(Arguments):
-    """Nothing is asked for."""
+    """No arguments."""
 
 
 class PathArguments(Arguments):
@@ -44,62 +41,63 @@ class PathArguments(Arguments):
 
 
 class ReadArguments(PathArguments):
-    """Which file, and which of its lines."""
+    """Which file, and which lines."""
 
-    first_line: int | None = Field(None, ge=1, description="From this line on; for large files.")
-    last_line: int | None = Field(None, ge=1, description="Up to this line.")
+    first_line: int | None = Field(None, ge=1, description="First line to read, for large files.")
+    last_line: int | None = Field(None, ge=1, description="Last line to read.")
 
 
 class WriteArguments(PathArguments):
     """A file's whole text."""
 
-    content: str = Field(description="The whole new text, Markdown; replaces what stands there.")
+    content: str = Field(description="The whole new text in Markdown. It replaces the old text.")
     version: int | None = Field(None, ge=0, description=_VERSION)
 
 
 class Pair(Arguments):
-    """A stretch of text and what replaces it."""
+    """A piece of text and its replacement."""
 
     old_text: str = Field(
         validation_alias=AliasChoices("old_text", "oldText"),
-        description="Text exactly as it stands in the file, once.",
+        description="Text exactly as it is in the file, where it must occur once.",
     )
     new_text: str = Field(
-        validation_alias=AliasChoices("new_text", "newText"), description="What replaces it."
+        validation_alias=AliasChoices("new_text", "newText"), description="The replacement."
     )
 
 
 class PatchArguments(PathArguments):
-    """Stretches of a file, all or none."""
+    """Replacements in a file, all or none."""
 
     patches: list[Pair] = Field(
-        min_length=1, max_length=100, description="The pairs; all are applied, or none."
+        min_length=1,
+        max_length=100,
+        description="The replacements. Either all are applied, or none.",
     )
     version: int | None = Field(None, ge=0, description=_VERSION)
 
 
 class AppendArguments(PathArguments):
-    """An entry for a file's end."""
+    """An entry to add at the end of a file."""
 
     entry: str = Field(
-        description="Markdown. An episode is “## Title” with lines “- Summary: …” (under ten "
-        "words), “- Date: 2026-02-26”, “- Task: …”, “- Findings: …”, “- Lesson: …”."
+        description="Markdown. An episode is “## Title” with the lines “- Summary: …” (under 10 words), “- Date: 2026-02-26”, “- Task: …”, “- Findings: …”, “- Lesson: …”."
     )
     summary: str | None = Field(
-        None, description="The file's summary line. A line that a person wrote is kept."
+        None, description="The file's summary line. A line written by a person is kept."
     )
 
 
-# --- reading --------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def _list(context: ToolContext, asked: NoArguments) -> ToolResult:
     files = [file for file in files_of(context.owner) if context.may_read(file)]
-    context.shown(*files)  # by their summary lines
+    context.shown(*files)  # from their summary lines
     budget = facts_budget(context.owner)
     told = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
     text = index_text(context.owner) + "\n"
-    text += _("The fact files take %(used)s of %(most)s bytes together.") % told
+    text += _("The fact files together use %(used)s of %(most)s bytes.") % told
     rows = [{"path": one.path, "summary": one.summary, "size": one.size} for one in files]
     return ToolResult(text, data={"files": rows, "used": budget.used, "most": budget.most})
 
@@ -115,7 +113,9 @@ def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
     first, last = asked.first_line or 1, asked.last_line or len(lines)
     if lines and first > min(last, len(lines)):
         asked_for = {"path": file.path, "n": len(lines), "first": first, "last": last}
-        text = _("%(path)s has %(n)d lines; there are none from %(first)d to %(last)d.") % asked_for
+        text = (
+            _("%(path)s has %(n)d lines, so there are none from %(first)d to %(last)d.") % asked_for
+        )
         return refused("invalid", text)
     content = "".join(lines[first - 1 : last])
     outside = file.trust not in (Trust.OWNER, Trust.AGENT)
@@ -134,7 +134,7 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
     }
 
 
-# --- writing --------------------------------------------------------------------------------------
+# --- writing ---
 
 
 def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
@@ -187,12 +187,12 @@ def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
 
 
 def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int | None:
-    """Return the version that the caller named, or the one that was read to it."""
+    """Return the version that the caller gave, or the one it read."""
     return context.seen.get(asked.path) if asked.version is None else asked.version
 
 
 class _Held(Exception):
-    """The write is not to be stored: its transaction is rolled back."""
+    """The review holds the write, so its transaction is rolled back."""
 
     def __init__(self, why: str, saved: Saved) -> None:
         super().__init__(why)
@@ -207,9 +207,9 @@ def _saved(
     more: dict[str, str] | None = None,
     applied: int | None = None,
 ) -> ToolResult:
-    """Carry the write out if the review lets it through; answer what came of it.
+    """Store the write if the review allows it, and return the result.
 
-    What is held has passed the file's own rules: its budget, locks and lines.
+    A held write has already passed the file's own rules: its budget, locks and lines.
     """
     path = checked_path(path)
     take_in(context.owner)
@@ -219,7 +219,7 @@ def _saved(
             before = _standing(context, path)
             if before is not None and not context.may_read(before):
                 told = {"path": path}
-                return refused("sensitive", _("%(path)s is for people only.") % told)
+                return refused("sensitive", _("%(path)s is shown to people only.") % told)
             trust = _trust(context, path, before, write)
             saved = write(trust)
             changed = before is None or saved.file.content != before.content
@@ -244,9 +244,9 @@ def _saved(
 def _trust(
     context: ToolContext, path: str, before: MemoryFile | None, write: Callable[[Trust], Saved]
 ) -> Trust:
-    """Return how far to believe the write: one of the owner's own words derives from those alone.
+    """Return the trust of the write: a quote of the owner's words derives from those only.
 
-    Only the text that came of it tells, so it is tried first, and taken back.
+    This depends on the resulting text, so the write is tried first and rolled back.
     """
     if context.write_trust != Trust.EXTERNAL or not context.messages:
         return context.write_trust
@@ -258,7 +258,7 @@ def _trust(
 
 
 def _standing(context: ToolContext, path: str) -> MemoryFile | None:
-    """Return the file as it stands, held together with whatever its save will hold."""
+    """Return the current file, locked together with everything its save locks."""
     paths = FACTS if is_fact(path) else (path,)
     rows = MemoryFile.objects.of(context.owner).live().filter(path__in=paths).order_by("path")
     held = {row.path: row for row in rows.select_for_update(of=("self",), no_key=True)}
@@ -266,10 +266,10 @@ def _standing(context: ToolContext, path: str) -> MemoryFile | None:
 
 
 def _conflict(context: ToolContext, exc: FileConflict) -> ToolResult:
-    """Answer with the text as it stands, on which the caller's next write is based."""
+    """Return the current text, on which the caller can base its next write."""
     context.seen[exc.path] = exc.version
     told = {"version": exc.version}
-    shown = _("Version %(version)d, as it stands:") % told
+    shown = _("Version %(version)d, the current text:") % told
     return ToolResult(f"{exc}\n\n{shown}\n{exc.theirs}", is_error=True, data=exc.as_json())
 
 
@@ -287,9 +287,9 @@ def _told(context: ToolContext, saved: Saved, applied: int | None) -> ToolResult
     if is_fact(file.path):
         budget = facts_budget(context.owner)
         room = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
-        parts.append(_("The fact files take %(used)s of %(most)s bytes together.") % room)
+        parts.append(_("The fact files together use %(used)s of %(most)s bytes.") % room)
     if saved.merged:
-        parts.append(_("Somebody had changed other lines meanwhile; both changes stand."))
+        parts.append(_("Other lines had changed since you read it. Both changes are kept."))
     parts += saved.warnings
     data = {"success": True, "merged": saved.merged, "warnings": list(saved.warnings)}
     if applied is not None:
@@ -300,36 +300,34 @@ def _told(context: ToolContext, saved: Saved, applied: int | None) -> ToolResult
 TOOLS = (
     MemoryTool(
         "memory_list",
-        "List the memory files with a summary and the size of each.",
+        "List the memory files with their summaries and sizes.",
         NoArguments,
         _list,
     ),
     MemoryTool(
         "memory_read",
-        "Read a memory file: facts about the person (facts/user.md), what was learned "
-        "(facts/memory.md), or what was done in a month (episodes/YYYY-MM.md).",
+        "Read a memory file: facts about the person (facts/user.md), what was learned (facts/memory.md), or a month's work (episodes/YYYY-MM.md).",
         ReadArguments,
         _read,
     ),
     MemoryTool(
         "memory_write",
-        "Replace the whole text of a memory file. To change a line use memory_patch. Both fact "
-        "files together have at most 15,360 bytes: condense before adding." + _OWN_WORDS,
+        "Replace a whole memory file. For small edits use memory_patch. Both fact files share 15,360 bytes, so shorten them before you add to them."
+        + _OWN_WORDS,
         WriteArguments,
         _write,
         writes=True,
     ),
     MemoryTool(
         "memory_patch",
-        "Change stretches of a memory file: each old text must stand in it exactly once."
-        + _OWN_WORDS,
+        "Replace parts of a memory file. Each old text must occur in it exactly once." + _OWN_WORDS,
         PatchArguments,
         _patch,
         writes=True,
     ),
     MemoryTool(
         "memory_append",
-        "Add an entry at the end of a memory file; a month's file is made by its first entry."
+        "Add an entry at the end of a memory file. A month's first entry creates its file."
         + _OWN_WORDS,
         AppendArguments,
         _append,

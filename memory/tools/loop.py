@@ -1,9 +1,9 @@
-"""A conversation in which a model calls tools: bounded, recorded, and ended whatever it does.
+"""A conversation in which a model calls tools: limited, recorded, and always ended.
 
-Data flow: messages -> the model, with the tools that it may call -> each call is carried out by
-`memory.tools.registry` and its answer, an error too, goes back as a message -> again, for so many rounds.
-With a content store the answer is kept there in full, and what is sent of it grows shorter turn by
-turn (`memory.tools.output_store`).  Ask, the reflector and the tracks of deep runs share it.
+Data flow: messages -> the model and the tools it can call -> `memory.tools.registry` makes each
+call and its answer, or its error, goes back as a message -> the next round, up to a limit.
+With a content store, answers are kept there in full and sent in shorter forms turn by turn
+(`memory.tools.output_store`).  Ask, reflection and the tracks of deep runs use this loop.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from memory.usage.booking import BudgetReached, Meter
 
 logger = structlog.get_logger(__name__)
 
-MOST_AT_ONCE = 8  # calls of one round that are carried out
-MOST_CALLS = 40  # of one loop
-MOST_SECONDS = 480.0  # so that a last slow answer, too, comes before a task's soft limit
-MOST_TOKENS = 400_000  # that one loop may spend, whatever its payer allows
-LONGEST_KEPT = 4_000  # characters of a result that a row keeps
-DEEPEST = 20  # how deep arguments may be nested
+MOST_AT_ONCE = 8  # calls made in one round
+MOST_CALLS = 40  # calls in one loop
+MOST_SECONDS = 480.0  # leaves a slow last answer time before the task's soft limit
+MOST_TOKENS = 400_000  # tokens one loop can spend, whatever its payer allows
+LONGEST_KEPT = 4_000  # characters of a result kept in a row
+DEEPEST = 20  # maximum nesting of arguments
 RESULT_SHARE = 4  # one result takes at most a quarter of the window
 ANSWERED, ROUNDS, TOKENS, TIME, FAILED = "answered", "rounds", "tokens", "time", "failed"
 _BAD_NAME = re.compile(r"[^A-Za-z0-9_-]+")
@@ -51,9 +51,9 @@ _BAD_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call of a tool, as it is kept: what was asked for, and what the model was told.
+    """One tool call as it is kept: the request, and the answer the model got.
 
-    `kept` is what a content store made of the result; `data["content_item"]` then names its item.
+    `kept` is the result in a content store. `data["content_item"]` then names its item.
     """
 
     round: int
@@ -66,7 +66,9 @@ class CallRecord:
     kept: Kept | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a row keeps of it; of a result in the content store its short form, too."""
+        """Return what a row keeps of it, including the compact form of a result in the content
+        store.
+        """
         row = {
             "round": self.round,
             "tool": self.tool,
@@ -81,11 +83,11 @@ class CallRecord:
 
 @dataclass(slots=True)
 class LoopResult:
-    """What came of a loop.
+    """The result of a loop.
 
-    `why_ended` is `answered`, or what ended it before: `rounds`, `tokens`, `time`, `failed`
-    (`failure` says how; what was done until then stands).  `notice` is for people, where there is
-    something to tell: also that the endpoint takes no tools.
+    `why_ended` is `answered`, or what stopped it: `rounds`, `tokens`, `time` or `failed`
+    (`failure` has the reason, and earlier work is kept).  `notice` is a message for people, if
+    there is one, such as that the endpoint doesn't support tools.
     """
 
     text: str
@@ -118,17 +120,17 @@ def run_loop(
     store: ResultStore | None = None,
     most_calls: int = MOST_CALLS,
 ) -> LoopResult | None:
-    """Let the model call the named tools for at most `rounds` rounds; None if no model is set up.
+    """Let the model call the given tools for at most `rounds` rounds; None if no model is set up.
 
-    No round begins after `seconds`, and the budget is asked before each.  With `must_answer` a
-    model that still calls tools in its last round is asked once more, without tools.  `on_call` is
-    called with each call that has ended.  A tool of the caller's own, which no registry holds, is
-    given itself instead of its name.  `wait_for` carries out each question, so that the caller can
-    do other things meanwhile.  With a `store` results are kept there, and sent in full for one turn
-    at most; the messages of the returned result hold them in full all the same.
+    No round starts after `seconds`, and the budget is checked before each.  With `must_answer`, a
+    model that still calls tools in its last round is asked once more, without tools.  `on_call`
+    receives each completed call.  A tool that isn't in the registry is passed as an object
+    instead of a name.  `wait_for` runs each model call, so that the caller can do other work
+    meanwhile. With a `store`, results are kept there and sent in full for one turn at most; the
+    messages in the returned result still hold them in full.
 
-    Raises what `ask_model` raises if the very first question fails; a later failure ends the loop
-    with what was done until then.  What `on_text` or `on_call` raise is raised.
+    Raises what `ask_model` raises if the first model call fails; a later failure ends the loop
+    with the work done so far.  Errors from `on_text` and `on_call` are raised.
     """
     model = connections.model_for(topic)
     if model is None:
@@ -153,9 +155,9 @@ def run_loop(
 
 @dataclass(slots=True)
 class _Loop:
-    """One loop: how far it may go, and what was said and done so far.
+    """One loop: its limits, its messages and its calls so far.
 
-    `window` is in tokens, for all that is sent; no round begins after `ends_at` (monotonic).
+    `window` is the limit in tokens for one request; no round starts after `ends_at` (monotonic).
     """
 
     context: ToolContext
@@ -174,10 +176,10 @@ class _Loop:
     round: int = 0
     kept: dict[str, tuple[int, Kept]] = field(
         default_factory=dict
-    )  # by the call's id, with its round
+    )  # by the call's ID, with its round
 
     def run(self, messages: list[Message], rounds: int, *, must_answer: bool) -> LoopResult | None:
-        """Go round until the model answers, or may not go on."""
+        """Run rounds until the model answers or a limit is reached."""
         self.messages = messages
         for number in range(1, rounds + 1):
             self.round = number
@@ -198,15 +200,15 @@ class _Loop:
             self._carry_out(number, answer)
             if self.usage.total > MOST_TOKENS:
                 told = {"n": f"{self.usage.total:,}", "most": f"{MOST_TOKENS:,}"}
-                words = _("It was ended after %(n)s tokens: %(most)s are the most.")
+                words = _("Stopped after %(n)s tokens. The limit is %(most)s.")
                 return self._result(number, TOKENS, words % told)
             if time.monotonic() >= self.ends_at:
-                words = _("It was ended in round %(n)d, for the model took too long.")
+                words = _("Stopped in round %(n)d because the model took too long.")
                 return self._result(number, TIME, words % {"n": number})
         return self._last_word(rounds) if must_answer else self._out_of_rounds(rounds)
 
     def _asked(self, offered: Sequence[Tool]) -> Answer | None:
-        """Ask; without tools where the endpoint takes none."""
+        """Call the model, without tools if the endpoint doesn't support them."""
         talk = self._fitting(offered)
         if not self.without_tools:
             try:
@@ -223,7 +225,7 @@ class _Loop:
         return trimmed(talk, most).messages
 
     def _talk(self) -> list[Message]:
-        """Return the messages as they are sent in this round: of kept results what is due."""
+        """Return the messages to send in this round, with each kept result in its current form."""
         if self.store is None:
             return list(self.messages)
         self.store.look_again(kept for _number, kept in self.kept.values())
@@ -236,9 +238,9 @@ class _Loop:
         return replace(message, content=self._shown(self.store.sent(kept, self.round - number)))
 
     def _carry_out(self, number: int, answer: Answer) -> None:
-        """Carry out the calls of one round, in order, and answer each of them.
+        """Make the calls of one round in order, and answer each of them.
 
-        The same asked for twice in one breath is carried out once.
+        Two identical calls in one round are made once.
         """
         wanted = [_named(call, number, place) for place, call in enumerate(answer.tool_calls, 1)]
         self.messages.append(Message("assistant", answer.text, tuple(wanted)))
@@ -279,32 +281,34 @@ class _Loop:
         )
 
     def _refusal(self, place: int) -> str:
-        """Return why no further call is carried out, for the model to mend; empty if it is."""
+        """Return why no further call is made, so that the model can adapt; empty if it is made."""
         told = {"most": MOST_AT_ONCE, "all": self.most_calls}
         if place >= MOST_AT_ONCE:
             words = _(
-                "Nothing was done: at most %(most)d calls at once. Call it in the next round."
+                "This call was skipped. The limit is %(most)d calls at once. Call it in the next round."
             )
             return words % told
         if len(self.calls) >= self.most_calls:
-            words = _("Nothing was done: at most %(all)d calls in all. Answer with what you have.")
+            words = _(
+                "This call was skipped. The limit is %(all)d calls in all. Answer with what you have."
+            )
             return words % told
         return ""
 
     def _shown(self, text: str) -> str:
-        """Return a result as far as the window has room for one."""
+        """Return as much of a result as fits in the window."""
         most = max(self.window // RESULT_SHARE * BYTES_PER_TOKEN, 2_000)
         if len(text) <= most:
             return text
         told = {"most": f"{most:,}", "have": f"{len(text):,}"}
-        words = _("(Cut: the first %(most)s of %(have)s characters are shown.)") % told
+        words = _("(Cut: the first %(most)s of %(have)s characters.)") % told
         return f"{text[:most]}\n\n{words}"
 
-    # --- its end ------------------------------------------------------------------------------
+    # --- end ---
 
     def _last_word(self, rounds: int) -> LoopResult:
-        """Ask once more, without tools, for an answer from what is there."""
-        task = _("Answer now, from what you have: no tool can be called any more.")
+        """Call the model once more, without tools, for an answer from what it has."""
+        task = _("Answer now with what you have. You can’t call any more tools.")
         self.messages.append(Message("user", task))
         self.round = rounds + 1
         try:
@@ -318,12 +322,12 @@ class _Loop:
         return self._out_of_rounds(rounds)
 
     def _out_of_rounds(self, rounds: int) -> LoopResult:
-        words = _("It was ended after %(n)d rounds of tool calls, which are the most.")
+        words = _("Stopped after %(n)d rounds of tool calls, which is the limit.")
         return self._result(rounds, ROUNDS, words % {"n": rounds})
 
     def _failed(self, rounds: int, exc: ProviderError | BudgetReached) -> LoopResult:
         told = {"n": rounds, "why": shorten(str(exc), 300)}
-        words = _("It ended in round %(n)d, and what was done until then stands: %(why)s")
+        words = _("Stopped in round %(n)d. Earlier work is kept. Reason: %(why)s")
         return replace(self._result(rounds, FAILED, words % told), failure=exc)
 
     def _result(self, rounds: int, why: str, notice: str = "") -> LoopResult:
@@ -340,20 +344,20 @@ class _Loop:
 
 
 def _no_tools() -> str:
-    return _("The model's endpoint takes no tools, so it answered without any.")
+    return _("The model’s endpoint doesn’t support tools, so the answer was written without them.")
 
 
 def _named(call: ToolCall, number: int, place: int) -> ToolCall:
-    """Return the call with an id of our own and a name and arguments fit to be sent and stored.
+    """Return the call with an ID of our own, and a name and arguments that can be sent and stored.
 
-    Servers leave ids out, or give one twice; a name from a model may be anything.
+    Servers omit IDs or repeat them, and a model can write anything as a name.
     """
     name = _BAD_NAME.sub("_", call.name)[:64] or "_"
     return ToolCall(f"call{number}x{place}", name, _cleaned(call.arguments))
 
 
 def _cleaned(value: Any, depth: int = 0) -> Any:
-    """Return arguments without what no row holds: NUL, lone surrogates, NaN, endless nesting."""
+    """Return arguments without what no row can store: NUL, lone surrogates, NaN, deep nesting."""
     if isinstance(value, str) or depth > DEEPEST:
         return clean(str(value))[0]
     if isinstance(value, float):

@@ -1,6 +1,6 @@
-"""The tools that remember: notes, observations, transcripts, and the soul.
+"""The tools that save memories: notes, observations, transcripts, and the soul.
 
-Each write passes the review (`memory.tools.review`); what it derives from outside keeps that trust.
+Each write passes the review (`memory.tools.review`). Text derived from outside keeps that trust.
 """
 
 from __future__ import annotations
@@ -33,24 +33,22 @@ from memory.tools.recall import why_gone
 from memory.tools.review import named_source, reviewed, reviewed_lines
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
-MOST_MESSAGES = 1_000  # of a transcript
+MOST_MESSAGES = 1_000  # in a transcript
 
 
 class RememberArguments(Arguments):
-    """A note to be written."""
+    """The note to write."""
 
     content: str = Field(description="The text to remember. One or two sentences.")
     kind: Literal["log", "summary", "rule"] = Field(
-        "log", description="log: what happened; summary: what came of work; rule: what to follow."
+        "log", description="log: what happened; summary: the result of work; rule: what to follow."
     )
-    tags: list[str] = Field(
-        [], max_length=MOST_TAGS, description="Words by which to find it again."
-    )
+    tags: list[str] = Field([], max_length=MOST_TAGS, description="Tags to find it by.")
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
-        None, description="Default stable; volatile needs ttl_days, permanent takes none."
+        None, description="Default stable. volatile needs ttl_days, permanent takes none."
     )
-    ttl_days: int | None = Field(None, description="Days until it expires; default never.")
-    confidence: float = Field(1.0, description="From 0 to 1; a rule wants 0.8 or more.")
+    ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
+    confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
     evidence: list[str] = Field(
         [], max_length=MOST_EVIDENCE, description="What it is based on. An agent's rule needs some."
     )
@@ -59,21 +57,21 @@ class RememberArguments(Arguments):
 class FilArguments(Arguments):
     """Findings, insights and lessons."""
 
-    findings: list[str] = Field([], max_length=MOST_LINES, description="Facts that were found out.")
+    findings: list[str] = Field([], max_length=MOST_LINES, description="Facts you found.")
     insights: list[str] = Field([], max_length=MOST_LINES, description="Conclusions and decisions.")
     lessons: list[str] = Field(
-        [], max_length=MOST_LINES, description="What to do, or not to do, from now on."
+        [], max_length=MOST_LINES, description="What to do or avoid in future."
     )
     source: str | None = Field(
-        None, description="Where they came from, such as GOAL:check-database; default this caller."
+        None, description="Where they came from, such as GOAL:check-database. Default: this caller."
     )
 
 
 class TurnArguments(Arguments):
     """One message of a transcript."""
 
-    role: str = Field(description="user or assistant; others are passed over.")
-    content: str = Field(description="What was said.")
+    role: str = Field(description="user or assistant. Other roles are skipped.")
+    content: str = Field(description="The text of the message.")
 
 
 class ConsolidateArguments(Arguments):
@@ -83,16 +81,18 @@ class ConsolidateArguments(Arguments):
         max_length=MOST_MESSAGES, description="The conversation, in order."
     )
     session_id: str | None = Field(
-        None, max_length=100, description="Names the conversation; default one of this transcript."
+        None,
+        max_length=100,
+        description="Name of the conversation. Default: one for this transcript.",
     )
 
 
 class UpdateArguments(Arguments):
-    """A note and its new words."""
+    """A note and its new text."""
 
-    id: str = Field(description="The note's id, as recall and list_memory give it.")
-    content: str = Field(description="The whole new text, which supersedes the old one.")
-    why: str = Field("", description="Why it changes, in a few words.")
+    id: str = Field(description="The note's ID, from recall or list_memory.")
+    content: str = Field(description="The whole new text, which replaces the old one.")
+    why: str = Field("", description="Reason for the change, in a few words.")
 
 
 class SoulArguments(Arguments):
@@ -102,10 +102,10 @@ class SoulArguments(Arguments):
         validation_alias=AliasChoices("content", "soul"),
         description="The whole new text of the soul: how the agent thinks and acts.",
     )
-    why: str = Field("", description="Why it changes, in a few words.")
+    why: str = Field("", description="Reason for the change, in a few words.")
 
 
-# --- notes ----------------------------------------------------------------------------------------
+# --- notes ---
 
 
 def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
@@ -114,7 +114,7 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
         "stability": stability, "ttl_days": asked.ttl_days, "tags": asked.tags,
         "confidence": asked.confidence, "evidence": asked.evidence,
     }  # fmt: skip
-    saying = [tag for tag in asked.tags if not tag.isalpha()]  # a tag of one word says nothing
+    saying = [tag for tag in asked.tags if not tag.isalpha()]  # one-word tags can't be injection
     trust = context.trust_of(asked.content, *asked.evidence, *saying)
     waits = reviewed(
         context,
@@ -138,7 +138,7 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
     day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
     until = _("until %(day)s") % {"day": day} if day else _("until it is deleted")
     told = {"kind": note.kind, "id": note.pk, "until": until}
-    text = _("Remembered as a %(kind)s, note:%(id)s, kept %(until)s.") % told
+    text = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.") % told
     return ToolResult(text + _cleaned(note.cleaned), data=_written(note))
 
 
@@ -168,12 +168,12 @@ def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
         trust=context.successor_trust(note),
     )
     told = {"old": note.pk, "new": successor.pk}
-    text = _("note:%(new)s stands in for note:%(old)s from now on.") % told
+    text = _("note:%(new)s now replaces note:%(old)s.") % told
     return ToolResult(text + _cleaned(successor.cleaned), data=_written(successor))
 
 
 def _note(context: ToolContext, text: str) -> Note | ToolResult:
-    """Return the note that may be superseded, or the answer that says why none may."""
+    """Return the note that can be replaced, or the answer that says why it can't."""
     try:
         key = UUID(text.strip().strip("[]").rpartition(":")[2])
     except ValueError:
@@ -181,28 +181,29 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
     mine = Note.objects.of(context.owner)
     note: Note | None = mine.filter(pk=key).first() if key else None
     if note is None and key and Observation.objects.of(context.owner).filter(pk=key).exists():
-        problem = _("Observations are not changed by agents: remember a new one with remember_fil.")
+        problem = _("Agents can’t change observations. Save a new one with remember_fil.")
         return refused("refused", problem)
     if note is None:
-        problem = _("There is no note “%(id)s”. recall and list_memory give the ids.")
+        problem = _("There is no note “%(id)s”. Use recall or list_memory to get IDs.")
         return refused("not_found", problem % {"id": shorten(text, 60)})
     if note.kind in Note.IDENTITY:
         problem = _(
-            "update_memory does not change the soul, agent or user note. The soul is changed by "
-            "update_soul; persona and profile by the person, under Settings."
+            "update_memory can’t change the soul, agent or user note. Use update_soul for the soul. The person edits the persona and profile in Settings."
         )
         return refused("refused", problem)
     if gone := why_gone(note):
         return refused("not_found", gone)
     if not context.may_read(note):
-        return refused("sensitive", _("That note is shown to people only; it was not changed."))
+        return refused("sensitive", _("That note is shown to people only, so nothing was changed."))
     return note
 
 
 def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:
     standing = identity.active(context.owner, Note.Kind.SOUL)
     if standing is not None and standing.content == asked.content.strip():
-        return ToolResult(_("The soul says just that already."), data=_written(standing))
+        return ToolResult(
+            _("Nothing changed. The soul already has this text."), data=_written(standing)
+        )
     waits = reviewed(
         context,
         "soul",
@@ -223,7 +224,7 @@ def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:
         source=context.source,
         trust=context.write_trust,
     )
-    text = _("The soul was rewritten; the one before stays in its chain.")
+    text = _("Soul updated. The previous version stays in its history.")
     return ToolResult(text + _cleaned(soul.cleaned), data=_written(soul))
 
 
@@ -239,10 +240,10 @@ def _cleaned(fields: Sequence[str]) -> str:
     if not fields:
         return ""
     told = {"fields": ", ".join(fields)}
-    return " " + _("Characters that cannot be stored were taken out of: %(fields)s.") % told
+    return " " + _("Removed characters that can’t be stored from: %(fields)s.") % told
 
 
-# --- observations ---------------------------------------------------------------------------------
+# --- observations ---
 
 
 def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
@@ -270,11 +271,11 @@ def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
 def _stored(stored: Remembered, new: Sequence[Observation]) -> ToolResult:
     ids = [str(one.pk) for one in stored.observations]
     known = len(ids) - len(new)
-    text = _("Remembered %(new)d.") % {"new": len(new)}
+    text = _("Saved: %(new)d.") % {"new": len(new)}
     if known:
-        text += " " + _("%(known)d were known already.") % {"known": known}
+        text += " " + _("Already known: %(known)d.") % {"known": known}
     if ids:
-        text += " " + _("Ids in order: %(ids)s.") % {"ids": ", ".join(ids)}
+        text += " " + _("IDs in order: %(ids)s.") % {"ids": ", ".join(ids)}
     records = [named(one) for one in stored.observations]
     return ToolResult(
         text, data={"ids": ids, "new": [str(one.pk) for one in new], "records": records}
@@ -287,7 +288,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust))
     if not lines:
         text = _(
-            "The transcript leaves nothing: no message decides, concludes or asks to remember."
+            "Nothing to keep from this transcript. No message decides, concludes or asks to remember something."
         )
         return ToolResult(text, data={"ids": [], "new": [], "records": []})
     checked_size(lines)
@@ -295,7 +296,8 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     _check_session(context, session_id)
     if asked.session_id:
         _claim_session(context, session_id)
-    # A transcript's observations bear no topic: what comes of web text would leave the run's.
+    # Observations from a transcript have no topic: text from the web would spread beyond the
+    # run.
     waits = reviewed_lines(context, lines, source_of(session_id))
     if waits is not None:
         return waits
@@ -306,31 +308,34 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
 
 
 def _check_session(context: ToolContext, session_id: str) -> None:
-    """Raise InvalidValue for a session of the owner that is not this caller's: it speaks for none."""
+    """Raise InvalidValue for one of the owner's sessions that isn't this caller's."""
     if source_of(session_id) == context.source:
         return
     try:
         key = UUID(session_id)
     except ValueError:
-        return  # a conversation elsewhere, of which nothing is stored here
+        return  # a conversation elsewhere, nothing of which is stored here
     session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
     if session is not None and (session.agent is None or session.agent.actor != context.by):
-        problem = _("That session is not yours: leave session_id out, or name one of your own.")
+        problem = _("That session isn’t yours. Leave session_id out, or use one of your own.")
         raise InvalidValue(problem, errors={"session_id": [problem]})
 
 
 def _claim_session(context: ToolContext, session_id: str) -> None:
-    """Let the agent hold the conversation's name.  Raises InvalidValue where another agent does."""
+    """Reserve the conversation's name for the agent.
+
+    Raises InvalidValue if another agent has it.
+    """
     by = context.by
     if by.kind == "agent" and not AgentScope.objects.claim(
         context.owner, source_of(one_line(clean(session_id)[0])), by.name
     ):
-        problem = _("Another agent uses this session_id: leave it out, or choose another.")
+        problem = _("Another agent uses this session_id. Leave it out, or choose another.")
         raise InvalidValue(problem, errors={"session_id": [problem]})
 
 
 def _session_id(context: ToolContext, turns: Sequence[Turn]) -> str:
-    """Return the session's id; of a transcript without one, what the same transcript gives again."""
+    """Return the session's ID; a transcript without one always gets the same ID."""
     kind, _colon, key = context.source.partition(":")
     if kind == "session" and key:
         return key
@@ -341,40 +346,35 @@ def _session_id(context: ToolContext, turns: Sequence[Turn]) -> str:
 TOOLS = (
     MemoryTool(
         "remember",
-        "Write a note: by default a log that is kept until it is deleted. A rule needs a "
-        "confidence of 0.8 and evidence. What is about the person belongs into facts/user.md.",
+        "Save a note. By default a log entry, kept until deleted. Rules need confidence 0.8 or higher and evidence. Facts about the person belong in facts/user.md.",
         RememberArguments,
         _remember,
         writes=True,
     ),
     MemoryTool(
         "remember_fil",
-        "Store findings, insights and lessons, all of them or none; ids come back in that order. "
-        "The same words again from the same source add nothing.",
+        "Save findings, insights and lessons in one call (all or none). Returns IDs in input order. Exact duplicates from the same source are ignored.",
         FilArguments,
         _remember_fil,
         writes=True,
     ),
     MemoryTool(
         "consolidate",
-        "Keep what a conversation leaves: messages that decide, conclude or ask to remember, and "
-        "the last long answer as its summary. The same again adds nothing.",
+        "Keep what matters from a conversation: decisions, conclusions, requests to remember, and the last long answer as a summary. Exact duplicates are ignored.",
         ConsolidateArguments,
         _consolidate,
         writes=True,
     ),
     MemoryTool(
         "update_memory",
-        "Correct a note: a new one with the new text supersedes it, and the old one stays in its "
-        "chain. Not for the soul, agent and user notes.",
+        "Replace a note's text. The old text stays in its history. Not for the soul, agent and user notes.",
         UpdateArguments,
         _update,
         writes=True,
     ),
     MemoryTool(
         "update_soul",
-        "Rewrite the soul, which every context begins with: permanent, and it supersedes the one "
-        "before. Usually held for the person to decide.",
+        "Rewrite the soul, which begins every context. It is permanent and replaces the previous one. Usually waits for the person's approval.",
         SoulArguments,
         _update_soul,
         writes=True,

@@ -1,11 +1,11 @@
-"""What of an action's result a model is sent, turn by turn, while the store keeps it in full.
+"""The forms in which a model gets an action's result, turn by turn, while the store has it in full.
 
-Data flow: a tool's result -> an item of the store (R122, R123) -> in the next turn the first result
-of an action in the run in full (R124, R126), any other in its short form -> a turn later the short
-form -> then one citation line.  A result that no form makes shorter is sent as it is.
+Data flow: a tool's result -> an item in the store (R122, R123) -> in the next turn the first
+result of an action in the run in full (R124, R126), any other in its compact form -> a turn later
+the compact form -> then one citation line.  A result that no form shortens is sent in full.
 
-What the three tools of the store answer is a view of an item, or of nothing: it is not stored
-again, is sent for one turn, and then as one line.
+The store's own three tools return a view of an item, or nothing. That answer isn't stored again:
+it is sent for one turn, then as one line.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ from memory.tools.content import NAMES as STORE_TOOLS
 from memory.tools.types import Full, ToolContext, ToolResult
 from memory.usage.booking import Meter
 
-FULL_TURNS = 1  # for so many turns the first result of an action is sent in full
-COMPACT_TURNS = 2  # for so many turns after the call the short form is sent, then the citation line
+FULL_TURNS = 1  # turns in which an action's first result is sent in full
+COMPACT_TURNS = (
+    2  # turns after the call in which the compact form is sent, before the citation line
+)
 _ACTION, _ERROR = "action", "error"
-# Arguments of tools that say what a result is about, the surest first.
+# Arguments that say what a result is about, the most reliable first.
 _NAMING = ("query", "q", "topic", "path", "url", "key", "page", "name", "id", "message", "text")
 _NOTHING_DONE = ("unknown_tool", "bad_arguments")
 
 
 @dataclass(slots=True)
 class Kept:
-    """One result as the store holds it, and the forms in which it is sent.
+    """A stored result and the forms in which it is sent.
 
-    `item` is None for what is not stored; `full`, `compact` and `line` are texts, made when they
-    are first needed.
+    `item` is None if it isn't stored. `full`, `compact` and `line` are texts, created when first
+    used.
     """
 
     text: str
@@ -55,19 +57,19 @@ class Kept:
     line: str = ""
 
     def as_data(self) -> dict[str, str]:
-        """Return what a call's record says of the store: the item's id, nothing where none is."""
+        """Return what a call's record keeps of it: the item's ID, if there is one."""
         return {"content_item": str(self.item.pk)} if self.item is not None else {}
 
     def again(self) -> Kept:
-        """Return the same for the same call made twice at once: it is sent in full once."""
+        """Return the entry for the second of two identical calls: the result is sent in full once."""
         return replace(self, is_first=False) if self.item is not None else self
 
 
 class ResultStore:
-    """The content store of one loop: keeps results, and says what of them is sent.
+    """The content store of one loop: keeps results, and decides in which form they are sent.
 
-    `goal` is what the agent works towards, for a model that makes results short; `ask` puts that
-    question (`asker`).  `kept_with` names the run's step for which all this happens.
+    `goal` is what the agent works on, for a model that shortens results; `ask` calls that model
+    (`asker`).  `kept_with` is the step of the run to which the results belong.
     """
 
     def __init__(
@@ -77,9 +79,10 @@ class ResultStore:
         self._goal, self._kept_with, self._ask = goal, kept_with, ask
 
     def keep(self, name: str, result: ToolResult, asked: Mapping[str, Any] | None = None) -> Kept:
-        """Store a result in full, and return how it can be sent.
+        """Store a result in full, and return the forms in which it can be sent.
 
-        What was `asked` for names it, where the tool gives it no title.  One that cannot be stored, for it is too large, is sent as it is, with the reason.
+        If the tool gives it no title, the call's arguments (`asked`) do. A result too large to
+        store is sent in full, with the reason.
         """
         if name in STORE_TOOLS:
             return Kept(result.text, is_view=True)
@@ -96,21 +99,21 @@ class ResultStore:
         return Kept(result.text, item, is_first=is_first)
 
     def look_again(self, kept: Iterable[Kept]) -> None:
-        """See what became of the items: what a person hid or threw away since is sent no more."""
+        """Reload the items: one that a person has since hidden or deleted is no longer sent."""
         items = [one.item for one in kept if one.item is not None]
         rows = ContentItem.objects.filter(pk__in={item.pk for item in items})
         marks = rows.values_list("pk", "sensitivity", "trust", "trashed_at")
         now = {key: told for key, *told in marks}
         for item in items:
-            hidden = [Sensitivity.SENSITIVE, item.trust, timezone.now()]  # deleted for good
+            hidden = [Sensitivity.SENSITIVE, item.trust, timezone.now()]  # deleted permanently
             item.sensitivity, item.trust, item.trashed_at = now.get(item.pk, hidden)
 
     def sent(self, kept: Kept, age: int) -> str:
-        """Return what is sent of a result in the turn `age` (1, 2 …) after its call."""
+        """Return what is sent of a result in turn `age` (1, 2 …) after its call."""
         if kept.item is None:
             return kept.text if age <= FULL_TURNS or not kept.is_view else self._line_of_view(kept)
         if kept.item.trashed_at is not None:
-            return _("Memory item %(id)s is no longer there.") % {"id": kept.item.pk}
+            return _("Memory item %(id)s no longer exists.") % {"id": kept.item.pk}
         if not compaction.may_be_shown(kept.item):
             return compaction.withheld(kept.item)
         if kept.is_first and age <= FULL_TURNS:
@@ -121,7 +124,7 @@ class ResultStore:
         return _shorter(kept.line, kept.text)
 
     def compact_of(self, kept: Kept) -> str:
-        """Return the short form of a stored result, made once."""
+        """Return the compact form of a stored result, created once."""
         if not kept.compact and kept.item is not None:
             kept.compact = compaction.compact_form(
                 kept.item, agent=self.context.agent, goal=self._goal, ask=self._ask
@@ -130,13 +133,16 @@ class ResultStore:
 
     def _line_of_view(self, kept: Kept) -> str:
         told = {"size": f"{len(kept.text):,}"}
-        line = _("(0 of %(size)s characters shown: they were, for one turn. Call it again.)") % told
+        line = (
+            _("(Cut: 0 of %(size)s characters. They were shown for one turn. Call it again.)")
+            % told
+        )
         return _shorter(line, kept.text)
 
-    # --- storing ----------------------------------------------------------------------------------
+    # --- storing ---
 
     def _is_first(self, name: str) -> bool:
-        """Whether no result of this action is kept in this scope yet: one at a time is asked."""
+        """Whether this scope has no result of this action yet. Only one caller checks at a time."""
         scope, action = self.context.content_scope, _action(name)
         lock_until_commit(LockId.FIRST_TOOL_RESULT, f"{self.context.owner.pk}:{scope}:{action}")
         kept = ContentItem.objects.of(self.context.owner).filter(scope=scope, action=action)
@@ -179,14 +185,14 @@ class ResultStore:
 def store_for(
     context: ToolContext, *, goal: str = "", kept_with: str = "", ask: Ask | None = None
 ) -> ResultStore | None:
-    """Return the store of a loop, or None where the agent's memory is off (R135)."""
+    """Return the store of a loop, or None if the agent's memory is off (R135)."""
     if context.agent is None or not context.agent.enable_memory:
         return None
     return ResultStore(context, goal=goal, kept_with=kept_with, ask=ask)
 
 
 def _full_of(result: ToolResult, context: ToolContext) -> Full:
-    """Return what is stored of a result; of one that another store holds, a copy."""
+    """Return what to store of a result; of one that another store has, a copy."""
     if result.full is not None:
         return result.full
     key = result.data.get("content_item")
@@ -197,7 +203,7 @@ def _full_of(result: ToolResult, context: ToolContext) -> Full:
 
 
 def _title_of(asked: Mapping[str, Any]) -> str:
-    """Return what a result is called by what was asked for: a query, a path, a name."""
+    """Return a title for a result from the call's arguments: a query, a path, a name."""
     given = (asked.get(name) for name in _NAMING)
     return next((value for value in given if isinstance(value, str) and value.strip()), "")
 
@@ -216,7 +222,7 @@ def asker(
     meter: Meter | None = None,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
 ) -> Ask:
-    """Return the way to ask the site's model on behalf of this caller, counted and redacted."""
+    """Return a function that calls the site's model for this caller, metered and redacted."""
 
     def ask(messages: Sequence[Message]) -> Written | None:
         answer = ask_model(

@@ -1,4 +1,4 @@
-"""The tool that tells an agent what it is given before a task: get_context."""
+"""The tools that read memory: get_context, recall, retrieve and list_memory."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ class ContextArguments(Arguments):
     """What the context is for."""
 
     message: str = Field(
-        "", max_length=100_000, description="The task or question: rules and summaries near to it."
+        "",
+        max_length=100_000,
+        description="The task or question. It selects matching rules and summaries.",
     )
-    topic: str | None = Field(None, description="The slug or title of a topic, if it is about one.")
+    topic: str | None = Field(None, description="The slug or title of a topic, if there is one.")
 
 
 def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
@@ -45,11 +47,11 @@ def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
         topics = Topic.objects.of(context.owner).live()
         topic = topics.filter(named_topic(clean(asked.topic)[0].strip())).first()
         if topic is None:
-            text = _("There is no topic “%(topic)s”. Leave it out, or name it as it is called.")
+            text = _("There is no topic “%(topic)s”. Leave it out, or use its exact name.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
     built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
     context.read(built.records)
-    context.shown(*built.files)  # by the summary lines in the list of files
+    context.shown(*built.files)  # from the summary lines in the list of files
     records = [named(record) for record in built.records]
     return ToolResult(built.text, data={**context_data(built), "records": records})
 
@@ -57,23 +59,21 @@ def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
 CONTEXT_TOOLS = (
     MemoryTool(
         "get_context",
-        "Read what an agent of this person is given before a task: who it is, how it thinks, the "
-        "machine, the person, rules and recent summaries, and the list of memory files, each with "
-        "its size.",
+        "Read the context an agent of this person gets before a task: persona, soul, environment, user, rules and recent summaries, and the memory files with their sizes.",
         ContextArguments,
         _get_context,
     ),
 )
 
 
-# --- The tools that find what is remembered: recall, retrieve and list_memory ---
+# --- recall, retrieve and list_memory ---
 
 MOST_HITS = 50
-LONGEST_HIT = 400  # characters of a hit's passage
-LONGEST_RECORD = 20_000  # characters of a record that is read at once
+LONGEST_HIT = 400  # characters of a result's passage
+LONGEST_RECORD = 20_000  # characters of a record read at once
 MOST_LISTED = 200
 
-# What no tool returns, whoever asks and however; more is asked for where scopes leave hits out.
+# What no tool returns to anyone. If scopes exclude results, more are requested.
 _NEVER = (
     Filter("sensitivity", ("sensitive",), negated=True),
     Filter("trust", (Trust.QUARANTINED.value,), negated=True),
@@ -84,38 +84,35 @@ Type = Literal["note", "observation", "fact", "report", "section"]
 
 
 class RecallArguments(Arguments):
-    """What is asked of memory."""
+    """A search of memory."""
 
     query: str = Field(
         min_length=1,
         max_length=10_000,
-        description="What to look for, in words; “phrases” in quotes and operators such as "
-        "kind:rule, category:lesson, topic:batteries, tag:work or after:7d narrow it.",
+        description="Words to search for. Narrow it with “phrases” in quotes and operators such as kind:rule, category:lesson, topic:batteries, tag:work or after:7d.",
     )
-    limit: int = Field(10, ge=1, le=MOST_HITS, description="How many hits at most.")
-    types: list[Type] = Field([], max_length=5, description="Only these types; none means all.")
-    min_score: float = Field(0.0, ge=0, le=1, description="Only hits of this score or more.")
+    limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
+    types: list[Type] = Field([], max_length=5, description="Only these types. Empty: all.")
+    min_score: float = Field(0.0, ge=0, le=1, description="Only results with at least this score.")
 
 
 class RetrieveArguments(Arguments):
     """Which record."""
 
-    id: str = Field(description="The id, as recall and list_memory give it.")
+    id: str = Field(description="The ID, from recall or list_memory.")
 
 
 class ListArguments(Arguments):
-    """Which notes."""
+    """Filters for notes."""
 
     kind: Literal["log", "summary", "rule", "soul", "agent", "user"] | None = Field(
-        None, description="Only notes of this kind."
+        None, description="Only this kind."
     )
-    tags: list[str] = Field(
-        [], max_length=50, description="Only notes that bear any of these tags."
-    )
-    limit: int = Field(50, ge=1, le=MOST_LISTED, description="How many at most, the newest first.")
+    tags: list[str] = Field([], max_length=50, description="Only notes with any of these tags.")
+    limit: int = Field(50, ge=1, le=MOST_LISTED, description="Maximum number, newest first.")
 
 
-# --- recall ---------------------------------------------------------------------------------------
+# --- recall ---
 
 
 def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
@@ -135,7 +132,7 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
         "records": [named(hit.record) for hit in hits],
     }
     if not hits:
-        text = _("Nothing that is remembered answers that. Try other words, or fewer.")
+        text = _("No results in memory. Try other words, or fewer.")
         return ToolResult("\n".join([text, *notices]), data=data)
     own = [_hit_line(hit, question) for hit in hits if not _is_told_outside(hit)]
     outside = [_hit_line(hit, question) for hit in hits if _is_told_outside(hit)]
@@ -147,7 +144,7 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
 
 
 def _is_told_outside(hit: RecallHit) -> bool:
-    """Whether a hit's line holds words from outside: its own, or those that a later run found."""
+    """Whether a result's line has text from outside: its own, or from a later run."""
     return bool(hit.found_later) or _is_outside(hit.record)
 
 
@@ -177,15 +174,13 @@ def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:
     }
 
 
-# --- retrieve -------------------------------------------------------------------------------------
+# --- retrieve ---
 
 
 def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
     record = _found(context, asked.id)
     if record is None:
-        text = _(
-            "There is no record “%(id)s”. recall and list_memory give the ids of what there is."
-        )
+        text = _("There is no record “%(id)s”. Use recall or list_memory to get IDs.")
         return refused("not_found", text % {"id": shorten(asked.id, 60)})
     if gone := why_gone(record):
         return refused("not_found", gone)
@@ -205,9 +200,9 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
 
 
 def _found(context: ToolContext, text: str) -> Any:
-    """Return the owner's record of this id, whatever its type; None if there is none.
+    """Return the owner's record with this ID, whatever its type; None if there is none.
 
-    The id may stand as it is cited, in the manner of note:0190….
+    The ID can be in the form of a citation, such as note:0190….
     """
     try:
         key = UUID(text.strip().strip("[]").rpartition(":")[2])
@@ -221,19 +216,19 @@ def _found(context: ToolContext, text: str) -> Any:
 
 
 def why_gone(record: Any) -> str:
-    """Return why a record is not to be read any more; empty where it is."""
+    """Return why a record can no longer be read; empty if it can."""
     if record.trashed_at is not None or _went_with_topic(record):
-        return _("That record lies in the trash: only a person can bring it back.")
+        return _("That record is in Trash. Only a person can restore it.")
     if getattr(record, "superseded_by_id", None) is not None:
         told = {"id": record.superseded_by_id}
-        return _("That note was superseded; note:%(id)s stands in for it.") % told
+        return _("That note was replaced by note:%(id)s.") % told
     if isinstance(record, Note) and record.has_expired():
         return _("That note has expired.")
     return ""
 
 
 def _went_with_topic(record: Any) -> bool:
-    """Whether the record lies in the trash with its topic."""
+    """Whether the record went to Trash with its topic."""
     kind = recalled_kind(record)
     if kind is None or not kind.of_topic:
         return False
@@ -241,13 +236,12 @@ def _went_with_topic(record: Any) -> bool:
 
 
 def text_of(record: Remembered) -> str:
-    """Return what a record says."""
     texts = (getattr(record, name, "") for name in _TEXTS)
     return next((str(text) for text in texts if text), "")
 
 
 def _about(record: Any) -> dict[str, Any]:
-    """Return what is known of a record beside its words."""
+    """Return a record's metadata."""
     expires = getattr(record, "expires_at", None)
     names = ("path", "key", "kind", "category", "state", "stability", "confidence", "url")
     return {
@@ -276,7 +270,7 @@ def _is_outside(record: Any) -> bool:
     return record.trust not in (Trust.OWNER, Trust.AGENT)
 
 
-# --- list_memory ----------------------------------------------------------------------------------
+# --- list_memory ---
 
 
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
@@ -295,7 +289,7 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
         "records": [named(note) for note in notes],
     }
     if not notes:
-        return ToolResult(_("There are no such notes."), data=data)
+        return ToolResult(_("No matching notes."), data=data)
     own = [_note_line(note) for note in notes if not _is_outside(note)]
     outside = [_note_line(note) for note in notes if _is_outside(note)]
     parts = ["\n".join(own)] if own else []
@@ -328,20 +322,19 @@ def _note_data(note: Note) -> dict[str, Any]:
 TOOLS = (
     MemoryTool(
         "recall",
-        "Search all that is remembered (notes, observations, topic facts, reports, sections of "
-        "memory files), best first. Each hit has its id and its score from 0 to 1.",
+        "Search everything remembered (notes, observations, topic facts, reports, sections of memory files), best match first. Each result has an ID and a score from 0 to 1.",
         RecallArguments,
         _recall,
     ),
     MemoryTool(
         "retrieve",
-        "Read one record whole by its id: a note, an observation, a fact, a report, a section.",
+        "Read one whole record by its ID: a note, observation, fact, report or section.",
         RetrieveArguments,
         _retrieve,
     ),
     MemoryTool(
         "list_memory",
-        "List notes, the newest first, by kind and tags. Expired and superseded ones are left out.",
+        "List notes by kind and tags, newest first. Expired and replaced notes are left out.",
         ListArguments,
         _list,
     ),

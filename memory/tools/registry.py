@@ -1,4 +1,7 @@
-"""What memory refuses, as answers that a model can act on."""
+"""The registry of tools, their schemas and their reference page.
+
+Errors from memory become answers that a model can act on.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,16 @@ from memory.tools.types import MemoryTool, ToolContext, ToolResult, refused
 
 
 def answer_of(exc: Exception) -> ToolResult | None:
-    """Return the answer for what memory refused; None for what is no refusal."""
+    """Return the answer for an error of memory; None for any other exception."""
     if isinstance(exc, NoSuchKey):
-        advice = _("scratchpad_list shows which keys there are.")
+        advice = _("Use scratchpad_list to see the keys.")
         return refused("not_found", f"{exc} {advice}")
     if not isinstance(exc, MemoryRefused):
         return None
     if isinstance(exc, InvalidValue):
         return refused("invalid", str(exc), errors=exc.errors)
     if isinstance(exc, Locked):
-        advice = _("Leave it as it is, and tell the person what you would change.")
+        advice = _("Leave it unchanged, and tell the person what you would change.")
         return refused("locked", f"{exc} {advice}")
     if isinstance(exc, StaleWrite):
         return refused("stale", str(exc), version=exc.current)
@@ -63,14 +66,14 @@ logger = structlog.get_logger(__name__)
 
 REGISTRY: dict[str, MemoryTool] = {}
 
-UNPARSED = "_unparsed"  # where a model's arguments stand that were not one JSON object
-# Arguments that Activity tells of: what names a place or a question, never what a record says.
+UNPARSED = "_unparsed"  # holds a model's arguments if they weren't one JSON object
+# Arguments shown in Activity: names of places and questions, never a record's text.
 _TOLD = ("path", "id", "kind", "tags", "limit", "key", "prefix", "query", "topic", "session_id")
-LONGEST_TOLD = 200  # characters of one
+LONGEST_TOLD = 200  # characters of one argument
 
 
 def register(*tools: MemoryTool) -> None:
-    """Let these be called; one of the same name is replaced."""
+    """Add tools to the registry; a tool with the same name is replaced."""
     REGISTRY.update({tool.name: tool for tool in tools})
 
 
@@ -79,13 +82,13 @@ register(*recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
 
 
 def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:
-    """Return the tools as a model is told of them, in the order named (default: all)."""
+    """Return the tools as a model sees them, in the order named (default: all)."""
     chosen = _offered(wanted).values()
     return [Tool(one.name, one.description, schema_of(one.arguments)) for one in chosen]
 
 
 def _offered(wanted: Iterable[str | MemoryTool] | None) -> dict[str, MemoryTool]:
-    """Return tools by name: those of the registry that are named, and those given themselves."""
+    """Return tools by name: the named ones from the registry, and those passed as objects."""
     if wanted is None:
         return REGISTRY
     tools = [REGISTRY[one] if isinstance(one, str) else one for one in wanted]
@@ -99,21 +102,21 @@ def call_tool(
     *,
     among: Iterable[str | MemoryTool] | None = None,
 ) -> ToolResult:
-    """Call a tool and return its answer; Activity has a line of it.
+    """Call a tool, record the call in Activity, and return the answer.
 
-    `among` names the tools that this caller was offered (default: all); one that belongs to the
-    caller alone, and so to no registry, is given itself.  Never raises for what the
-    caller did wrong or memory refuses: the answer says what happened, why, and what to do.
+    `among` names the tools offered to this caller (default: all); the caller's own tool, which
+    isn't in the registry, is passed as an object.  Never raises for a caller's mistake or a write
+    that memory rejects: the answer says what happened, why, and what to do next.
     """
     offered = _offered(among)
     tool = offered.get(name)
     if tool is None:
         told = {"name": shorten(clean(str(name))[0], 80), "known": ", ".join(offered)}
-        text = _("There is no tool “%(name)s” here. These can be called: %(known)s.") % told
+        text = _("There is no tool “%(name)s” here. Available tools: %(known)s.") % told
         result = refused("unknown_tool", text)
     else:
         result = _carried_out(context, tool, arguments)
-    # An answer may name what the caller wrote, and goes into prompts and rows.
+    # An answer can repeat the caller's words, and goes into prompts and rows.
     result = replace(result, text=clean(result.text)[0], data=_cleaned(result.data))
     _log(context, name, arguments, result)
     return result
@@ -126,8 +129,7 @@ def _carried_out(
         return blocked
     if UNPARSED in arguments:
         text = _(
-            "“%(tool)s” was not called: its arguments were not one JSON object. Call it again with "
-            "a JSON object that has %(names)s."
+            "“%(tool)s” was not called because its arguments weren’t one JSON object. Call it again with a JSON object that has %(names)s."
         )
         told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
         return refused("bad_arguments", text % told)
@@ -145,7 +147,7 @@ def _carried_out(
 
 
 def _blocked(context: ToolContext) -> ToolResult | None:
-    """Return the answer for an agent that its owner blocked from writing; None for any other."""
+    """Return the answer for an agent that its owner blocked from writing; None for others."""
     try:
         refused_sources.check(context.owner, context.by)
     except refused_sources.Refused as exc:
@@ -154,7 +156,7 @@ def _blocked(context: ToolContext) -> ToolResult | None:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return data without what no row and no message can hold, in all its texts."""
+    """Return data without characters that rows and messages can't hold."""
     if isinstance(value, str):
         return clean(value)[0]
     if isinstance(value, Mapping):
@@ -167,7 +169,7 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
         f"{'.'.join(map(str, one['loc'])) or tool.name}: {one['msg']}"
         for one in exc.errors(include_input=False, include_url=False, include_context=False)
     ]
-    text = _("“%(tool)s” was not called. %(problems)s. It takes %(names)s.") % {
+    text = _("“%(tool)s” was not called. %(problems)s. Arguments: %(names)s.") % {
         "tool": tool.name,
         "problems": shorten(clean("; ".join(problems))[0], 600),
         "names": arguments_in_words(tool.arguments),
@@ -180,7 +182,7 @@ def _as_words(value: Any) -> str:
 
 
 def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: ToolResult) -> None:
-    """Note the call in Activity: who called what, about which record, with what outcome."""
+    """Record the call in Activity: who called which tool, about which record, and the outcome."""
     subject_type, subject_id = _subject(result)
     told = {
         key: shorten(clean(_as_words(arguments[key]))[0], LONGEST_TOLD)
@@ -202,23 +204,23 @@ def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: 
 
 
 def _subject(result: ToolResult) -> tuple[str, str]:
-    """Return type and id of the one record that the call was about; empty for none or many."""
+    """Return the type and ID of the one record that the call was about; empty for none or many."""
     records = result.data.get("records", [])
     if len(records) != 1 or records[0]["type"] == Section.SEARCH_TYPE:
-        return "", ""  # a section is no record of its own, and is made anew with its file
+        return "", ""  # a section isn't a record of its own, and is rebuilt with its file
     recalled = KINDS.get(records[0]["type"])
     record_type = recalled.model.record_type() if recalled else records[0]["type"]
     return record_type, records[0]["id"]
 
 
-# --- how a tool's arguments are told --------------------------------------------------------------
+# --- schemas ---
 
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments, plain enough for every endpoint.
 
-    No references and no titles; an argument that may be left out is said to be of its type, not
-    of that or null, which small models take for something to write.
+    It has no references or titles. The type of an optional argument leaves out null, which small
+    models would write as a value.
     """
     schema = arguments.model_json_schema(by_alias=False)
     parts = schema.pop("$defs", {})
@@ -241,7 +243,7 @@ def _plain(part: Any, parts: Mapping[str, Any]) -> Any:
         return _plain({**kinds[0], **rest}, parts)
     kept = {}
     for key, value in part.items():
-        if key == "properties":  # an argument may be called “title”
+        if key == "properties":  # an argument can be called “title”
             kept[key] = {name: _plain(one, parts) for name, one in value.items()}
         elif key != "title" and not (key == "default" and value in (None, [], "")):
             kept[key] = _plain(value, parts)
@@ -249,21 +251,21 @@ def _plain(part: Any, parts: Mapping[str, Any]) -> Any:
 
 
 def arguments_in_words(arguments: type[BaseModel]) -> str:
-    """Return the names of a tool's arguments, those that it must have marked."""
+    """Return the names of a tool's arguments, with the required ones marked."""
     schema = schema_of(arguments)
     needed = set(schema.get("required", []))
     told = [
-        _("%(name)s (needed)") % {"name": name} if name in needed else name
+        _("%(name)s (required)") % {"name": name} if name in needed else name
         for name in schema["properties"]
     ]
     return ", ".join(told) or _("no arguments")
 
 
-# --- The tools as docs/reference/mcp-tools.md tells of them, from the registry ---
+# --- docs/reference/mcp-tools.md ---
 
 
 def as_markdown(names: Iterable[str] | None = None) -> str:
-    """Return the tools, each with what it does and a table of its arguments."""
+    """Return a reference of all tools, each with its description and a table of its arguments."""
     wanted = REGISTRY if names is None else names
     return "\n\n".join(_tool(name) for name in wanted)
 

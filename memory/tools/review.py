@@ -25,9 +25,9 @@ def why_held(
     leaves_topic: bool = True,
     trust: Trust | None = None,
 ) -> str:
-    """Return why the write is held, in words; empty where it may be stored at once.
+    """Return why the write is held; empty if it can be stored at once.
 
-    `trust` is that of the write, where it is not that of all that its writer read.
+    `trust` is the trust of the write, if it differs from that of everything its writer has read.
     """
     found = review_services.verdict(
         context.owner,
@@ -54,7 +54,7 @@ def held_for_person(
     target: Remembered | None = None,
     why: str = "",
 ) -> ToolResult:
-    """Keep the write as a proposal and return the answer that says so."""
+    """Keep the write as a proposal, and return the answer that says so."""
     proposal = review_services.hold(
         context.owner,
         kind,
@@ -68,8 +68,7 @@ def held_for_person(
         version_seen=target.version if target is not None else None,
     )
     text = _(
-        "Held for a person to decide, who is told: “%(why)s”. Nothing is stored yet. It is "
-        "proposal %(id)s; do not write it again, and go on."
+        "Pending approval: “%(why)s”. Nothing is saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
     ) % {"why": held, "id": proposal.pk}
     return ToolResult(text, data={"proposal": str(proposal.pk), "why": held})
 
@@ -86,7 +85,7 @@ def reviewed(
     trust: Trust | None = None,
     why: str = "",
 ) -> ToolResult | None:
-    """Hold the write if it is to be held, and return the answer that says so; else None."""
+    """Return the answer for a write that must be held, which becomes a proposal; else None."""
     held = why_held(
         context, kind, texts=texts, target=target, leaves_topic=leaves_topic, trust=trust
     )
@@ -104,9 +103,9 @@ def reviewed_lines(
     sensitivity: str = "normal",
     leaves_topic: bool = True,
 ) -> ToolResult | None:
-    """Hold a whole batch of observations for review if one of them must be held.
+    """Hold a whole batch of observations if one of them must be held.
 
-    Orders are looked for in every text that agents are shown of them: tags, steps and source, too.
+    Every text that agents would see is checked for prompt injection: also tags, steps and source.
     """
     rows = [
         {
@@ -129,8 +128,8 @@ def reviewed_lines(
 def named_source(context: ToolContext, named: str | None) -> str:
     """Return the source of a write: the one that the caller named, or the caller.
 
-    Raises InvalidValue where an agent would pass for a person, a run or a session, Refused for a
-    source that the owner refuses.
+    Raises InvalidValue if an agent poses as a person, a run or a session, and Refused for a
+    source that the owner blocks.
     """
     if not named:
         return context.source

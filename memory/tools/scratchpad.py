@@ -14,7 +14,7 @@ from memory.scratchpad import services as scratchpad
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 MOST_LISTED = 200
-_ONLY_HERE = "True: kept for this session, run or agent alone. False: for all of the owner's."
+_ONLY_HERE = "true: only for this session, run or agent. false: for all of the owner's agents."
 
 
 class KeyArguments(Arguments):
@@ -27,22 +27,20 @@ class KeyArguments(Arguments):
 class SetArguments(KeyArguments):
     """Which entry, and what to put there."""
 
-    value: str = Field(description="The value, at most 64 KiB; replaces what stands there.")
+    value: str = Field(description="The value, at most 64 KiB. It replaces the old one.")
 
 
 class ListArguments(Arguments):
     """Which entries."""
 
-    prefix: str = Field("", description="How the keys begin; empty lists all.")
+    prefix: str = Field("", description="Only keys that begin with this. Empty: all.")
     only_here: bool = Field(False, description=_ONLY_HERE)
 
 
 class SearchArguments(Arguments):
-    """What to look for."""
+    """A text search."""
 
-    text: str = Field(
-        min_length=1, description="Text that stands in the key or the value, in any case."
-    )
+    text: str = Field(min_length=1, description="Text to find in a key or value, ignoring case.")
     only_here: bool = Field(False, description=_ONLY_HERE)
 
 
@@ -84,7 +82,7 @@ def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
 
 
 def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
-    """Return the answer that the key is not for agents; None where it may be set."""
+    """Return the answer if agents can't see the key; None if it can be set."""
     try:
         entry = scratchpad.get_entry(
             context.owner, asked.key, scope=_scope(context, only_here=asked.only_here)
@@ -93,7 +91,7 @@ def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
         return None
     if context.may_read(entry):
         return None
-    return refused("sensitive", _("“%(key)s” is for people only.") % {"key": entry.key})
+    return refused("sensitive", _("“%(key)s” is shown to people only.") % {"key": entry.key})
 
 
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
@@ -112,7 +110,7 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
         return ToolResult(text, data={"keys": []})
     text = "\n".join(keys[:MOST_LISTED])
     if len(keys) > MOST_LISTED:
-        text += "\n" + _("… and more: name a longer prefix.")
+        text += "\n" + _("… and more. Use a longer prefix.")
     return ToolResult(text, data={"keys": keys[:MOST_LISTED]})
 
 
@@ -123,11 +121,11 @@ def _search(context: ToolContext, asked: SearchArguments) -> ToolResult:
     shown = found[:MOST_LISTED]
     context.read(shown)
     if not shown:
-        text = _("No key or value holds “%(text)s”.") % {"text": shorten(asked.text, 80)}
+        text = _("No key or value contains “%(text)s”.") % {"text": shorten(asked.text, 80)}
         return ToolResult(text, data={"entries": []})
     lines = [f"{entry.key}: {_brief(entry)}" for entry in shown]
     if len(found) > MOST_LISTED:
-        lines.append(_("… and more: look for a longer text."))
+        lines.append(_("… and more. Search for a longer text."))
     entries = [{"key": entry.key, "value": _brief(entry)} for entry in shown]
     return ToolResult("\n".join(lines), data={"entries": entries})
 
@@ -144,22 +142,21 @@ def _shown(entry: ScratchpadEntry) -> str:
 TOOLS = (
     MemoryTool(
         "scratchpad_get",
-        "Read the value under a key of the scratchpad.",
+        "Read the value of a scratchpad key.",
         KeyArguments,
         _get,
     ),
     MemoryTool(
         "scratchpad_set",
-        "Put a value under a key of the scratchpad, for work in progress. What stood there stays "
-        "in its history. What is worth knowing later belongs into remember or a memory file.",
+        "Set the value of a scratchpad key, for work in progress. Old values stay in its history. Use remember or a memory file for anything worth knowing later.",
         SetArguments,
         _set,
         writes=True,
     ),
-    MemoryTool("scratchpad_list", "List the keys of the scratchpad, sorted.", ListArguments, _list),
+    MemoryTool("scratchpad_list", "List the scratchpad's keys, sorted.", ListArguments, _list),
     MemoryTool(
         "scratchpad_search",
-        "Find scratchpad entries by a text in their key or value.",
+        "Find scratchpad entries by text in their key or value.",
         SearchArguments,
         _search,
     ),

@@ -1,7 +1,7 @@
-"""What a tool is, on whose behalf it is called, and what it answers.
+"""The types of tools: arguments, results, and the context of a call.
 
-The tools themselves are in the modules beside this one, named for what they reach (`files`, `notes`, `recall`,
-`scratchpad`, `content`); `memory.tools.registry` holds the one registry and calls them.
+The tools are in the modules beside this one, named for what they reach (`files`, `notes`,
+`recall`, `scratchpad`, `content`); `memory.tools.registry` holds and calls them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ LONGEST_TEXT = 1_000_000  # characters of one argument, unless its tool says oth
 
 
 class Arguments(BaseModel):
-    """The arguments of a tool; one that it does not know is refused, not ignored."""
+    """The arguments of a tool; an unknown argument is an error."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True)
     MOST_CHARACTERS: ClassVar[int] = LONGEST_TEXT
 
-    # Not pydantic's str_max_length: that refuses lone surrogates, which are taken out later.
+    # Not pydantic's str_max_length, which rejects lone surrogates. Those are removed later.
     @model_validator(mode="before")
     @classmethod
     def _check_lengths(cls, sent: Any) -> Any:
         for name, value in sent.items() if isinstance(sent, dict) else ():
             if isinstance(value, str) and len(value) > cls.MOST_CHARACTERS:
-                words = _("“%(name)s” can have at most %(most)s characters; it has %(have)s.")
+                words = _("“%(name)s” can have at most %(most)s characters, but has %(have)s.")
                 told = {"most": f"{cls.MOST_CHARACTERS:,}", "have": f"{len(value):,}"}
                 raise ValueError(words % {"name": str(name)[:80], **told})
         return sent
@@ -48,9 +48,9 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """What the content store keeps of a result, where that is other than the text of the answer.
+    """What the content store keeps of a result, if it differs from the answer's text.
 
-    A page's own text, say, without the marks between which a model is shown it.
+    For example, a page's text without the marks around it that a model sees.
     """
 
     content: str
@@ -61,14 +61,14 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers: a short text that a model can act on, and the same as plain data.
+    """A tool's answer: a short text that a model can act on, and the same as plain data.
 
-    Of a refusal `data["error"]` is a word for programs (`invalid`, `not_found`, `locked`,
-    `conflict`, `over_budget` …) and the text says what happened, why, and what to do.  A write
-    that is held for a person is no error: `data["proposal"]` names it.  `data["records"]` lists
+    On an error, `data["error"]` is a code for programs (`invalid`, `not_found`, `locked`,
+    `conflict`, `over_budget` …) and the text says what happened, why, and what to do next.  A
+    write held for a person isn't an error: `data["proposal"]` names it.  `data["records"]` lists
     the records that were read or written (`type`, `id`, `title`, `url`).  `data["content_item"]`
-    is the id of the content item that holds the result in full, if the tool stored it itself;
-    `full` is what is stored of it otherwise (default: the text).
+    is the ID of the content item with the full result, if the tool stored it itself; otherwise
+    `full` is stored (default: the text).
     """
 
     text: str
@@ -79,14 +79,14 @@ class ToolResult:
 
 @dataclass(slots=True)
 class ToolContext:
-    """On whose behalf tools are called, and what was read so far.
+    """For whom tools are called, and what has been read so far.
 
-    `trust` is the lowest of what the caller's words derive from: it falls with each record that a
-    tool reads to it, and what is written then takes it.  `messages` are the owner's own words, by
-    which an identity fact is held against what they said.  `seen` holds the version of each memory
-    file that was read, on which a write of it is based.  Each record read is noted as a use in
-    `place` (default: the source).  `agent` holds the settings of who calls; `is_isolated` says that
-    this is a sub-agent with a content store of its own.
+    `trust` is the lowest trust of what the caller's words derive from: it falls with each record
+    that a tool returns, and applies to what is written next.  `messages` are the owner's own
+    words, against which identity facts are checked.  `seen` holds the version of each memory file
+    that was read, on which a write is based.  Each record read counts as a use in `place`
+    (default: the source). `agent` has the caller's settings; `is_isolated` marks a sub-agent with
+    its own content store.
     """
 
     owner: User
@@ -102,20 +102,19 @@ class ToolContext:
     is_isolated: bool = False
 
     def for_subagent(self, name: str) -> ToolContext:
-        """Return the context of a sub-agent: it shares the content store, or has one of its own.
+        """Return the context of a sub-agent, which shares the content store or has its own.
 
-        The agent's setting `share_with_subagents` decides (on, where no agent is known).  Its own
-        store is the scope `run:12/<name>`: it sees nothing of this one's, unless a snapshot seeds
-        it, and this one sees nothing of what it stores.  It begins with the trust of what was read
-        until now; what it answers derives from what it read, so whoever takes its words over
-        lowers the own trust to its.
+        The agent's setting `share_with_subagents` decides (on, if no agent is known).  Its own
+        store is the scope `run:12/<name>`: neither sees what the other stores, unless a snapshot
+        copies it.  The sub-agent starts with the trust of what was read so far. Whoever uses its
+        answer lowers their own trust to the sub-agent's.
         """
         shares = self.agent is None or self.agent.share_with_subagents
         if shares:
             return replace(self, seen=dict(self.seen))
         name = shorten(clean(name)[0].replace("/", " "), LONGEST_SUBAGENT)
         if not name:
-            raise ValueError("a sub-agent with a store of its own needs a name")
+            raise ValueError("a sub-agent with its own store needs a name")
         scope = self.content_scope if self.content_scope != OWNER_SCOPE else "agent:sub-agents"
         return replace(self, seen=dict(self.seen), scope=f"{scope}/{name}", is_isolated=True)
 
@@ -132,43 +131,45 @@ class ToolContext:
 
     @property
     def write_trust(self) -> Trust:
-        """Return how far to believe what is written now: an agent's words are an agent's."""
+        """Return the trust of what is written now: an agent's words have agent trust."""
         own = Trust.OWNER if self.by.is_person else Trust.AGENT
         return Trust(lowest_trust([own, self.trust]))
 
     def successor_trust(self, record: Any) -> str:
-        """Return how far to believe what supersedes a record: an agent makes no outside text its own."""
+        """Return the trust of a replacement: an agent can't turn outside text into its own."""
         if self.by.is_person:
             return self.write_trust
         return lowest_trust([self.write_trust, record.trust])
 
     def trust_of(self, *texts: str) -> Trust:
-        """Return how far to believe these texts: the owner's own words derive from nothing else."""
+        """Return the trust of these texts: the owner's own words derive from nothing else."""
         return self.believed(is_own=are_own(texts, self.messages))
 
     def believed(self, *, is_own: bool) -> Trust:
-        """Return how far to believe a write; `is_own` says that it holds the owner's words alone."""
+        """Return the trust of a write; `is_own` means that it has only the owner's words."""
         if is_own and self.write_trust == Trust.EXTERNAL:
             return Trust.AGENT
         return self.write_trust
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Return the scopes whose records may be read: the owner's, and this caller's own."""
+        """Return the scopes whose records can be read: the owner's, and this caller's own."""
         mine = [str(self.by)] if self.by.kind == "agent" else []
         return tuple(dict.fromkeys([OWNER_SCOPE, self.scope, *mine]))
 
     def may_read(self, record: Any) -> bool:
-        """Whether an agent may see the record: nothing sensitive, quarantined or of others' scope."""
+        """Whether an agent can see the record: nothing sensitive, quarantined or of another scope."""
         scopes = self.content_scopes if isinstance(record, ContentItem) else self.scopes
         return record.is_for_agents and getattr(record, "scope", OWNER_SCOPE) in scopes
 
     def shown(self, *records: Any, trust: str = Trust.OWNER) -> None:
-        """Lower the trust to that of these records, and to `trust`, of which the caller sees some text."""
+        """Lower the trust to that of these records and to `trust`: the caller sees some of their
+        text.
+        """
         self.trust = lowest_trust([self.trust, trust, *(one.trust for one in records)])
 
     def read(self, records: Iterable[Any]) -> None:
-        """Take note that the caller read these: their trust, and a use of each."""
+        """Record that the caller read these: their trust, and a use of each."""
         found = list(records)
         if found:
             self.shown(*found)
@@ -177,9 +178,9 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTool:
-    """A tool: its name, what a model reads of it, its arguments, and what carries it out.
+    """A tool: its name, its description for a model, its arguments, and the function that runs it.
 
-    `run` may raise what memory refuses a write with; whoever calls it makes an answer of that.
+    `run` can raise memory's errors for a rejected write; the caller turns them into an answer.
     """
 
     name: str
@@ -190,7 +191,7 @@ class MemoryTool:
 
 
 def named(record: Any) -> dict[str, str]:
-    """Return what `data["records"]` says of a record."""
+    """Return the entry of a record in `data["records"]`."""
     record_type, recalled = record.record_type(), recalled_kind(record)
     if recalled is not None:
         record_type, title, url = recalled.type, recalled.title(record), recalled.url(record)
@@ -200,11 +201,11 @@ def named(record: Any) -> dict[str, str]:
 
 
 def recalled_kind(record: Any) -> RecallKind | None:
-    """Return as what recall returns such records; None for those that it leaves out."""
+    """Return the type under which recall returns such records; None for those it leaves out."""
     found = KINDS.get(getattr(record, "SEARCH_TYPE", "") or record.record_type())
     return found if found is not None and isinstance(record, found.model) else None
 
 
 def refused(code: str, text: str, **data: Any) -> ToolResult:
-    """Return the answer that nothing was done, with the reason for a model and a word for programs."""
+    """Return the answer that nothing was done, with a reason for a model and a code for programs."""
     return ToolResult(text, is_error=True, data={"error": code, "message": text, **data})

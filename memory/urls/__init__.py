@@ -1,4 +1,4 @@
-"""Addresses of memory's pages."""
+"""URLs of memory's pages."""
 
 from __future__ import annotations
 

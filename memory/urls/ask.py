@@ -1,4 +1,4 @@
-"""Addresses of Ask: sessions with the agent, and what is done in one."""
+"""URLs of Ask: sessions with the agent, and acts on one."""
 
 from __future__ import annotations
 

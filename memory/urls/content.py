@@ -1,4 +1,4 @@
-"""Addresses of the content store: items, and snapshots of what a scope holds."""
+"""URLs of the content store: items and snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of memory files: `/files/facts/user.md/`, and what is done with one below it."""
+"""URLs of memory files: `/files/facts/user.md/`, and acts on a file below it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from memory.pages.files import views as file_views
 
 
 class FilePath:
-    """The closed set of virtual paths (memory.core.file_format); any other address is not found."""
+    """The closed set of virtual paths (memory.core.file_format); any other path is a 404."""
 
     regex = r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"
 
     def to_python(self, value: str) -> str:
-        """Return the path as it stands in the address."""
         return value
 
     def to_url(self, value: str) -> str:
-        """Return the path as it stands in an address."""
         return value
 
 

@@ -1,4 +1,4 @@
-"""Addresses of the pages and acts of one remembered record."""
+"""URLs of the pages and acts of one record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of Review and its levels, and of the conflict desk."""
+"""URLs of Review, its rules, and conflicts."""
 
 from __future__ import annotations
 

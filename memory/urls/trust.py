@@ -1,4 +1,4 @@
-"""Addresses of the scratchpad, recall, context and the trash, and the one of every record."""
+"""URLs of the scratchpad, recall, context and Trash, and the general URL of every record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A field of text as it can be stored, and what was taken out for it."""
+"""A text field without characters that can't be stored, and the names of the fields it changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beacon_site.text.cleaning import clean
 
 
 class CleanTextField(forms.CharField):
-    """Text without what cannot be stored (NUL); `cleaned_of` says where something was taken out."""
+    """Text without characters that can't be stored (NUL); `cleaned_of` lists where any were removed."""
 
     def to_python(self, value: Any) -> Any:
         """Return the text cleaned and stripped."""
@@ -18,7 +18,7 @@ class CleanTextField(forms.CharField):
 
 
 def cleaned_of(form: forms.BaseForm) -> list[str]:
-    """Return the labels of the fields from which characters were taken out."""
+    """Return the labels of the fields from which characters were removed."""
     return [
         str(field.label)
         for name, field in form.fields.items()

@@ -1,4 +1,4 @@
-"""Who may open a page, beyond being signed in."""
+"""Permissions of pages, beyond being signed in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ View = Callable[..., HttpResponse]
 
 
 def staff_only(view: View) -> View:
-    """Let staff in; to anybody else signed in the page does not exist."""
+    """Let staff in; everyone else who is signed in gets a 404."""
 
     @wraps(view)
     def guarded(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:

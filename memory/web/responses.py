@@ -47,7 +47,7 @@ def in_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
 
 
 def undo_tag(record: Remembered) -> str:
-    """Return the tag of a toast whose Undo takes the record's last change back."""
+    """Return the tag of a toast with an Undo of the record's last change."""
     told = Revision.objects.filter(record_type=record.record_type(), record_id=record.pk)
     last = told.order_by("-id").values_list("pk", flat=True).first()
     if last is None:
@@ -61,7 +61,7 @@ _MOST_KEPT = 8
 
 
 def kept_changes(request: BeaconRequest) -> dict[str, Any]:
-    """Return the changes of settings that this session can take back, by key."""
+    """Return the changes of settings that this session can undo, by key."""
     kept: dict[str, Any] = request.session.get(_KEPT, {})
     return kept
 
@@ -73,10 +73,10 @@ def undo_settings_tag(
     after: settings_undo.State | None = None,
     target: str = "",
 ) -> str:
-    """Return the tag of a toast whose Undo puts settings back; empty where nothing changed.
+    """Return the tag of a toast with an Undo of a settings change; empty if nothing changed.
 
-    `after` is by default what stands now.  The values are kept with the session: in an address
-    they would stand in logs.
+    `after` is by default the current settings.  The session keeps the values: in a URL, logs
+    would have them.
     """
     after = settings_undo.now(request.user, name, target) if after is None else after
     was = settings_undo.changed(before, after)
@@ -91,7 +91,7 @@ def undo_settings_tag(
 
 
 def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:
-    """Say from which fields characters were taken that cannot be stored or shown."""
+    """Report the fields from which characters were removed that can't be stored or shown."""
     if labels:
-        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        words = _("Removed characters that can’t be stored or shown from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(map(str, labels))})

@@ -35,7 +35,7 @@ BAD_JSON = {
 def test_json_that_is_none_deep_or_ambiguous_is_refused(agent: Program, body: Any) -> None:
     told = problem(agent.post("/notes", body), 400)
 
-    assert told["detail"].endswith("Nothing was done.")
+    assert told["detail"].endswith("Nothing was changed.")
     assert not Note.objects.of(agent.owner).filter(source="agent:desk").exists()
 
 

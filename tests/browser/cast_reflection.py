@@ -31,12 +31,12 @@ def looked_back(run: Run) -> None:
             "by": "model",
             "rounds": 5,
             "assessment": "The default changed on Linux; a lesson on where to look first is kept.",
-            "why": "It was ended after 5 rounds of tool calls, which are the most.",
+            "why": "Stopped after 5 rounds of tool calls, which is the limit.",
             "calls": [
                 _call(
                     "memory_patch", {"path": "facts/memory.md", "patches": []}, refused, bad=True
                 ),
-                _call("memory_append", {"path": MONTH, "entry": ENTRY}, "Held for a person."),
+                _call("memory_append", {"path": MONTH, "entry": ENTRY}, "Pending approval."),
             ],
             "changes": [
                 {"act": "written", "path": "facts/memory.md", "version": 3},

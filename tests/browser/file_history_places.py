@@ -34,7 +34,7 @@ def _restored(visitor: Visitor) -> None:
     visitor.press("Restore version 1")
     visitor.page.get_by_role("button", name="Undo").wait_for()
     visitor.press("Undo")
-    visitor.page.get_by_text("Taken back.").wait_for()
+    visitor.page.get_by_text("Change undone.").wait_for()
 
 
 def _locked(visitor: Visitor) -> None:

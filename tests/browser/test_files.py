@@ -137,7 +137,7 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
 
     fill(second, TEXT.replace("Tue", "Wed"))
     second.press("Save")
-    expect(second.page.locator(TOAST).first).to_contain_text("the two changes do not touch")
+    expect(second.page.locator(TOAST).first).to_contain_text("merged with other changes")
     expect(second.page.locator(".file-text")).to_contain_text("Wed 10:00")
     expect(second.page.locator(".file-text")).to_contain_text("Jinan")
 
@@ -201,7 +201,7 @@ def test_without_scripts_a_draft_is_kept_and_an_episode_written(
     visitor = signed_in(visit, newcomer, java_script_enabled=False)
     fill(visitor, TEXT)
     visitor.press("Keep as a draft")
-    expect(visitor.page.locator(TOAST).first).to_contain_text("Your draft is kept")
+    expect(visitor.page.locator(TOAST).first).to_contain_text("Draft saved")
     assert visitor.page.locator("[name=content]").input_value() == TEXT
 
     visitor.goto("/files/new/")

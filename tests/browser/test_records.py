@@ -110,7 +110,7 @@ def test_a_note_goes_to_the_trash_by_a_key_and_comes_back_by_undo(
     visitor.page.keyboard.press("#")
     expect(visitor.page.locator("main")).to_contain_text("This is in Trash.")
     visitor.press("Undo")
-    expect(visitor.page.locator("#toasts .toast").first).to_contain_text("Taken back.")
+    expect(visitor.page.locator("#toasts .toast").first).to_contain_text("Change undone.")
     expect(visitor.page.locator("main")).not_to_contain_text("This is in Trash.")
 
 

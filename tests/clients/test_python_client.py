@@ -263,7 +263,7 @@ def test_a_wrong_token_is_said(typed: Any, monkeypatch: pytest.MonkeyPatch) -> N
     code, _said, errors = typed("recall", "x")
 
     assert code == 1
-    assert "not known, was revoked or has expired" in errors
+    assert "unknown, revoked or expired" in errors
 
 
 def test_without_a_token_it_is_said_where_to_get_one(

@@ -203,14 +203,14 @@ def test_another_owners_records_are_never_meant(alice: Any, bob: Any, five: list
 @pytest.mark.parametrize(
     ("page", "act", "more", "words"),
     [
-        ("notes", "burn", {}, "no such act"),
-        ("topics", "pin", {}, "no such act"),
-        ("notes", "categorise", {}, "no such act"),
+        ("notes", "burn", {}, "have that action"),
+        ("topics", "pin", {}, "have that action"),
+        ("notes", "categorise", {}, "have that action"),
         ("notes", "tag", {"arguments": {"tag": "x" * 81}}, "of 1 to 80 characters"),
         ("notes", "tag", {}, "of 1 to 80 characters"),
         ("notes", "lock", {"arguments": {"lock": "chain"}}, "no such lock"),
-        ("observations", "categorise", {"arguments": {"category": "poem"}}, "Choose the category"),
-        ("notes", "pin", {"query": None, "ids": []}, "tick the records"),
+        ("observations", "categorise", {"arguments": {"category": "poem"}}, "Select a category"),
+        ("notes", "pin", {"query": None, "ids": []}, "Select at least 1 record"),
         ("notes", "pin", {"query": None, "ids": ["x"] * 1001}, "At most 1000"),
     ],
 )

@@ -87,7 +87,7 @@ def test_one_refused_file_keeps_all_out(alice: User, tmp_path: Path):
         tmp_path / "a.zip", (USER, TEXT.encode()), (MONTH, b"\xff"), ("facts/x.md", b"x")
     )
 
-    with pytest.raises(CommandError, match="1 of 2 files are refused, so nothing was stored"):
+    with pytest.raises(CommandError, match="1 of 2 files can’t be imported, so nothing was stored"):
         run("import_files", "alice", place, "--apply")
 
     assert MemoryFile.objects.of(alice).count() == 2

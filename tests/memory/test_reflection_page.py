@@ -36,10 +36,10 @@ def test_a_write_that_waits_leads_to_review_and_is_counted(alice: User, reflect:
     [
         (lambda p: review_services.accept(p, by=p.owner.actor), "proposed, and accepted"),
         (lambda p: review_services.reject(p, by=p.owner.actor), "proposed, and rejected"),
-        (lambda p: p.delete(), "proposed; it is gone since"),
+        (lambda p: p.delete(), "proposed, since deleted"),
         (
             lambda p: Proposal.objects.filter(pk=p.pk).update(state="expired"),
-            "proposed; it expired undecided",
+            "proposed, and expired",
         ),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_file_that_is_gone_has_no_link(alice: User, reflect: Reflect):
     shown = shown_of(alice, SOURCE)
 
     assert shown is not None and shown.changes[0].url == ""
-    assert words(alice) == ["version 2; gone since"]
+    assert words(alice) == ["version 2, since deleted"]
 
 
 def test_calls_are_shown_with_their_arguments_and_answers(alice: User, reflect: Reflect):
@@ -70,7 +70,7 @@ def test_calls_are_shown_with_their_arguments_and_answers(alice: User, reflect: 
 
     assert (call.tool, call.is_error) == ("memory_append", False)
     assert call.arguments == f"path: facts/memory.md\nentry: {LESSON}"
-    assert "Held for a person" in call.result
+    assert "Pending approval" in call.result
 
 
 def test_nobody_elses_and_nothing_unfinished_is_shown(alice: User, bob: User, reflect: Reflect):

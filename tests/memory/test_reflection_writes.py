@@ -35,7 +35,7 @@ def test_what_comes_from_the_web_waits_for_a_person(
     assert done.changes == [
         {"act": "held", "path": path, "proposal": str(Proposal.objects.get().pk)}
     ]
-    assert "do not write it again" in done.calls[0]["result"]
+    assert "Don’t write it again" in done.calls[0]["result"]
 
 
 def test_what_came_of_talking_with_the_person_is_stored_at_once(alice: User, reflect: Reflect):

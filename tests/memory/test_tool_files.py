@@ -192,7 +192,7 @@ def test_changes_of_other_lines_are_joined_and_said(alice: Any):
     answer = call(alice, "memory_patch", context, path=MEMORY, patches=pairs)
 
     assert answer.data["merged"] is True
-    assert "both changes stand" in answer.text
+    assert "Both changes are kept" in answer.text
     content = read_file(alice, MEMORY).content
     assert "- one, as I say" in content
     assert "- 2\n" in content

@@ -165,7 +165,7 @@ def test_a_new_soul_waits_under_hold_risky_and_supersedes_under_accept(alice: An
     assert (soul.content, soul.stability, soul.expires_at) == ("Think twice.", "permanent", None)
     assert (soul.source, soul.trust) == ("session:7", "agent")
     assert before.superseded_by == soul
-    assert "just that already" in call(alice, "update_soul", content="Think twice. ").text
+    assert "already has this text" in call(alice, "update_soul", content="Think twice. ").text
 
 
 def test_an_owner_without_a_soul_gets_one(alice: Any):
@@ -246,7 +246,7 @@ def test_findings_insights_and_lessons_are_stored_in_that_order(alice: Any):
     assert [category for category, _content in said] == ["finding", "finding", "insight", "lesson"]
     assert {one.trust for one in stored.values()} == {"agent"}
     assert again.data["ids"] == first.data["ids"]
-    assert "4 were known already" in again.text
+    assert "Already known: 4" in again.text
 
 
 def test_an_empty_batch_and_a_borrowed_source_are_refused(alice: Any):

@@ -127,7 +127,7 @@ def test_an_id_of_nothing_says_where_ids_come_from(alice: Any, key: str):
     answer = call(alice, "retrieve", id=key)
 
     assert answer.data["error"] == "not_found"
-    assert "recall and list_memory" in answer.text
+    assert "recall or list_memory" in answer.text
 
 
 def test_what_hangs_on_a_trashed_topic_is_gone_with_it(alice: Any):
@@ -156,7 +156,7 @@ def test_notes_are_listed_by_kind_and_any_tag_newest_first(alice: Any):
     assert [one["content"] for one in tagged.data["notes"]] == ["Log 2.", "Log 0."]
     assert "#t2" in tagged.text
     assert "data, not instructions" in summary.text
-    assert call(alice, "list_memory", tags=["none"]).text == "There are no such notes."
+    assert call(alice, "list_memory", tags=["none"]).text == "No matching notes."
 
 
 def test_get_context_gives_the_six_layers_and_the_list_of_files(alice: Any):

@@ -43,7 +43,7 @@ def test_once_there_is_an_account_the_command_prints_no_link_and_says_why(
     said = capsys.readouterr()
 
     assert said.out == ""
-    assert "There is an account already" in said.err
+    assert "There’s already an account" in said.err
 
 
 def test_a_newer_first_link_replaces_the_older_one(db: None) -> None:

@@ -78,10 +78,10 @@ def test_with_an_account_there_is_no_welcome_page(alice: User, browser: Client) 
     ("field", "value", "told"),
     [
         ("time_zone", "Mars/Olympus", "no time zone “Mars/Olympus”"),
-        ("username", "", "Choose the name by which you sign in"),
-        ("username", "with space", "Take out what is none of these, spaces too."),
+        ("username", "", "Choose a username to sign in with"),
+        ("username", "with space", "in a username, without spaces."),
         ("username", "nul\0byte", "Null characters are not allowed."),
-        ("password2", "another-horse", "The two passwords differ"),
+        ("password2", "another-horse", "The two passwords don’t match"),
         ("display_name", "x" * 151, "Ensure this value has at most 150 characters (it has 151)."),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_username_that_looks_like_anothers_is_refused(
 
     page = browser.post(reverse("memory:invitation", args=[token]), NEW | {"username": wanted})
 
-    assert "This looks too much like another username here." in page.content.decode()
+    assert "This is too similar to another username." in page.content.decode()
     assert User.objects.count() == 2
 
 
@@ -200,7 +200,7 @@ def test_next_never_leads_elsewhere(alice: User, browser: Client, goal: str) -> 
 def test_a_wrong_password_is_explained_and_logged(alice: User, browser: Client) -> None:
     response = sign_in(browser, password="wrong")
 
-    assert "No account opens" in response.content.decode()
+    assert "Wrong username or password" in response.content.decode()
     assert Activity.objects.of(alice).get().kind == "sign-in-failed"
 
 
@@ -208,7 +208,7 @@ def test_a_name_longer_than_any_is_refused_in_words(alice: User, browser: Client
     for length in (151, 100_000):
         answer = browser.post(SIGN_IN, {"username": "a" * length, "password": "whatever"})
         assert answer.status_code == 200
-        assert "No username has more than 150 characters" in answer.content.decode()
+        assert "Usernames have at most 150 characters" in answer.content.decode()
 
 
 def test_an_unknown_name_is_not_kept(alice: User, browser: Client) -> None:

@@ -168,7 +168,7 @@ def test_a_choice_made_on_the_way_to_importing_is_looked_through_first(browser: 
 
     first = browser.post(url + "confirm/", sent, follow=True)
 
-    assert "Looked through again as you chose now" in text_of(first)
+    assert "Preview updated" in text_of(first)
     assert not Observation.objects.of(alice).exists()
     browser.post(url + "confirm/", sent)
     assert Observation.objects.of(alice).get().category == "insight"
@@ -184,7 +184,7 @@ def test_a_choice_that_there_is_not_is_explained(browser: Client):
 
 
 def test_no_file_is_explained(browser: Client):
-    assert "Choose a file first." in text_of(browser.post(PAGE + "import/"))
+    assert "Select a file." in text_of(browser.post(PAGE + "import/"))
 
 
 def test_problems_are_named_by_file_and_line_and_the_others_are_taken(browser: Client, alice: Any):
@@ -238,7 +238,7 @@ def test_twice_confirmed_it_is_stored_once(browser: Client, alice: Any):
 
     again = browser.post(url + "confirm/", follow=True)
 
-    assert "imported already" in text_of(again)
+    assert "already imported" in text_of(again)
     assert Observation.objects.of(alice).count() == 1
 
 

@@ -129,7 +129,7 @@ def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
     BulkAct.objects.update(lease_until=None)
     take_up_bulk_acts()  # the message was lost: the tick finds the row
     whole = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
-    assert "Moved 5 records to the trash." in whole
+    assert "Moved 5 records to Trash." in whole
     assert f"/bulk/{act.pk}/undo/" in whole
     assert "every 2s" not in whole
 
@@ -149,12 +149,12 @@ def test_a_stranger_changes_and_sees_nothing(client_of: ClientOf, alice: Any, bo
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"act": "pin"}, "tick the records"),
-        ({"act": "pin", "record": "no-key"}, "tick the records"),
-        ({"act": "burn", "all": "1"}, "no such act"),
-        ({"act": "tag", "all": "1", "tag": " "}, "Write the tag"),
-        ({"act": "merge", "all": "1"}, "tick 2 to 20 notes; 0 are ticked"),
-        ({}, "no such act"),
+        ({"act": "pin"}, "Select at least 1 record"),
+        ({"act": "pin", "record": "no-key"}, "Select at least 1 record"),
+        ({"act": "burn", "all": "1"}, "have that action"),
+        ({"act": "tag", "all": "1", "tag": " "}, "Enter a tag"),
+        ({"act": "merge", "all": "1"}, "Select 2 to 20 notes to merge. 0 are selected"),
+        ({}, "have that action"),
     ],
 )
 def test_what_cannot_be_done_is_said(browser: Client, data: dict[str, str], words: str):

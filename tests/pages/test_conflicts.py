@@ -72,7 +72,7 @@ def test_settled_from_the_list_the_next_one_is_in_focus(browser: Client, alice: 
         {"how": "left", "left_version": 1, "right_version": 1, "next": row.on}, follow=True,
     )  # fmt: skip
     assert "autofocus" in told.content.decode()
-    assert "Kept the left one" in told.content.decode()
+    assert "Kept left" in told.content.decode()
 
 
 def test_undo_brings_it_back(browser: Client, alice: User):
@@ -156,7 +156,7 @@ def test_look_now_finds_near_duplicates(browser: Client, alice: User):
         text = f"The supplier ships cells by sea from the port of Kobe{end}."
         notes.write_note(alice, "log", text, by=alice.actor)
     told = browser.post(reverse("memory:conflicts-look"), follow=True).content.decode()
-    assert "One pair was found." in told
+    assert "1 pair found." in told
     assert "Near-duplicate" in told
 
 

@@ -72,7 +72,7 @@ def test_a_stored_key_does_not_go_to_another_address(browser: Client) -> None:
 
     body = save(browser, base_url="http://elsewhere/v1", model="m")
 
-    assert "The stored key was given for another address" in body
+    assert "The stored key was entered for another URL" in body
     assert Connection.objects.get().base_url == "http://h/v1"
 
 
@@ -148,8 +148,8 @@ def test_what_another_set_meanwhile_is_shown_and_replaced_only_at_the_second_try
     mine = {"base_url": "http://mine/v1", "model": "mine", "htmx": htmx}
     body = save(browser, **mine, version=seen)  # type: ignore[arg-type]
 
-    assert "Somebody else changed this while you were at it" in body
-    assert "Kind of endpoint: vLLM; Address (base URL): http://theirs/v1; Model: theirs" in body
+    assert "Someone else has changed this" in body
+    assert "Kind of endpoint: vLLM; Base URL: http://theirs/v1; Model: theirs" in body
     assert 'value="http://mine/v1"' in body
     assert Connection.objects.get().model == "theirs"
     again = version_in(body, "model")
@@ -214,7 +214,7 @@ def test_each_service_tells_what_it_lacks(browser: Client, settings: Any) -> Non
 def test_a_service_that_beacon_search_leaves_out_says_so(browser: Client, settings: Any) -> None:
     settings.BEACON_SEARCH = ["library"]
 
-    assert "left out by BEACON_SEARCH" in state(browser.get(PAGE).content.decode(), "arxiv")
+    assert "not in BEACON_SEARCH" in state(browser.get(PAGE).content.decode(), "arxiv")
 
 
 def test_what_a_topic_without_a_choice_asks_stands_in_order(browser: Client, settings: Any) -> None:
@@ -297,7 +297,7 @@ def test_a_feed_is_read_as_a_run_would(
 
     body = browser.post(f"{PAGE}feeds/test/", {"url": httpserver.url_for("/feed")}, headers=HTMX)
 
-    assert "The feed has one entry: “First”." in body.content.decode()
+    assert "The feed has 1 entry: “First”." in body.content.decode()
 
 
 @pytest.mark.parametrize(

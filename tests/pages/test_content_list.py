@@ -167,7 +167,7 @@ def test_all_that_match_go_together(browser: Client, alice: User, page: ContentI
 @pytest.mark.parametrize("ticked", [[], ["not-an-id"]])
 def test_nothing_ticked_is_said(browser: Client, page: ContentItem, ticked: list[str]):
     answer = browser.post(BULK, {"record": ticked}, follow=True)
-    assert "Nothing was ticked" in text_of(answer)
+    assert "Nothing was moved. Select" in text_of(answer)
     assert listed(browser) == ["Cell prices"]
 
 

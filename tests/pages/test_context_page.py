@@ -102,13 +102,13 @@ def test_a_budget_that_not_even_the_fixed_layers_keep_is_told(browser: Client):
 def test_a_budget_that_cannot_be_is_explained_and_kept(browser: Client, budget: str):
     answer = browser.get(CONTEXT, {"budget": budget})
     assert answer.context["preview"].wanted.most == 60_000
-    assert "is no budget: a whole number from 1 to 1,000,000" in text_of(answer)
+    assert "Enter a whole number from 1 to 1,000,000" in text_of(answer)
     assert f'value="{budget[:20]}"' in text_of(answer)
 
 
 def test_a_message_that_is_too_long_is_cut_and_that_is_said(browser: Client):
     html = text_of(browser.get(CONTEXT, {"message": "fares " * 2_000}))
-    assert "its first 10,000 of 11,999 characters" in html
+    assert "Only the first 10,000 of 11,999 characters" in html
 
 
 @pytest.mark.parametrize("asked", [{"topic": "x\x00<b>"}, {"unit": "words"}, {"message": "\x00"}])
@@ -131,7 +131,7 @@ def test_a_topic_shows_what_its_runs_are_told_with_its_observations(
 
 
 def test_a_topic_that_is_not_there_is_told(browser: Client):
-    assert "You have no topic “osaka”" in text_of(browser.get(CONTEXT, {"topic": "osaka"}))
+    assert "There’s no topic “osaka”" in text_of(browser.get(CONTEXT, {"topic": "osaka"}))
 
 
 def test_what_came_from_outside_is_marked(browser: Client, alice: User):
@@ -158,7 +158,7 @@ def test_a_stranger_sees_their_own(
 ):
     html = text_of(client_of(bob).get(CONTEXT, {"message": "fares", "topic": "kyoto"}))
     assert "stale" not in html
-    assert "You have no topic “kyoto”" in html
+    assert "There’s no topic “kyoto”" in html
     assert "90 euros" not in html
 
 

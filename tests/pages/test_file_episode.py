@@ -64,10 +64,10 @@ def test_what_departs_from_the_format_is_said_and_kept(browser: Client):
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({"title": " "}, "Say in a few words what it was about."),
+        ({"title": " "}, "Enter a title of a few words."),
         ({"date": "2026-02-31"}, "Enter a valid date."),
         ({"date": "0026-02-01"}, "one episode file per month"),
-        ({"findings": ""}, "Say what came of it"),
+        ({"findings": ""}, "Enter at least one of findings"),
         ({"findings": "é" * 5_000}, "has 10,01"),
     ],
 )

@@ -178,8 +178,8 @@ def test_over_htmx_adding_leads_to_the_document(browser: Client) -> None:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({}, "Paste a text, or choose a file"),
-        ({"text": "  "}, "Paste a text, or choose a file"),
+        ({}, "Paste a text, or select a file"),
+        ({"text": "  "}, "Paste a text, or select a file"),
         ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "not both"),
         ({"file": SimpleUploadedFile("a.exe", b"MZ")}, "none of"),
         ({"file": SimpleUploadedFile("a.txt", b"")}, "The document is empty"),
@@ -268,7 +268,7 @@ def test_staff_look_at_the_folder_and_everybody_reads_it(
     folder: Path, admin: Any, client_of: Any, bobs: Client
 ) -> None:
     html = client_of(admin).post(reverse("memory:library-check"), follow=True).content.decode()
-    assert "1 file can be searched" in html
+    assert "1 searchable file" in html
     assert b"From the folder" in bobs.get(LIST).content
     assert bobs.get(page(LibraryDocument.objects.get())).status_code == 200
 

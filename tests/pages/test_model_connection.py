@@ -57,7 +57,7 @@ def test_an_address_copied_from_an_example_loses_its_end(browser: Client, end: s
 
 
 def test_a_key_without_a_model_asks_for_the_model(browser: Client) -> None:
-    assert "Name the model too" in save(browser, secret=KEY)
+    assert "Enter a model too" in save(browser, secret=KEY)
 
 
 def test_the_test_button_shows_the_models_real_answer(
@@ -118,7 +118,7 @@ def test_the_environment_makes_its_fields_read_only(browser: Client, settings: A
 
     body = save(browser, base_url="http://mine/v1", secret="mine", model="mine")
 
-    assert body.count("which wins over this page") == 3
+    assert body.count("which overrides this page") == 3
     assert "http://environment/v1" in body
     assert KEY not in body
     row = Connection.objects.get()
@@ -147,9 +147,9 @@ def test_what_the_last_test_found_stands_on_the_page(browser: Client) -> None:
 
     for words in (
         "“ready”",
-        "a report can be read while it is written",
-        "by json_object; each answer is checked",
-        "it does not call them",
+        "you can read a report while it’s being written",
+        "json_object, and each answer is checked",
+        "it doesn’t call them",
         "e, 384 dimensions",
         "8,192 tokens",
     ):
@@ -161,9 +161,9 @@ def test_what_could_not_be_found_out_is_said(browser: Client) -> None:
 
     body = page(browser)
 
-    assert "none could be had: Beacon&#x27;s fallbacks are used" in body
+    assert "not supported, so Beacon uses its fallbacks" in body
     assert "could not be tried" in body
-    assert "it does not tell; 32,768 tokens are reckoned with" in body
+    assert "not reported, so 32,768 tokens are assumed" in body
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_test_that_fails_leaves_what_an_earlier_one_found(
 
     browser.post(f"{PAGE}model/test/")
 
-    assert "by json_object" in page(browser)
+    assert "json_object, and each" in page(browser)
     assert ">no</span>" in page(browser)
     after = connections.llm_profile()
     assert after is not None
@@ -204,13 +204,13 @@ def test_a_test_that_fails_leaves_what_an_earlier_one_found(
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"price_in": "-1", "price_out": "1"}, "A price cannot be negative"),
-        ({"price_in": "cheap", "price_out": "1"}, "This is no price"),
-        ({"price_in": "NaN", "price_out": "1"}, "This is no price"),
-        ({"price_in": "1"}, "Give both prices or neither"),
+        ({"price_in": "-1", "price_out": "1"}, "Prices can’t be negative"),
+        ({"price_in": "cheap", "price_out": "1"}, "Enter a price in US dollars"),
+        ({"price_in": "NaN", "price_out": "1"}, "Enter a price in US dollars"),
+        ({"price_in": "1"}, "Enter both prices or neither"),
         ({"price_in": "1e9", "price_out": "1"}, "less than or equal to 100000"),
         ({"context_tokens": "12"}, "Ensure this value is greater than or equal to 1024"),
-        ({"kind": "azure", "base_url": ""}, "Azure has an address for each resource"),
+        ({"kind": "azure", "base_url": ""}, "Azure has a separate URL for each resource"),
         ({"kind": "magic"}, "magic is not one of the available choices"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_model_that_is_free_and_has_a_price_is_asked_about(browser: Client) ->
 
     answer = save(browser, base_url="http://h/v1", model="m", **given)
 
-    assert "It has a price below" in answer
+    assert "There’s a price below" in answer
 
 
 def test_a_price_left_empty_is_not_known_and_zero_costs_nothing(browser: Client) -> None:
@@ -262,7 +262,7 @@ def test_a_stored_key_does_not_follow_a_change_of_kind_to_another_host(browser: 
 
     body = save(browser, kind="ollama", model="m")
 
-    assert "The stored key was given for another address" in body
+    assert "The stored key was entered for another URL" in body
 
 
 def test_every_kind_has_its_hint_on_the_page(browser: Client) -> None:

@@ -199,7 +199,7 @@ def test_without_notes_the_page_names_the_next_step(browser: Client):
     page = text_of(browser.get(URL))
 
     assert "No notes yet" in page
-    assert "No note is like that" in text_of(browser.get(f"{URL}?q=nothing"))
+    assert "No matching notes" in text_of(browser.get(f"{URL}?q=nothing"))
 
 
 # --- edited in the row ----------------------------------------------------------------------------

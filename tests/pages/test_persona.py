@@ -50,7 +50,7 @@ def test_the_persona_is_saved_and_shown(client: Client, alice: User):
 def test_over_htmx_the_persona_answers_with_its_form_and_a_toast(client: Client, alice: User):
     answer = client.post(PERSONA, persona_form(alice), headers=HTMX).content.decode()
 
-    assert answer.strip().startswith('<div id="persona"') and "The persona is saved" in answer
+    assert answer.strip().startswith('<div id="persona"') and "Persona saved" in answer
     assert 'name="version" value="2"' in answer
 
 
@@ -85,7 +85,7 @@ def test_a_new_soul_stands_and_the_old_one_is_shown_with_what_changed(client: Cl
 def test_over_htmx_the_soul_answers_with_its_own_part(client: Client, alice: User):
     answer = client.post(SOUL, soul_form(alice), headers=HTMX).content.decode()
 
-    assert answer.strip().startswith('<div id="soul"') and "A new soul stands" in answer
+    assert answer.strip().startswith('<div id="soul"') and "Soul updated" in answer
 
 
 def test_an_older_soul_is_brought_back(client: Client, alice: User):

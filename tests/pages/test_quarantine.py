@@ -67,8 +67,8 @@ def test_all_of_it_is_thrown_out(browser: Client, alice: User):
 )
 def test_what_makes_no_sense_changes_nothing(browser: Client, alice: User, sent: dict[str, str]):
     aside(alice)
-    assert "Tick first" in browser.post(ACT, sent, follow=True).content.decode()
-    assert "nothing to put back" in browser.post(
+    assert "Select at least one record" in browser.post(ACT, sent, follow=True).content.decode()
+    assert "Nothing to undo" in browser.post(
         reverse("memory:quarantine-undo") + "?key=x", follow=True
     ).content.decode()  # fmt: skip
 
@@ -108,7 +108,7 @@ def test_from_a_proposal_its_agent_is_refused_and_let_in_again(browser: Client, 
     assert held.state == "rejected"
     one = RefusedSource.objects.get()
     told = browser.post(reverse("memory:source-allow", args=[one.pk]), follow=True)
-    assert "One proposal waits again" in told.content.decode()
+    assert "1 proposal is pending again" in told.content.decode()
 
 
 def test_a_stranger_finds_neither(alice: User, bob: User, client_of: Callable[[User], Client]):

@@ -332,7 +332,7 @@ def test_one_that_cannot_be_keeps_no_other_and_is_told(browser: Client, alice: U
 
 def test_nothing_ticked_is_said(browser: Client):
     page = browser.post(BULK, {"act": "accept"}, follow=True)
-    assert "Tick the proposals first" in text_of(page)
+    assert "Select at least one proposal" in text_of(page)
 
 
 # --- the levels -----------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def test_the_levels_are_shown_and_set(browser: Client, alice: User):
 def test_over_htmx_the_levels_are_saved_in_place(browser: Client, alice: User):
     answer = browser.post(LEVELS, {**USUAL, "default": "accept"}, headers={"HX-Request": "true"})
     assert answer.content.decode().lstrip().startswith('<div id="review_levels"')
-    assert "The levels are saved" in answer.content.decode()
+    assert "Review rules saved" in answer.content.decode()
 
 
 def test_a_level_that_does_not_exist_is_explained(browser: Client, alice: User):

@@ -53,7 +53,7 @@ def test_many_accepted_at_once_are_taken_back_by_one_undo(browser: Client, alice
     assert "by rail" in read_file(alice, MEMORY).content
     shown = text_of(undone(browser, page))
 
-    assert "3 proposals wait again." in shown
+    assert "3 proposals reopened." in shown
     assert read_file(alice, MEMORY).content == before
     assert [note.content for note in Note.objects.of(alice).active().filter(kind="log")] == [
         "Fares fall."
@@ -88,7 +88,7 @@ def test_undo_pressed_twice_takes_back_once(browser: Client, alice: User):
     page = browser.post(accept_url(proposed_note(alice)), {"next": LIST}, follow=True)
     undone(browser, page)
 
-    assert "nothing to put back" in text_of(undone(browser, page))
+    assert "Nothing to undo" in text_of(undone(browser, page))
     assert review_services.waiting(alice).count() == 1
 
 
@@ -101,7 +101,7 @@ def test_a_newer_soul_is_not_pushed_aside_by_undo(browser: Client, alice: User):
     page = browser.post(accept_url(proposal), {"next": LIST}, follow=True)
     identity.write_soul(alice, "Be gentle.", by=alice.actor)
 
-    assert "stands by now" in text_of(undone(browser, page))
+    assert "There’s a newer" in text_of(undone(browser, page))
     assert identity.active(alice, "soul").content == "Be gentle."  # type: ignore[union-attr]
 
 
@@ -137,7 +137,7 @@ def test_the_ticked_sent_twice_are_said_to_be_decided(browser: Client, alice: Us
     data = {"act": "accept", "proposal": [str(proposed_note(alice).pk)]}
     browser.post(BULK, data)
 
-    assert "was decided already" in text_of(browser.post(BULK, data, follow=True))
+    assert "have already been decided" in text_of(browser.post(BULK, data, follow=True))
 
 
 def test_a_form_without_its_text_empties_no_file(browser: Client, alice: User):

@@ -53,7 +53,7 @@ def test_those_from_the_start_find_what_they_say(browser: Client, alice: Any):
 
     page = text_of(browser.get("/notes/"))
     assert "expiring this week" in page
-    assert "from outside, unreviewed" in page
+    assert "external, unreviewed" in page
     assert "Soon over" in text_of(browser.get("/notes/?q=is%3Aexpiring&sort=expires"))
     assert "From a page" in text_of(browser.get("/notes/?q=trust%3Aexternal"))
 
@@ -82,8 +82,8 @@ def test_a_stranger_neither_sees_nor_deletes_it(client_of: ClientOf, browser: Cl
     ("more", "words"),
     [
         ({"name": " "}, "needs a name"),
-        ({"name": "x" * 61}, "has 61 characters, and at most 60 fit"),
-        ({"page": "poems"}, "no list of that name"),
+        ({"name": "x" * 61}, "has 61 characters, but the limit is 60"),
+        ({"page": "poems"}, "no list with this name"),
         ({"query": "q=" + "x" * 20_000}, "too long"),
     ],
 )

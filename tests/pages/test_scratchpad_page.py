@@ -126,8 +126,8 @@ def test_a_value_is_set_under_a_key(browser: Client, alice: User):
     ("asked", "said"),
     [
         ({"key": "x" * 1000}, "at most 200 characters, but this one has 1000"),
-        ({"key": "\x00 "}, "Give the value a key"),
-        ({"key": "plan/next"}, "There is a value under “plan/next” already"),
+        ({"key": "\x00 "}, "Enter a key"),
+        ({"key": "plan/next"}, "The key “plan/next” already exists"),
         ({"value": "y" * 70_000}, "this one has 70,000"),
         ({"scope": "everybody"}, "A scope must be"),
     ],

@@ -98,7 +98,7 @@ def test_a_soul_comes_back_unless_another_stands(browser: Client, alice: User):
     assert standing.content == first.content
 
     page = browser.post(undo, follow=True).content.decode()
-    assert "Another soul stands since" in page
+    assert "The soul has changed since then" in page
 
 
 def test_a_topics_name_and_settings_come_back_together(alice: User):

@@ -52,7 +52,7 @@ def in_scope(owner: User, scope: str) -> list[str]:
 
 def test_one_is_taken_listed_and_shows_what_it_holds(browser: Client, item: ContentItem):
     answer = browser.post(TAKE, {"scope": "agent:desk", "title": "First"}, follow=True)
-    assert "1 item is kept as it is now." in text_of(answer)
+    assert "Snapshot of 1 item created." in text_of(answer)
     assert "Prices" in text_of(answer)
     html = text_of(browser.get(SNAPSHOTS))
     assert "First" in html
@@ -86,7 +86,7 @@ def test_restored_the_scope_holds_the_same_again_and_that_is_taken_back(
     store(alice, "Later", by=alice.actor, title="Later", scope="agent:desk")
     answer = restore(browser, kept)
     assert in_scope(alice, "agent:desk") == ["Prices"]
-    assert "1 item is back in agent:desk." in text_of(answer)
+    assert "1 item restored to agent:desk." in text_of(answer)
     browser.post(undo_of(answer))
     assert in_scope(alice, "agent:desk") == ["Later", "Other prices"]
 
@@ -114,7 +114,7 @@ def test_as_json_it_can_be_taken_in_again(browser: Client, alice: User, kept: Sn
     assert answer["Content-Disposition"].startswith("attachment")
     file = SimpleUploadedFile("s.json", answer.content)
     page = browser.post(UPLOAD, {"file": file}, follow=True)
-    assert "The snapshot is here." in text_of(page)
+    assert "Snapshot uploaded." in text_of(page)
     assert Snapshot.objects.of(alice).count() == 2
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_too_large_is_refused_unread(
 ):
     monkeypatch.setattr("memory.pages.content.snapshots.LARGEST", 10)
     answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", changed(kept))})
-    assert "at most 64 MiB are taken" in text_of(answer)
+    assert "the limit is 64 MiB" in text_of(answer)
 
 
 def test_it_goes_to_the_trash_and_comes_back(browser: Client, kept: Snapshot):

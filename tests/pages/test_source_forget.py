@@ -160,7 +160,7 @@ def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
     ("source", "why"),
     [
         ("run:999", "Nothing from this source is remembered"),
-        (" ", "Name a source"),
+        (" ", "Enter a source"),
         ("x" * 300, "at most 200"),
     ],
 )

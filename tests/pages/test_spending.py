@@ -145,16 +145,16 @@ def test_limits_over_htmx_come_back_alone_with_a_toast(browser: Client) -> None:
     body = answer.content.decode()
 
     assert body.lstrip().startswith('<section id="spending_limits"')
-    assert "Your limits are saved" in body
+    assert "Limits saved" in body
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"monthly_money": "-1"}, "A limit cannot be negative"),
-        ({"monthly_tokens": "-1"}, "A limit cannot be negative"),
-        ({"monthly_money": "plenty"}, "Enter an amount in dollars"),
-        ({"monthly_money": "NaN"}, "Enter an amount in dollars"),
+        ({"monthly_money": "-1"}, "A limit can’t be negative"),
+        ({"monthly_tokens": "-1"}, "A limit can’t be negative"),
+        ({"monthly_money": "plenty"}, "Enter an amount in US dollars"),
+        ({"monthly_money": "NaN"}, "Enter an amount in US dollars"),
         ({"monthly_tokens": "1.5"}, "Enter a whole number of tokens"),
         ({"monthly_tokens": "9" * 12}, "less than or equal to 2000000000"),
     ],

@@ -114,7 +114,7 @@ def test_behind_https_programs_come_in_by_the_same_host(browser: Client, setting
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"name": ""}, "Type its name, such as claude."),
+        ({"name": ""}, "name, such as claude."),
         ({"name": "research"}, "is reserved for Beacon"),
         ({"name": "a:b"}, "can’t contain a colon"),
         ({"name": "x" * 81}, "Ensure this value has at most 80 characters (it has 81)."),

@@ -138,7 +138,7 @@ def test_a_topic_whose_name_was_taken_comes_back_under_another_and_it_is_said(
 
     topic.refresh_from_db()
     assert (topic.trashed_at, topic.title) == (None, "Sailing (2)")
-    assert "“Sailing” is taken by another now, so it came back as “Sailing (2)”." in page
+    assert "The name “Sailing” is taken, so it was restored as “Sailing (2)”." in page
 
 
 @pytest.mark.parametrize(

@@ -246,11 +246,11 @@ def test_the_ticked_come_back_together_and_one_undo_moves_them_again(browser: Cl
     notes = [trashed_note(alice, f"Note {n}") for n in range(3)]
     ticked = [f"note:{note.pk}" for note in notes[:2]]
     page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
-    assert "2 records are back from the trash" in page.content.decode()
+    assert "2 records restored" in page.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 1
     [undo] = re.findall(r"/trash/take-back/[^\"]+", page.content.decode())
     again = browser.post(unescape(undo), follow=True)
-    assert "2 records are in the trash again" in again.content.decode()
+    assert "2 records moved to Trash again" in again.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 3
 
 
@@ -319,7 +319,7 @@ def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
 def test_nothing_ticked_deletes_nothing(browser: Client, alice: User):
     trashed_note(alice)
     page = browser.post(EMPTY, {"ask": "1", "q": "", "type": ""}, follow=True)
-    assert "Tick what is to be deleted first" in page.content.decode()
+    assert "Select at least one record to delete" in page.content.decode()
 
 
 def test_the_old_address_of_trashed_topics_leads_here(browser: Client):

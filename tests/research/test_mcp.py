@@ -80,7 +80,7 @@ def test_what_a_tool_refuses_is_an_error_with_words_and_a_code(alice: User) -> N
 
     assert result.is_error
     assert result.structured_content["error"] == "not_found"
-    assert "recall and list_memory give the ids" in said(result)
+    assert "Use recall or list_memory to get IDs" in said(result)
 
 
 @pytest.mark.parametrize("arguments", [None, {}, {"query": 7}, {"query": "tea", "x": 1}])

@@ -136,7 +136,7 @@ def test_what_was_typed_as_a_username_stands_in_no_log(alice: User, log: io.Stri
     for _try in range(6):
         Client().post("/sign-in/", {"username": "hunter2hunter2", "password": "wrong"})
 
-    assert "sign-in closed after too many failures" in log.getvalue()
+    assert "sign-in blocked after too many failures" in log.getvalue()
     assert "hunter2" not in log.getvalue()
 
 

@@ -1,4 +1,6 @@
-"""`manage.py api_token USERNAME --scopes read,write`: a new token, alone on stdout."""
+"""`manage.py api_token USERNAME --scopes read,write`: print a new token, and nothing else, to
+stdout.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,21 @@ from memory.models import User
 
 
 class Command(MigratedCommand):
-    """Make an API token; only its hash is stored, so this is the one time it is shown."""
+    """Create an API token; only its hash is stored, so it is shown only now."""
 
-    help = "Make an API token for a person's agent and print the token alone."
+    help = "Create an API token for a person’s agent, and print only the token."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the owner, the scopes and the agent's name."""
-        parser.add_argument("username", help="whose token it is")
+        """Accept the owner, the scopes and the agent's name."""
+        parser.add_argument("username", help="the owner of the token")
         parser.add_argument(
             "--scopes",
             default="read,write",
-            help="of read, write, admin and, for staff, metrics, separated by commas",
+            help="read, write, admin and, for staff, metrics, separated by commas",
         )
         parser.add_argument("--name", default="cli", help="the agent's name (default: cli)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the token."""
         owner = account_named(options["username"], User.objects.filter(is_active=True))
         scopes = options["scopes"].replace(",", " ").split()
         try:

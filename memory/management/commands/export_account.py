@@ -1,4 +1,4 @@
-"""`manage.py export_account USERNAME FILE`: everything of an account as one zip."""
+"""`manage.py export_account USERNAME FILE`: everything an account owns as one zip."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from memory.models import Activity
 
 
 class Command(MigratedCommand):
-    """Write everything that an account owns into one zip."""
+    """Write everything an account owns to one zip."""
 
-    help = "Write everything that an account owns into one zip: JSON lines, and Markdown to read."
+    help = (
+        "Write everything an account owns to one zip: JSON lines for import, and Markdown to read."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the account and the file."""
-        parser.add_argument("username", help="whose memory it is")
+        """Accept the account and the file."""
+        parser.add_argument("username", help="the account to export")
         parser.add_argument("file", type=Path, help="the zip to write")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write the archive; how many rows it holds goes to stderr."""
+        """Write the archive; the number of rows goes to stderr."""
         path: Path = options["file"]
         try:
             owner = account_named(options["username"])
             counts = exporter.write(owner, path)
         except OSError as exc:
             raise CommandError(
-                _("%(file)s cannot be written: %(why)s") % {"file": path, "why": exc.strerror}
+                _("Couldn’t write %(file)s: %(why)s") % {"file": path, "why": exc.strerror}
             ) from exc
         Activity.log(owner, owner.actor, "exported", label=path.name, rows=sum(counts.values()))
         rows = _("%(rows)d rows written to %(file)s")

@@ -15,12 +15,12 @@ from memory.models import Activity
 
 
 class Command(FilesCommand):
-    """Write the memory files, and nothing else, into a folder or a zip."""
+    """Write the memory files, and nothing else, to a folder or a zip."""
 
-    help = "Write an account's memory files as Markdown into a folder or a zip."
+    help = "Write an account’s memory files as Markdown to a folder or a zip."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write the files; how many goes to stderr."""
+        """Write the files; their number goes to stderr."""
         place: Path = options["place"]
         owner = self.owner_named(options["username"])
         try:
@@ -29,7 +29,7 @@ class Command(FilesCommand):
             raise CommandError(str(exc)) from exc
         except OSError as exc:
             told = {"place": place, "why": exc.strerror or exc}
-            raise CommandError(_("%(place)s cannot be written: %(why)s") % told) from exc
+            raise CommandError(_("Couldn’t write %(place)s: %(why)s") % told) from exc
         Activity.log(owner, owner.actor, "exported", label=place.name, rows=count)
         said = _("%(count)d files written to %(place)s")
         self.stderr.write(said % {"count": count, "place": place})

@@ -1,4 +1,4 @@
-"""`manage.py first_account_link`: the one-time link that makes the first account."""
+"""`manage.py first_account_link`: the one-time link that creates the first account."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from memory.models import Invitation, User
 
 
 class Command(MigratedCommand):
-    """Print the link alone; if there is an account already, say so on stderr."""
+    """Print only the link; if there is already an account, say so on stderr."""
 
-    help = "Print the one-time link that makes the first account; nothing if there is one."
+    help = "Print the one-time link that creates the first account, unless there is one."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Give out a link, which replaces the one given out before."""
+        """Issue a link, which replaces the previous one."""
         if User.objects.exists():
             self.stderr.write(
-                _("There is an account already: its staff invite others under Settings, People.")
+                _("There’s already an account. Its admin can invite others in Settings, People.")
             )
             return
         _invitation, token = Invitation.give_out(by=None, makes_staff=True, is_first=True)

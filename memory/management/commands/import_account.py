@@ -1,4 +1,4 @@
-"""`manage.py import_account USERNAME FILE`: an archive, Markdown or JSON lines into an account."""
+"""`manage.py import_account USERNAME FILE`: import an archive, Markdown or JSON lines."""
 
 from __future__ import annotations
 
@@ -19,33 +19,35 @@ from memory.models import Note, Observation
 
 
 class Command(MigratedCommand):
-    """Take a file into an account: all of it that fits, or, where the file is unsound, nothing."""
+    """Import a file into an account: everything valid in it, or nothing if the file is damaged."""
 
-    help = "Import an archive of Beacon, a zip of Markdown files, or JSON lines into an account."
+    help = "Import a Beacon archive, a zip of Markdown files, or JSON lines into an account."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the account, the file, and how to read it."""
-        parser.add_argument("username", help="whose memory it becomes")
-        parser.add_argument("file", type=Path, help="what is brought in")
+        """Accept the account, the file, and how to read it."""
+        parser.add_argument("username", help="the account to import into")
+        parser.add_argument("file", type=Path, help="the file to import")
         parser.add_argument("--dry-run", action="store_true", help="count only, store nothing")
         parser.add_argument(
             "--foreign",
             action="store_true",
-            help="an archive that somebody else made: nothing in it is trusted",
+            help="someone else created this archive, so trust nothing in it",
         )
-        parser.add_argument("--bullets", action="store_true", help="each bullet is an observation")
         parser.add_argument(
-            "--kind", choices=Note.Kind.values[:3], default="log", help="of the notes that are made"
+            "--bullets", action="store_true", help="import each bullet as an observation"
+        )
+        parser.add_argument(
+            "--kind", choices=Note.Kind.values[:3], default="log", help="kind of the imported notes"
         )
         parser.add_argument(
             "--category",
             choices=Observation.Category.values,
             default="finding",
-            help="of the observations",
+            help="category of the imported observations",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import the file and print what became of its rows."""
+        """Import the file and print the result for its rows."""
         path: Path = options["file"]
         try:
             owner = account_named(options["username"])
@@ -57,7 +59,7 @@ class Command(MigratedCommand):
                 self._elsewhere(path, shape, taking, options)
         except OSError as exc:
             raise CommandError(
-                _("%(file)s cannot be read: %(why)s") % {"file": path, "why": exc.strerror}
+                _("Couldn’t read %(file)s: %(why)s") % {"file": path, "why": exc.strerror}
             ) from exc
         except ImportRejected as exc:
             raise CommandError(str(exc)) from exc

@@ -1,4 +1,4 @@
-"""`manage.py import_files [USERNAME] DIR|FILE.zip [--apply]`: Markdown into the memory files."""
+"""`manage.py import_files [USERNAME] DIR|FILE.zip [--apply]`: import Markdown as memory files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from memory.core.actors import Actor
 class Command(FilesCommand):
     """Show what files on disk would change in an account's memory files; with --apply store it."""
 
-    help = (
-        "Show as a diff what a folder or zip would change in an account's memory files; --apply "
-        "stores it, all or nothing."
-    )
+    help = "Show the changes that a folder or zip would make to an account’s memory files. --apply stores them, all or none."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the account, the place, and whether to store."""
+        """Accept the account, the place, and whether to store."""
         super().add_arguments(parser)
-        parser.add_argument("--apply", action="store_true", help="store it; else it is only shown")
+        parser.add_argument(
+            "--apply", action="store_true", help="store the changes; otherwise they are only shown"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the diff of each file, and what was stored."""
+        """Print the diff of each file, and the result."""
         place: Path = options["place"]
         owner = self.owner_named(options["username"])
         name = one_line(clean(place.resolve().name)[0])[-120:]
@@ -41,7 +40,7 @@ class Command(FilesCommand):
             raise CommandError(str(exc)) from exc
         except OSError as exc:
             told = {"place": place, "why": exc.strerror or exc}
-            raise CommandError(_("%(place)s cannot be read: %(why)s") % told) from exc
+            raise CommandError(_("Couldn’t read %(place)s: %(why)s") % told) from exc
         done = carrying.carry_in(
             owner, files, by=Actor("import", name), why=_("imported from %(name)s") % {"name": name},
             only_look=not options["apply"],
@@ -49,13 +48,13 @@ class Command(FilesCommand):
         for one in done:
             self._show(one)
         if others:
-            self.stderr.write(_("Left alone: %(names)s") % {"names": ", ".join(others[:20])})
+            self.stderr.write(_("Skipped: %(names)s") % {"names": ", ".join(others[:20])})
         self._end(done, is_stored=options["apply"])
 
     def _show(self, one: Carried) -> None:
         if one.problem:
             told = {"path": one.path, "why": one.problem}
-            self.stderr.write(_("%(path)s is refused: %(why)s") % told)
+            self.stderr.write(_("%(path)s can’t be imported: %(why)s") % told)
         self.stdout.write(one.diff(), ending="")
         for warning in one.warnings:
             self.stderr.write(f"{one.path}: {warning}")
@@ -65,12 +64,13 @@ class Command(FilesCommand):
         if refused:
             told = {"refused": refused, "count": len(done)}
             raise CommandError(
-                _("%(refused)d of %(count)d files are refused, so nothing was stored.") % told
+                _("%(refused)d of %(count)d files can’t be imported, so nothing was stored.") % told
             )
         told = {"changed": sum(one.is_changed for one in done), "count": len(done)}
         if is_stored:
             self.stderr.write(_("%(changed)d of %(count)d files changed.") % told)
         else:
             self.stderr.write(
-                _("%(changed)d of %(count)d files would change. --apply stores it.") % told
+                _("%(changed)d of %(count)d files would change. Use --apply to store the changes.")
+                % told
             )

@@ -1,4 +1,4 @@
-"""Make the search index anew from the rows: `manage.py rebuild_recall [USERNAME]`."""
+"""`manage.py rebuild_recall [USERNAME]`: rebuild the search index from the records."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from memory.search.bm25 import rebuild_owner
 
 
 class Command(BaseCommand):
-    """Rebuild one owner's index, or everybody's; safe to run again and while Beacon runs."""
+    """Rebuild one owner's index, or all; safe to run again and while Beacon runs."""
 
-    help = "Make what recall looks in anew from what is remembered."
+    help = "Rebuild the search index from the stored records."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the account, or none for all."""
-        parser.add_argument("username", nargs="?", help="whose index; without it everybody's")
+        """Accept the account, or none for all."""
+        parser.add_argument(
+            "username", nargs="?", help="the account whose index to rebuild (default: all)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Rebuild, and say how many records of each type were read."""
+        """Rebuild, and print how many records of each type were read."""
         name = options["username"]
         owners = User.objects.order_by("pk")
         if name:

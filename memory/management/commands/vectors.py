@@ -1,4 +1,4 @@
-"""Let the database compare vectors, where it can: `manage.py vectors`."""
+"""`manage.py vectors`: let the database compare embeddings, if it can."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from memory.search.vectors import prepare
 
 
 class Command(BaseCommand):
-    """Make or mend the extension, the tables of vectors and their index; safe to run again."""
+    """Create or repair the extension, the embedding tables and their index; safe to run again."""
 
-    help = "Make the tables in which vectors are compared, if the database has pgvector."
+    help = "Create the tables for semantic search, if the database has pgvector."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Say what the database can do now."""
+        """Print what the database can do now."""
         embedding.set_aside_if_off()
         prepared = prepare()
         if not prepared.version:
             self.stdout.write(
-                f"No extension “vector” ({prepared.why}): recall finds by words alone."
+                f"No extension “vector” ({prepared.why}), so search only finds exact words."
             )
             return
         held = ", ".join(f"{n} of {size} figures" for size, n in prepared.tables.items())

@@ -1,4 +1,4 @@
-"""The languages in which a person may say that they write."""
+"""Forms for accounts, profiles, passwords, invitations, API tokens and agents."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from memory.web.fields import CleanTextField
 
 
 def choices() -> list[tuple[str, str]]:
-    """Return the codes of languages whose words have stems here, with their own names."""
+    """Return the codes of the languages with stemming, with their own names."""
     named = {code: _own_name(code) for code in STEMMED}
     others = sorted(code for code in named if code != ENGLISH)
     return [(code, named[code]) for code in (ENGLISH, *others)]
 
 
 def _own_name(code: str) -> str:
-    """Return how a language calls itself; Django knows no name of a few."""
+    """Return a language's name for itself, also for the few that Django has no name for."""
     try:
         return str(get_language_info(code)["name_local"])
     except KeyError:
         return STEMMED[code].title()
 
 
-# --- The form that deletes an account ---
+# --- deleting an account ---
 
 
 class AccountDeletionForm(forms.Form):
-    """The account's username, and the password of whoever deletes it."""
+    """The account's username, and the password of the person who deletes it."""
 
     name = forms.CharField(
         label=gettext_lazy("Your username"),
@@ -67,7 +67,7 @@ class AccountDeletionForm(forms.Form):
             self.fields["name"].label = _("Their username")
 
 
-# --- Forms by which people come in and describe themselves ---
+# --- accounts and profiles ---
 
 if TYPE_CHECKING:
     _NewUser = UserCreationForm[User]
@@ -75,13 +75,13 @@ if TYPE_CHECKING:
 else:
     _NewUser, _OfUser = UserCreationForm, forms.ModelForm
 
-_NO_ZONE = gettext_lazy("Name a time zone, such as Europe/Berlin or UTC.")
-_NOT_AGAIN = gettext_lazy("Type the same password here once more.")
+_NO_ZONE = gettext_lazy("Enter a time zone, such as Europe/Berlin or UTC.")
+_NOT_AGAIN = gettext_lazy("Enter the same password again.")
 LONGEST_USERNAME = 150  # Django's
 
 
 class TimeZoneField(forms.CharField):
-    """The name of a time zone, forgiving about case and spaces: `europe/berlin`, `New York`."""
+    """The name of a time zone, accepted in any case and with spaces: `europe/berlin`, `New York`."""
 
     def __init__(self, **more: Any) -> None:
         attrs = {"list": "time-zones", "autocomplete": "off", "spellcheck": "false"}
@@ -94,19 +94,19 @@ class TimeZoneField(forms.CharField):
         )
 
     def clean(self, value: Any) -> str:
-        """Return the name as the system spells it."""
+        """Return the name in the system's spelling."""
         asked = str(super().clean(value))
         found = dates.named(asked)
         if found is None:
             raise ValidationError(
-                _("There is no time zone “%(name)s”. Choose one such as Europe/Berlin or UTC.")
+                _("There’s no time zone “%(name)s”. Select one, such as Europe/Berlin or UTC.")
                 % {"name": asked}
             )
         return found
 
 
 class ListsTimeZones:
-    """A form whose page offers the names of time zones."""
+    """A form whose page suggests the names of time zones."""
 
     time_zone_names = staticmethod(dates.names)
 
@@ -116,30 +116,31 @@ class SignInForm(AuthenticationForm):
 
     error_messages = {
         "invalid_login": gettext_lazy(
-            "No account opens with this username and password. Both mind upper and lower case; "
-            "after five failures the account waits a quarter of an hour."
+            "Wrong username or password. Both are case-sensitive. After 5 failures, sign-in is locked for 15 minutes."
         ),
-        "inactive": gettext_lazy("This account is disabled. Ask whoever looks after Beacon here."),
+        "inactive": gettext_lazy("This account is disabled. Contact your admin."),
     }
 
     def clean_username(self) -> str:
-        """Refuse what is longer than any username, before it is looked up and counted."""
+        """Reject a text longer than any username before it is looked up and counted."""
         username: str = self.cleaned_data["username"]
         if len(username) > LONGEST_USERNAME:
             raise ValidationError(
-                _("No username has more than %(most)d characters.") % {"most": LONGEST_USERNAME}
+                _("Usernames have at most %(most)d characters.") % {"most": LONGEST_USERNAME}
             )
         return username
 
 
 class NewAccountForm(ListsTimeZones, _NewUser):
-    """What a one-time link asks for: the account to make."""
+    """The form behind a one-time link: the account to create."""
 
     error_messages = {
-        "password_mismatch": gettext_lazy("The two passwords differ. Type the same one twice."),
+        "password_mismatch": gettext_lazy(
+            "The two passwords don’t match. Enter the same one twice."
+        ),
     }
     time_zone = TimeZoneField(
-        initial="UTC", help_text=gettext_lazy("Times are shown, and schedules kept, in this zone.")
+        initial="UTC", help_text=gettext_lazy("Used for dates and schedules.")
     )
 
     class Meta:
@@ -148,19 +149,18 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         field_classes: ClassVar[dict[str, Any]] = {"username": UsernameField}
         error_messages: ClassVar[dict[str, Any]] = {
             "username": {
-                "required": gettext_lazy("Choose the name by which you sign in, such as ada."),
+                "required": gettext_lazy("Choose a username to sign in with, such as ada."),
                 "invalid": gettext_lazy(
-                    "A username has letters, digits and @ . + - _ only. Take out what is none of "
-                    "these, spaces too."
+                    "Use only letters, digits and @ . + - _ in a username, without spaces."
                 ),
-                "unique": gettext_lazy("Somebody here has this username already. Choose another."),
+                "unique": gettext_lazy("This username is taken. Choose another."),
             },
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.order_fields(["username", "display_name", "password1", "password2", "time_zone"])
-        self.fields["username"].help_text = _("Letters, digits and @ . + - _ only.")
+        self.fields["username"].help_text = _("Only letters, digits and @ . + - _")
         self.fields["display_name"].label = _("Your name")
         self.fields["display_name"].widget.attrs["autocomplete"] = "name"
         self.fields["password1"].help_text = " ".join(
@@ -172,16 +172,16 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         self.fields["time_zone"].widget.attrs["data-guess-time-zone"] = ""
 
     def clean_username(self) -> str:
-        """Refuse a name that another account has, or that looks like one of them."""
-        username: str = super().clean_username()  # none where exactly this one is taken
+        """Reject a name that another account has, or that looks like another one."""
+        username: str = super().clean_username()  # none if exactly this name is taken
         if username and people.is_confusable(username):
             raise ValidationError(
-                _("This looks too much like another username here. Choose a different one.")
+                _("This is too similar to another username. Choose a different one.")
             )
         return username
 
     def wanted(self) -> dict[str, str]:
-        """Return what `Invitation.accept()` takes."""
+        """Return the arguments of `Invitation.accept()`."""
         names = ("username", "display_name", "time_zone")
         return {name: self.cleaned_data[name] for name in names} | {
             "password": self.cleaned_data["password1"]
@@ -189,19 +189,16 @@ class NewAccountForm(ListsTimeZones, _NewUser):
 
 
 class ProfileForm(ListsTimeZones, _OfUser):
-    """What a person says about themselves."""
+    """What people say about themselves."""
 
     time_zone = TimeZoneField(
-        help_text=gettext_lazy(
-            "Times are shown in this zone. A topic's schedule has a zone of its own."
-        )
+        help_text=gettext_lazy("Used for dates. Each topic’s schedule has its own time zone.")
     )
     language = forms.ChoiceField(
         label=gettext_lazy("Language"),
         choices=choices,
         help_text=gettext_lazy(
-            "In which you write: recall and lists find words by their stems in it. These pages are "
-            "in English so far; a topic's settings name the languages in which it is searched."
+            "The language you write in. Search matches its word forms. Pages are in English. The languages a topic searches in are in its settings."
         ),
     )
 
@@ -210,18 +207,17 @@ class ProfileForm(ListsTimeZones, _OfUser):
         fields = ("display_name", "email", "time_zone", "language", "interests", "shortcuts")
         labels: ClassVar[dict[str, Any]] = {
             "display_name": gettext_lazy("Name"),
-            "email": gettext_lazy("E-mail"),
+            "email": gettext_lazy("Email"),
             "interests": gettext_lazy("Interests"),
             "shortcuts": gettext_lazy("Keyboard shortcuts"),
         }
         help_texts: ClassVar[dict[str, Any]] = {
-            "display_name": gettext_lazy("How the pages call you; empty: your username."),
+            "display_name": gettext_lazy("Your name on pages. Empty: your username."),
             "email": gettext_lazy(
-                "For whoever looks after Beacon here. To get reports by mail, add a channel under "
-                "Notifications."
+                "Lets your admin contact you. To get reports by email, add a channel in Notifications."
             ),
             "interests": gettext_lazy("What you follow, in your own words."),
-            "shortcuts": gettext_lazy("Single keys such as / and g t. The ? key lists them."),
+            "shortcuts": gettext_lazy("Single keys, such as / and g t. Press ? for a list."),
         }
         widgets: ClassVar[dict[str, Any]] = {
             "display_name": forms.TextInput(attrs={"autocomplete": "name"}),
@@ -230,22 +226,24 @@ class ProfileForm(ListsTimeZones, _OfUser):
         }
 
     def save(self, commit: bool = True) -> User:
-        """Store the shown fields and no other."""
+        """Save only the fields that are shown."""
         self.instance.save(update_fields=list(self._meta.fields or ()))
         return self.instance
 
 
 class NewPasswordForm(PasswordChangeForm):
-    """A new password, which the old one allows."""
+    """A new password, confirmed by the current one."""
 
     error_messages = {
-        "password_mismatch": gettext_lazy("The two passwords differ. Type the same one twice."),
-        "password_incorrect": gettext_lazy("That is not your present password."),
+        "password_mismatch": gettext_lazy(
+            "The two passwords don’t match. Enter the same one twice."
+        ),
+        "password_incorrect": gettext_lazy("Wrong current password."),
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["old_password"].label = _("Present password")
+        self.fields["old_password"].label = _("Current password")
         self.fields["old_password"].widget.attrs.pop("autofocus", None)
         self.fields["new_password1"].label = _("New password")
         self.fields["new_password1"].help_text = " ".join(
@@ -257,26 +255,24 @@ class NewPasswordForm(PasswordChangeForm):
 
 
 class InvitationForm(forms.Form):
-    """For whom a link is, and what it allows."""
+    """Who a link is for, and what it allows."""
 
     note = forms.CharField(
         label=gettext_lazy("For whom"),
         max_length=150,
-        help_text=gettext_lazy("Only for this list, such as a name."),
+        help_text=gettext_lazy("A name, shown only in this list."),
         error_messages={
-            "required": gettext_lazy(
-                "Say for whom the link is, such as a name: by it you tell your links apart."
-            )
+            "required": gettext_lazy("Enter a name, so that you can tell your links apart.")
         },
     )
     makes_staff = forms.BooleanField(
-        label=gettext_lazy("May manage people and connections (staff)"),
+        label=gettext_lazy("Admin (can manage people and connections)"),
         required=False,
-        help_text=gettext_lazy("Staff see all accounts in the admin."),
+        help_text=gettext_lazy("Admins can see all accounts in the admin site."),
     )
 
 
-# --- Forms for API tokens, and for the settings of the agents that they open ---
+# --- API tokens and agents ---
 
 if TYPE_CHECKING:
     _OfAgent = forms.ModelForm[Agent]
@@ -289,7 +285,7 @@ NEVER = "never"
 
 class _TakesRefusals(forms.BaseForm):
     def take(self, exc: InvalidValue) -> None:
-        """Show what was refused at the fields that it names."""
+        """Show an error at the fields that it names."""
         if not exc.errors:
             self.add_error(None, str(exc))
         for name, problems in exc.errors.items():
@@ -298,71 +294,72 @@ class _TakesRefusals(forms.BaseForm):
 
 
 class TokenForm(forms.Form, _TakesRefusals):
-    """A token for a program: its name, what it may do, and for how long."""
+    """A token for an app: its name, its permissions, and when it expires."""
 
     name = CleanTextField(
-        label=gettext_lazy("Which program"),
+        label=gettext_lazy("App"),
         max_length=LONGEST_NAME,
         error_messages={
             "required": gettext_lazy(
-                "A token is made for a program, whose name says who wrote what. Type its name, "
-                "such as claude."
+                "Enter the app’s name, such as claude. It shows who wrote what."
             ),
         },
         help_text=gettext_lazy(
-            "It acts as an agent of this name: what it writes says so. A second token of the same "
-            "name opens the same agent."
+            "It acts as an agent with this name, which is shown on everything it writes. Another token with the same name uses the same agent."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "placeholder": "claude"}),
     )
     scopes = forms.ChoiceField(
-        label=gettext_lazy("What it may do"),
+        label=gettext_lazy("Permissions"),
         choices=[
-            (READ, gettext_lazy("Read: recall, look up, list")),
-            (WRITE, gettext_lazy("Read and write, as an agent: what is risky waits under Review")),
+            (READ, gettext_lazy("Read: search, read and list")),
+            (
+                WRITE,
+                gettext_lazy("Read and write as an agent: risky writes wait for your approval"),
+            ),
             (
                 ADMIN,
-                gettext_lazy("Everything that you may, in your name, deleting for good included"),
+                gettext_lazy("Everything you can do, in your name, including permanent deletion"),
             ),
         ],
         initial=WRITE,
         widget=forms.RadioSelect,
     )
     days = forms.ChoiceField(
-        label=gettext_lazy("It works for"),
+        label=gettext_lazy("Expires after"),
         choices=[
             ("7", gettext_lazy("7 days")),
             ("90", gettext_lazy("90 days")),
-            ("365", gettext_lazy("a year")),
-            (NEVER, gettext_lazy("until it is revoked")),
+            ("365", gettext_lazy("1 year")),
+            (NEVER, gettext_lazy("Never")),
         ],
         initial="365",
     )
 
     def __init__(self, *args: Any, is_staff: bool = False, **more: Any) -> None:
-        """Offer staff the site's metrics, too."""
+        """Also offer admins the site's metrics."""
         super().__init__(*args, **more)
         if is_staff:
             field = cast(forms.ChoiceField, self.fields["scopes"])
             told = gettext_lazy(
-                "Read Beacon's metrics (Prometheus), and nothing of anybody's memory"
+                "Read Beacon’s metrics (Prometheus), and nothing in anyone’s memory"
             )
             field.choices = [*cast(list[Any], field.choices), (METRICS, told)]
 
     @property
     def wanted_scopes(self) -> list[str]:
-        """Return the scopes that were chosen."""
+        """Return the selected scopes."""
         return str(self.cleaned_data["scopes"]).split()
 
     @property
     def expires_at(self) -> datetime | None:
-        """Return when the token ends; None for one that does not."""
+        """Return when the token expires; None if it doesn't."""
         days = self.cleaned_data["days"]
         return None if days == NEVER else timezone.now() + timedelta(days=int(days))
 
 
 class AgentForm(_OfAgent, _TakesRefusals):
-    """The four settings of an agent; the view stores them."""
+    """The four settings of an agent; the view saves them."""
 
     class Meta:
         model = Agent
@@ -374,25 +371,22 @@ class AgentForm(_OfAgent, _TakesRefusals):
         ]
         labels: ClassVar[dict[str, Any]] = {
             "enable_memory": gettext_lazy("Keep results in the content store"),
-            "share_with_subagents": gettext_lazy("Share them with sub-agents"),
-            "use_model_compaction": gettext_lazy("Let a model make results short"),
-            "compaction_prompt": gettext_lazy("Words for that model"),
+            "share_with_subagents": gettext_lazy("Share results with sub-agents"),
+            "use_model_compaction": gettext_lazy("Use a model to shorten results"),
+            "compaction_prompt": gettext_lazy("Instructions for the model"),
         }
         help_texts: ClassVar[dict[str, Any]] = {
             "enable_memory": gettext_lazy(
-                "Each result is stored whole, and the conversation goes on with a short form of it. "
-                "Off: results stand in the conversation in full."
+                "Each result is stored in full, and the conversation continues with a compact form. Off: the conversation has the full results."
             ),
             "share_with_subagents": gettext_lazy(
-                "A sub-agent sees what the agent stored. Off: each has a store of its own, and "
-                "nothing of a sub-agent's leaks up."
+                "A sub-agent sees what the agent stored. Off: each sub-agent has its own store, which the agent can’t see."
             ),
             "use_model_compaction": gettext_lazy(
-                "By default a plugin for the kind of result does it, at once and for nothing. A "
-                "model costs tokens; where it fails the plugin does it after all."
+                "Off: a plugin for the type of result shortens it, instantly and for free. On: a model does, which costs tokens. If it fails, the plugin is used."
             ),
             "compaction_prompt": gettext_lazy(
-                "At most 4,000 characters. Empty: Beacon's own words."
+                "At most 4,000 characters. Empty: Beacon’s own instructions."
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Deleting an account: one's own under Settings, another's by staff; what goes is said before."""
+"""Pages of accounts: deleting one, sign-in, invitations, people, settings, tokens and agents."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ from memory.web.responses import go_back, go_to, kept_changes, undo_settings_tag
 @require_http_methods(["GET", "POST"])
 @login_required
 def account_delete(request: BeaconRequest) -> HttpResponse:
-    """Delete one's own account, once its name and password are typed."""
+    """Delete your own account, after you confirm its name and password."""
     form = AccountDeletionForm(_posted(request))
     if request.method == "POST" and _is_deleted(request, request.user, form):
         logout(request)
-        messages.success(request, _("Your account is deleted with all that was yours."))
+        messages.success(request, _("Your account and all its data are deleted."))
         return go_to(request, reverse("memory:sign-in"))
     return _page(request, request.user, form)
 
@@ -69,7 +69,7 @@ def account_delete(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def account_export(request: BeaconRequest) -> HttpResponse:
-    """Make an export before the account goes, and come back to the page that deletes it."""
+    """Export the account before it is deleted, and return to the page that deletes it."""
     try:
         row = jobs.ask_export(request.user)
     except ImportRejected as exc:
@@ -87,13 +87,13 @@ def account_export(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @staff_only
 def person_delete(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Delete another's account, as staff: by its name and the staff member's own password."""
+    """Delete another person's account as an admin, confirmed by its name and the admin's password."""
     person = get_object_or_404(User, pk=pk)
     if person.pk == request.user.pk:
         return redirect("memory:account-delete")
     form = AccountDeletionForm(_posted(request), person=person)
     if request.method == "POST" and _is_deleted(request, person, form):
-        text = _("The account of %(name)s is deleted with all that was theirs.")
+        text = _("The account of %(name)s and all its data are deleted.")
         messages.success(request, text % {"name": person})
         return go_to(request, reverse("memory:people"))
     return _page(request, person, form)
@@ -104,7 +104,7 @@ def _posted(request: BeaconRequest) -> QueryDict | None:
 
 
 def _is_deleted(request: BeaconRequest, person: User, form: AccountDeletionForm) -> bool:
-    """Delete the account if all that was typed is right; else the form says what is not."""
+    """Delete the account if everything typed is right; otherwise add errors to the form."""
     if not form.is_valid():
         return False
     try:
@@ -114,10 +114,10 @@ def _is_deleted(request: BeaconRequest, person: User, form: AccountDeletionForm)
         form.add_error("name" if exc.errors else None, str(exc))
         return False
     by, password = request.user, form.cleaned_data["password"]
-    # By the same door as a sign-in: who tries many passwords is locked out here too.
+    # The same check as for a sign-in, so many wrong passwords lock this out too.
     if authenticate(request, username=by.get_username(), password=password) is None:
         sign_ins.note_failure(request, by.get_username())
-        form.add_error("password", _("That is not your password. Nothing was deleted."))
+        form.add_error("password", _("Wrong password. Nothing was deleted."))
         return False
     try:
         account_deletion.delete_account(person, typed=form.cleaned_data["name"], by=by)
@@ -151,7 +151,7 @@ def _why_it_stays(person: User) -> str:
     return ""
 
 
-# --- Coming in and going out: sign-in, the first account, accounts by invitation ---
+# --- sign-in, the first account, invitations ---
 
 logger = structlog.get_logger(__name__)
 
@@ -162,10 +162,10 @@ HOME = "/"
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
 def sign_in(request: BeaconRequest) -> HttpResponse:
-    """Ask for username and password; without any account, tell how to make the first."""
+    """Ask for username and password; without any account, explain how to create the first."""
     goal = page_of_ours(request.POST.get("next") or request.GET.get("next", ""), HOME)
     if request.htmx and request.method == "GET":
-        # A fragment was asked for when the session was over: the whole page must go.
+        # A fragment was requested after the session ended: return the whole page.
         return HttpResponseClientRedirect(
             _sign_in_address(page_of_ours(current_page(request), HOME))
         )
@@ -176,7 +176,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     address = sign_ins.counted_address_of(request)
     if request.method == "POST" and (wait := sign_ins.closed_for(address)):
         return _too_many_from_here(request, wait)
-    # Bound to a POST even where nothing of it could be read: an unbound form explains nothing.
+    # Bound to a POST even if nothing in it could be read: an unbound form shows no errors.
     form = SignInForm(request, data=request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         sign_ins.begin(request, form.get_user())
@@ -195,13 +195,13 @@ def sign_out(request: BeaconRequest) -> HttpResponse:
     """Sign out of this browser."""
     if request.user.is_authenticated:
         sign_ins.end(request)
-        messages.success(request, _("You are signed out."))
+        messages.success(request, _("You’re signed out."))
     return redirect("memory:sign-in")
 
 
 @require_safe
 def welcome(request: HttpRequest) -> HttpResponse:
-    """Say how the first account is made, while there is none."""
+    """Explain how to create the first account, while there is none."""
     if User.objects.exists():
         return redirect("memory:sign-in")
     return render(request, "memory/first_visit.html", {"data_folder": settings.DATA_DIR})
@@ -211,7 +211,7 @@ def welcome(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("password1", "password2")
 @require_http_methods(["GET", "POST"])
 def first_account(request: BeaconRequest, token: str) -> HttpResponse:
-    """Make the first account, by the link that the start printed."""
+    """Create the first account, by the link printed on startup."""
     return _account_by_link(request, token, "memory/first_account.html")
 
 
@@ -219,12 +219,12 @@ def first_account(request: BeaconRequest, token: str) -> HttpResponse:
 @sensitive_post_parameters("password1", "password2")
 @require_http_methods(["GET", "POST"])
 def invitation(request: BeaconRequest, token: str) -> HttpResponse:
-    """Make an account, by a link that staff gave out."""
+    """Create an account, by a link from an admin."""
     return _account_by_link(request, token, "memory/invitation.html")
 
 
 def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpResponse:
-    """Show the form of a link that is still open, or make its account and sign in."""
+    """Show the form of an open link, or create its account and sign in."""
     invitation = Invitation.open_for(token)
     if invitation is None:
         return _dead_link(request)
@@ -233,8 +233,8 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
         try:
             with transaction.atomic():
                 user = invitation.accept(**form.wanted())
-        except IntegrityError:  # two links, one name, the same moment
-            form.add_error("username", _("Somebody has just taken this username."))
+        except IntegrityError:  # two links, one name, at the same time
+            form.add_error("username", _("This username has just been taken."))
         else:
             if user is None:
                 return _dead_link(request)
@@ -250,8 +250,8 @@ def _dead_link(request: HttpRequest) -> HttpResponse:
 
 
 def _too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
-    """Answer a sign-in where its address has used up the tries of this minute."""
-    logger.warning("sign-in closed for an address", ip=sign_ins.address_of(request))
+    """Answer a sign-in if its address has used up the attempts of this minute."""
+    logger.warning("sign-in blocked for an address", ip=sign_ins.address_of(request))
     most = settings.BEACON_SIGN_INS_PER_MINUTE
     answer = render(request, "memory/locked_out.html", {"most": most, "seconds": wait}, status=429)
     answer["Retry-After"] = str(wait)
@@ -265,24 +265,24 @@ def locked_out(
 ) -> HttpResponse:
     """Answer a sign-in after too many failures (AXES_LOCKOUT_CALLABLE): when to try again.
 
-    Each try before then begins the wait anew, so it is always the whole one.
+    Each earlier attempt restarts the wait, so the answer is always the full time.
     """
     wait: timedelta = get_cool_off(request) or timedelta(minutes=15)
-    logger.warning("sign-in closed after too many failures", ip=sign_ins.address_of(request))
+    logger.warning("sign-in blocked after too many failures", ip=sign_ins.address_of(request))
     context = {"again_at": timezone.now() + wait, "minutes": round(wait.total_seconds() / 60)}
     answer = render(request, "memory/locked_out.html", context, status=429)
     answer["Retry-After"] = str(round(wait.total_seconds()))
     return answer
 
 
-# --- The people of this Beacon: accounts and invitations, for staff ---
+# --- accounts and invitations, for admins ---
 
 
 @never_cache
 @require_http_methods(["GET", "POST"])
 @staff_only
 def people_list(request: BeaconRequest) -> HttpResponse:
-    """List accounts and open invitations; POST makes an invitation, whose link is shown once."""
+    """List accounts and open invitations; POST creates an invitation, whose link is shown once."""
     form = InvitationForm(request.POST or None)
     link = ""
     if request.method == "POST" and form.is_valid():
@@ -317,14 +317,14 @@ def _people() -> dict[str, Any]:
 @require_POST
 @staff_only
 def disable(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Close an account."""
+    """Disable an account."""
     person = get_object_or_404(User, pk=pk)
     try:
         people.disable(person, by=request.user)
     except InvalidValue as exc:
         messages.error(request, str(exc))
     else:
-        text = _("%(name)s is signed out and cannot sign in any more. Nothing was deleted.")
+        text = _("%(name)s is signed out and can no longer sign in. Nothing was deleted.")
         undo = "undo:" + reverse("memory:person-enable", args=[pk])
         messages.success(request, text % {"name": person}, extra_tags=undo)
     return _done(request)
@@ -333,7 +333,7 @@ def disable(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_POST
 @staff_only
 def enable(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Open a disabled account again."""
+    """Enable a disabled account."""
     person = get_object_or_404(User, pk=pk)
     people.enable(person, by=request.user)
     if person.pk != request.user.pk:
@@ -346,10 +346,10 @@ def enable(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_POST
 @staff_only
 def revoke_invitation(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Take back a link that nobody has used."""
+    """Revoke a link that hasn't been used."""
     invitation = get_object_or_404(Invitation, pk=pk, used_at=None)
     people.revoke(invitation, by=request.user)
-    text = _("The link for %(note)s does not work any more.")
+    text = _("The link for %(note)s is revoked.")
     messages.success(request, text % {"note": invitation})
     return _done(request)
 
@@ -362,33 +362,33 @@ def _done(request: BeaconRequest) -> HttpResponse:
     )
 
 
-# --- Settings of the person: profile, password, and where they are signed in ---
+# --- profile, password, sign-ins ---
 
 
 @require_safe
 @login_required
 def profile_settings(request: BeaconRequest) -> HttpResponse:
-    """Lead to the first tab."""
+    """Redirect to the first tab."""
     return redirect("memory:profile")
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 def profile(request: BeaconRequest) -> HttpResponse:
-    """Show and change what the person says about themselves."""
-    # A copy: what a refused form held must not show in the frame as saved.
+    """Show and change the person's profile."""
+    # A copy, so that a rejected form's values don't appear in the frame as saved.
     person = User.objects.get(pk=request.user.pk) if request.method == "POST" else request.user
     form = ProfileForm(request.POST or None, instance=person)
     before = settings_undo.now(request.user, "profile") if request.method == "POST" else {}
     if request.method == "POST" and form.is_valid():
-        # The user note says what the profile says, from the same moment on (R202).
+        # The user note repeats the profile, from the same moment (R202).
         with transaction.atomic():
             request.user = form.save()
             identity.write_profile(request.user, by=request.actor)
             Activity.log(request.user, request.actor, "profile-changed", subject=request.user)
         timezone.activate(zone_of(request.user.time_zone))
         undo = undo_settings_tag(request, "profile", before)
-        messages.success(request, _("Your profile is saved."), extra_tags=undo)
+        messages.success(request, _("Profile saved."), extra_tags=undo)
         if not request.htmx:
             return redirect("memory:profile")
         form = ProfileForm(instance=request.user)
@@ -422,14 +422,14 @@ def _sign_ins(request: BeaconRequest) -> dict[str, object]:
 @require_POST
 @login_required
 def password(request: BeaconRequest) -> HttpResponse:
-    """Set a new password; every other browser is signed out by it."""
+    """Set a new password, which signs out every other browser."""
     form = NewPasswordForm(request.user, request.POST)
     if form.is_valid():
         form.save()
         update_session_auth_hash(request, request.user)
         sign_ins.end_everywhere_else(request)
         Activity.log(request.user, request.actor, "password-changed", subject=request.user)
-        text = _("Your password is changed. Every other browser has been signed out.")
+        text = _("Password changed. All other browsers are signed out.")
         messages.success(request, text)
         return redirect("memory:sign-ins")
     return _sign_ins_page(request, form)
@@ -441,11 +441,11 @@ def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
     """Sign out one other browser."""
     row = get_object_or_404(SignIn.objects.of(request.user), pk=pk)
     if row.pk == request.session.get(sign_ins.SESSION_FIELD):
-        messages.error(request, _("That is this browser: sign out by the menu at your name."))
+        messages.error(request, _("That’s this browser. Sign out in the menu at your name."))
     else:
         sign_ins.end_elsewhere(SignIn.objects.of(request.user).filter(pk=row.pk))
         Activity.log(request.user, request.actor, "sign-in-ended", subject=row)
-        messages.success(request, _("That browser is signed out."))
+        messages.success(request, _("Browser signed out."))
     return _after_ending(request)
 
 
@@ -455,7 +455,7 @@ def end_other_sign_ins(request: BeaconRequest) -> HttpResponse:
     """Sign out every browser but this one."""
     ended = sign_ins.end_everywhere_else(request)
     Activity.log(request.user, request.actor, "sign-ins-ended", subject=request.user, ended=ended)
-    text = ngettext("One browser is signed out.", "%(count)d browsers are signed out.", ended)
+    text = ngettext("1 browser signed out.", "%(count)d browsers signed out.", ended)
     messages.success(request, text % {"count": ended})
     return _after_ending(request)
 
@@ -466,16 +466,16 @@ def _after_ending(request: BeaconRequest) -> HttpResponse:
     return redirect("memory:sign-ins")
 
 
-# --- The Undo of a toast that says that settings are saved ---
+# --- undo of settings ---
 
 
 @require_POST
 @login_required
 def undo(request: BeaconRequest, key: str) -> HttpResponse:
-    """Put settings back as they were before a change of this session."""
+    """Restore settings from before a change in this session."""
     done = kept_changes(request).get(key)
     if done is None:
-        messages.info(request, _("There is nothing left to take back."))
+        messages.info(request, _("There’s nothing left to undo."))
         return go_back(request, reverse("memory:settings"))
     name, target = done["name"], done["target"]
     try:
@@ -484,22 +484,22 @@ def undo(request: BeaconRequest, key: str) -> HttpResponse:
         messages.warning(request, str(exc))
     else:
         tag = undo_settings_tag(request, name, other["before"], other["after"], target)
-        messages.success(request, _("Taken back: it is as it was before."), extra_tags=tag)
+        messages.success(request, _("Change undone."), extra_tags=tag)
         request.user.refresh_from_db()
         timezone.activate(zone_of(request.user.time_zone))
     return go_back(request, reverse("memory:settings"))
 
 
-# --- Settings of programs: API tokens, and the agents that they open ---
+# --- API tokens and agents ---
 
-MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest first
+MOST_ENDED = 20  # revoked and expired tokens that are still listed, newest first
 
 
 @never_cache
 @require_http_methods(["GET", "POST"])
 @login_required
 def token_list(request: BeaconRequest) -> HttpResponse:
-    """List the person's tokens; POST makes one, whose text is shown this once."""
+    """List the person's tokens; POST creates one, whose text is shown once."""
     form = _form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -548,18 +548,15 @@ def _tokens_page(
 @require_POST
 @login_required
 def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
-    """End a token at once."""
+    """Revoke a token at once."""
     token = get_object_or_404(
         ApiToken.objects.of(request.user).select_related("agent__owner"), pk=pk
     )
     if tokens.revoke(token, by=request.actor):
-        text = _(
-            "The token of %(name)s opens nothing any more. It cannot be brought back: make a new "
-            "one if the program shall come in again."
-        )
+        text = _("Token revoked. To give %(name)s access again, create a new token.")
         messages.success(request, text % {"name": token.agent})
     else:
-        messages.info(request, _("That token was revoked before."))
+        messages.info(request, _("This token is already revoked."))
     if request.htmx:
         return _tokens_page(request, _form(request))
     return redirect("memory:tokens")
@@ -579,7 +576,7 @@ def agent_list(request: BeaconRequest) -> HttpResponse:
 def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
     """Show and change the settings of one agent."""
     agent = get_object_or_404(Agent.objects.filter(owner=request.user), pk=pk)
-    # A copy: what a refused form held must not stand in the heading as saved.
+    # A copy, so that a rejected form's values don't appear in the heading as saved.
     form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))
     if request.method == "POST" and form.is_valid():
         before = settings_undo.now(request.user, "agent", str(pk))
@@ -588,7 +585,7 @@ def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            said = _("The settings of %(name)s are saved.") if changed else _("Nothing changed.")
+            said = _("Settings of %(name)s saved.") if changed else _("Nothing changed.")
             undo = undo_settings_tag(request, "agent", before, target=str(pk))
             words = said % {"name": agent} if changed else said
             messages.success(request, words, extra_tags=undo)

@@ -1,4 +1,4 @@
-"""Forms for outside services: keys go in and never come out."""
+"""Forms for models and other outside services. Stored keys are never shown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST_URL = 500
 
 
 class BaseUrlField(forms.CharField):
-    """The address that a service's requests go to; what is wrong with one is said."""
+    """The URL that a service's requests go to."""
 
     def __init__(self, **more: Any) -> None:
         attrs = {"inputmode": "url", "autocomplete": "off", "spellcheck": "false"}
@@ -36,7 +36,7 @@ class BaseUrlField(forms.CharField):
         )
 
     def clean(self, value: Any) -> str:
-        """Return the address without a trailing slash, or empty."""
+        """Return the URL without a trailing slash, or empty."""
         url = str(super().clean(value))
         if url and (problem := problem_of(url)):
             raise ValidationError(problem)
@@ -44,11 +44,14 @@ class BaseUrlField(forms.CharField):
 
 
 class ConnectionForm(forms.Form):
-    """What all connections have: an address and a key.  The environment's fields are fixed."""
+    """The fields of all connections: a URL and a key.
+
+    Those set by the environment are read-only.
+    """
 
     PLAIN: tuple[str, ...] = ("base_url",)
 
-    base_url = BaseUrlField(label=gettext_lazy("Address (base URL)"))
+    base_url = BaseUrlField(label=gettext_lazy("Base URL"))
     secret = forms.CharField(
         label=gettext_lazy("Key"),
         required=False,
@@ -77,10 +80,10 @@ class ConnectionForm(forms.Form):
         return plain | dict(self.row.profile) | version
 
     def _fix(self, field: str, variable: str) -> None:
-        """Make a field read-only that the environment sets; a key's value is not shown."""
+        """Make a field read-only that the environment sets; a key's value isn't shown."""
         self.fields[field].disabled = True
         self.fields[field].help_text = _(
-            "Set by the environment variable %(variable)s, which wins over this page."
+            "Set by the environment variable %(variable)s, which overrides this page."
         ) % {"variable": variable}
         if field != "secret":
             self.initial[field] = connections.effective(self.row, field)
@@ -88,8 +91,7 @@ class ConnectionForm(forms.Form):
     def _tell_about_key(self) -> None:
         if self.row.secret_is_lost:
             told = _(
-                "A key is stored, but SECRET_KEY has changed since and it cannot be read any "
-                "more. Enter it again."
+                "The stored key can’t be read because SECRET_KEY has changed. Enter the key again."
             )
         elif self.stored_secret:
             told = _("A key is stored (%(ending)s). Leave this empty to keep it.") % {
@@ -100,60 +102,61 @@ class ConnectionForm(forms.Form):
         self.fields["secret"].help_text = told
 
     def clean_secret(self) -> str:
-        """Return the key; one that no header can carry would only replace one that works."""
+        """Return the key; one that no header can carry must not replace one that works."""
         secret = str(self.cleaned_data.get("secret") or "")
         if not (secret.isascii() and secret.isprintable()):
             raise ValidationError(
-                _("This has characters that no key has, such as a line break. Copy it once more.")
+                _(
+                    "The key has characters that keys can’t have, such as a line break. Copy it again."
+                )
             )
         return secret
 
     @property
     def key_ending(self) -> str:
-        """Return the last four characters, or none of a key so short that they would tell it."""
+        """Return the last four characters, or none of a key so short that they would reveal it."""
         if len(self.stored_secret) < 12:
             return "…"
         return _("ends in …%(last)s") % {"last": self.stored_secret[-4:]}
 
     @property
     def has_lost_a_key(self) -> bool:
-        """Whether a key was typed into a form that comes back: it is not shown again."""
+        """Whether a key was typed into a form that comes back: it isn't shown again."""
         return bool(self.is_bound and self.data.get(self.add_prefix("secret")))
 
     def destination(self, given: dict[str, Any]) -> tuple[str, str]:
-        """Return scheme and host that a key would go to, with the fields as given."""
+        """Return the scheme and host that a key would be sent to, with the fields as submitted."""
         return host_of(given.get("base_url", ""))
 
     def keeps_key(self, given: dict[str, Any]) -> bool:
-        """Whether the stored key would go with the fields as given."""
+        """Whether the stored key would be kept with the fields as submitted."""
         typed = given.get("secret") or given.get("remove_secret")
         return bool(self.stored_secret) and not typed and "secret" not in self.fixed
 
     def moves(self, given: dict[str, Any]) -> bool:
-        """Whether the fields as given lead to another host than the stored ones do."""
+        """Whether the fields as submitted lead to another host than the stored ones."""
         return self.destination(given) != self.destination(self.stored_fields())
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return what is stored, by the names of the form."""
+        """Return what is stored, by the form's field names."""
         return {"base_url": connections.effective(self.row, "base_url")}
 
     def may_have_environment_key(self, given: dict[str, Any]) -> bool:
-        """Whether the environment's key, if it sets one, may go to the address as given."""
+        """Whether the environment's key, if there is one, can be sent to the URL as submitted."""
         return "secret" not in self.fixed or connections.may_have_environment_key(
             self.name, given.get("base_url", ""), given.get("kind", "")
         )
 
     def complain_of_environment_key(self) -> None:
-        """Refuse an address that the environment's key was not given for."""
+        """Reject a URL that the environment's key isn't meant for."""
         names = connections.VARIABLES[self.name]
         told = _(
-            "The key is set by %(key)s and goes only to the vendor's own address, or to one that "
-            "the environment sets too. Leave the address as it is usual, or have %(url)s set."
+            "The key is set by %(key)s and is only sent to the provider’s own URL, or to a URL that the environment also sets. Keep the default URL, or ask your admin to set %(url)s."
         )
         self.add_error("base_url", told % {"key": names["secret"], "url": names["base_url"]})
 
     def look_for_a_change(self, given: dict[str, Any]) -> None:
-        """Refuse to replace what somebody else set meanwhile; the next try knows of it."""
+        """Reject an overwrite of someone else's change; the next try knows about it."""
         now = str(self.initial["version"])
         if given.get("version", "") in ("", now):
             return
@@ -165,10 +168,10 @@ class ConnectionForm(forms.Form):
             for name, field in self.fields.items()
             if name in given and self._is_others(name, given[name])
         ]
-        told = _("Somebody else changed this while you were at it. Nothing of yours is stored yet.")
-        todo = _("Save again to put what stands below in its place.")
+        told = _("Someone else has changed this. Your changes aren’t saved yet.")
+        todo = _("Save again to replace theirs with the values below.")
         if theirs:
-            told = _("%(told)s Theirs is – %(theirs)s.") % {
+            told = _("%(told)s Theirs: %(theirs)s.") % {
                 "told": told,
                 "theirs": "; ".join(theirs),
             }
@@ -185,7 +188,7 @@ class ConnectionForm(forms.Form):
         return str(choices.get(value or "", value or _("nothing")))
 
     def clean(self) -> dict[str, Any]:
-        """Keep a key from going to an address that it was not given for."""
+        """Keep a key from being sent to a URL that it wasn't entered for."""
         given: dict[str, Any] = super().clean() or {}
         self.look_for_a_change(given)
         if "base_url" in given and not self.may_have_environment_key(given):
@@ -194,16 +197,15 @@ class ConnectionForm(forms.Form):
             self.add_error(
                 "secret",
                 _(
-                    "The stored key was given for another address. Enter the key for this one, "
-                    "or tick “Remove the stored key”."
+                    "The stored key was entered for another URL. Enter the key for this one, or select “Remove the stored key”."
                 ),
             )
         return given
 
     def save(self, *, by: User) -> Connection:
-        """Store what the person may set; fixed fields keep what the row held.
+        """Store what the person can set; read-only fields keep their stored values.
 
-        Raises connections.Moved where somebody else was quicker.
+        Raises connections.Moved if someone else saved first.
         """
         for name in self.PLAIN:
             if name not in self.fixed:
@@ -220,17 +222,17 @@ class ConnectionForm(forms.Form):
         return self.row
 
     def _keep_more(self) -> None:
-        """Put a service's own fields into the row."""
+        """Store a service's own fields in the row."""
 
 
 def host_of(url: str) -> tuple[str, str]:
-    """Return scheme and host of an address, lower-cased; both empty without one."""
+    """Return the scheme and host of a URL in lower case; both empty without one."""
     parts = urlsplit(url)
     return parts.scheme.lower(), parts.netloc.lower()
 
 
 class ServiceForm(ConnectionForm):
-    """A search service, as the catalogue tells what it needs."""
+    """A search service, with the fields that the catalogue says it needs."""
 
     def __init__(self, name: str, data: Any = None, *, row: Connection | None = None) -> None:
         self.service = connections.SET_UP[name]
@@ -243,10 +245,10 @@ class ServiceForm(ConnectionForm):
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = _about_address(self.service)
         if self.service.needs == ADDRESS:
-            self.fields["base_url"].label = _("Address of your server")
+            self.fields["base_url"].label = _("URL of your server")
 
     def clean_base_url(self) -> str:
-        """Refuse a query: each request brings its own."""
+        """Reject a query string: each request adds its own."""
         url = str(self.cleaned_data["base_url"])
         if problem := surplus_in(url):
             raise ValidationError(problem)
@@ -256,18 +258,17 @@ class ServiceForm(ConnectionForm):
 def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
-            "Such as http://127.0.0.1:8888. Its settings.yml must allow JSON: under “search”, "
-            "“formats” lists json."
+            "Such as http://127.0.0.1:8888. Its settings.yml must allow JSON: add json to “formats” under “search”."
         )
     if service.name == "wikipedia":
-        return _("Empty: Wikipedia itself, in the topic's language. Any other MediaWiki may stand.")
-    return _("Empty: %(url)s. Another server may stand in for it, such as a mirror of yours.") % {
+        return _("Empty: Wikipedia in the topic’s language. You can use any other MediaWiki.")
+    return _("Empty: %(url)s. You can use another server, such as a mirror.") % {
         "url": service.vendor_url
     }
 
 
 class SerpApiForm(ServiceForm):
-    """SerpAPI, which has engines."""
+    """SerpAPI, with its choice of engines."""
 
     engine = forms.ChoiceField(
         label=gettext_lazy("Engine for new topics"),
@@ -286,34 +287,34 @@ def service_form(name: str, data: Any = None, *, row: Connection | None = None) 
 
 
 class FeedTestForm(forms.Form):
-    """A feed's address to try."""
+    """The URL of a feed to test."""
 
     url = forms.CharField(
-        label=gettext_lazy("Address of a feed"),
+        label=gettext_lazy("Feed URL"),
         max_length=2000,
         error_messages={
-            "required": gettext_lazy("Type the address of a feed; it begins with https://.")
+            "required": gettext_lazy("Enter the URL of a feed, starting with https://.")
         },
         widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://…/feed.xml"}),
     )
 
     def clean_url(self) -> str:
-        """Return the address, which must be one."""
+        """Return the URL, if it is valid."""
         url = str(self.cleaned_data["url"])
         if not url.lower().startswith(("http://", "https://")):
-            raise ValidationError(_("A feed's address begins with http:// or https://."))
+            raise ValidationError(_("Enter a URL that starts with http:// or https://."))
         try:
             urlsplit(url)
         except ValueError as exc:
-            raise ValidationError(_("This is no address: its host cannot be read.")) from exc
+            raise ValidationError(_("Enter a valid URL. Its host can’t be read.")) from exc
         return url
 
 
-# --- The form of the endpoint for vectors ---
+# --- embeddings ---
 
 
 class EmbeddingsForm(ConnectionForm):
-    """Where vectors come from, if not from the model's endpoint or this machine."""
+    """The endpoint for embeddings, if they don't come from the model's endpoint or this machine."""
 
     PLAIN = ("base_url", "model")
 
@@ -321,9 +322,9 @@ class EmbeddingsForm(ConnectionForm):
         label=gettext_lazy("Embedding model"),
         required=False,
         max_length=120,
-        # With % it would be put together, in English, when this module is loaded.
+        # Using % would evaluate the text, in English, when this module is loaded.
         help_text=format_lazy(
-            gettext_lazy("Empty: {model}, where an address or a key is given."),
+            gettext_lazy("Empty: {model}, if there is a URL or a key."),
             model=DEFAULT_MODEL,
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
@@ -333,13 +334,12 @@ class EmbeddingsForm(ConnectionForm):
         super().__init__(connections.EMBEDDINGS, data, row=row)
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = gettext_lazy(
-                "Usually ends in /v1. Empty: the language model's endpoint, if it has embeddings, "
-                "else the small model on this machine."
+                "Usually ends in /v1. Empty: the language model’s endpoint, if it has embeddings, otherwise the small model on this machine."
             )
         self.order_fields(["base_url", "model", "secret", "remove_secret"])
 
     def clean_base_url(self) -> str:
-        """Return the address without the end of an example that it was copied from."""
+        """Return the URL without the end of the example that it was copied from."""
         url = str(self.cleaned_data["base_url"]).removesuffix("/embeddings").rstrip("/")
         if url and "base_url" not in self.fixed:
             problem = surplus_in(url) or complaint_about(url, kind_by_address(url))
@@ -348,27 +348,27 @@ class EmbeddingsForm(ConnectionForm):
         return url
 
 
-# --- The form of the language model's endpoint ---
+# --- language model ---
 
 JSON_MODES = [
-    ("", gettext_lazy("find out by testing")),
+    ("", gettext_lazy("find out with a test")),
     ("schema", gettext_lazy("json_schema (best)")),
     ("object", gettext_lazy("json_object")),
-    ("prompt", gettext_lazy("asked for in words")),
+    ("prompt", gettext_lazy("asked for in the prompt")),
 ]
 KIND_CHOICES = [
-    ("", gettext_lazy("told by the address")),
+    ("", gettext_lazy("set by the URL")),
     *((kind.name, kind.label) for kind in KINDS.values()),
 ]
-# More would be taken for a price by the token: the dearest model costs some hundred a million.
+# More would be a price per token: the most expensive model costs a few hundred per million.
 DEAREST = Decimal(100_000)
 _NEGATIVE = gettext_lazy(
-    "A price cannot be negative. Leave it empty if it is not known; 0 says that it costs nothing."
+    "Prices can’t be negative. Leave it empty if unknown, or enter 0 if it’s free."
 )
 
 
 def without_call(url: str) -> str:
-    """Return an address without `/chat/completions`, which each request adds by itself."""
+    """Return a URL without `/chat/completions`, which each request adds."""
     return url.removesuffix("/chat/completions").rstrip("/")
 
 
@@ -380,7 +380,7 @@ def _price(**more: Any) -> forms.DecimalField:
         max_digits=10,
         decimal_places=4,
         error_messages={
-            "invalid": gettext_lazy("This is no price. Enter an amount in dollars, such as 0.15."),
+            "invalid": gettext_lazy("Enter a price in US dollars, such as 0.15."),
             "min_value": _NEGATIVE,
         },
         **more,
@@ -412,7 +412,7 @@ class ModelForm(ConnectionForm):
         label=gettext_lazy("Model"),
         required=False,
         max_length=200,
-        help_text=gettext_lazy("The name by which the server knows it. Empty: no model is used."),
+        help_text=gettext_lazy("The model’s name on the server. Empty: no model is used."),
         widget=forms.TextInput(
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
         ),
@@ -422,56 +422,56 @@ class ModelForm(ConnectionForm):
         required=False,
         max_length=200,
         help_text=gettext_lazy(
-            "At the same endpoint. Named, it makes the vectors for recall too; see below."
+            "At the same endpoint. If set, it also creates the embeddings for semantic search (see below)."
         ),
         widget=forms.TextInput(
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
         ),
     )
     costs_nothing = forms.BooleanField(
-        label=gettext_lazy("It costs nothing"),
+        label=gettext_lazy("It’s free"),
         required=False,
-        help_text=gettext_lazy("A model of your own machine: its calls have no price."),
+        help_text=gettext_lazy("A model on your own machine: calls have no price."),
     )
     price_in = _price(
-        label=gettext_lazy("Dollars for a million tokens asked"),
-        help_text=gettext_lazy("Empty: not known, and so said. 0: it costs nothing."),
+        label=gettext_lazy("USD per million input tokens"),
+        help_text=gettext_lazy("Empty: unknown, and shown as such. 0: free."),
     )
-    price_out = _price(label=gettext_lazy("Dollars for a million tokens answered"))
+    price_out = _price(label=gettext_lazy("USD per million output tokens"))
     context_tokens = forms.IntegerField(
-        label=gettext_lazy("Context size, tokens"),
+        label=gettext_lazy("Context size (tokens)"),
         required=False,
         min_value=1024,
         max_value=10_000_000,
-        help_text=gettext_lazy("Empty: what a test finds, else 32,768."),
+        help_text=gettext_lazy("Empty: the size a test finds, or 32,768."),
     )
     json_mode = forms.ChoiceField(
         label=gettext_lazy("Structured answers"),
         choices=JSON_MODES,
         required=False,
-        help_text=gettext_lazy("How the server is asked for JSON. A test finds the best way."),
+        help_text=gettext_lazy("How JSON is requested from the server. A test finds the best way."),
     )
 
     def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
         super().__init__(connections.MODEL, data, row=row)
         self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
-            "Usually ends in /v1. Empty: the usual address of the kind chosen, else OpenAI's."
+            "Usually ends in /v1. Empty: the usual URL of the selected kind, or OpenAI’s."
         )
 
     def _initial(self) -> dict[str, Any]:
         price_in, price_out = self.row.prices.get("in"), self.row.prices.get("out")
         is_free = stored_price(price_in) == stored_price(price_out) == 0
         prices = {"price_in": price_in, "price_out": price_out}
-        if is_free:  # the box says it, and the fields are free for a price
+        if is_free:  # the box says so, and the fields can take a price
             prices = {"price_in": None, "price_out": None}
         return super()._initial() | prices | {"costs_nothing": is_free}
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return the stored address and kind, which together say where requests go."""
+        """Return the stored URL and kind, which together decide where requests go."""
         return super().stored_fields() | {"kind": self.row.profile.get("kind") or ""}
 
     def destination(self, given: dict[str, Any]) -> tuple[str, str]:
-        """Return the origin that requests go to: a kind has a usual address of its own."""
+        """Return the origin that requests go to: each kind has its usual URL."""
         url = given.get("base_url", "")
         kind = given.get("kind") or kind_by_address(url)
         try:
@@ -480,16 +480,16 @@ class ModelForm(ConnectionForm):
             return url, ""
 
     def clean_base_url(self) -> str:
-        """Return the address without the end of an example that it was copied from."""
+        """Return the URL without the end of the example that it was copied from."""
         url = str(self.cleaned_data["base_url"])
-        # With a query it is Azure's classic one, which is kept as it was copied.
+        # With a query string it's Azure's classic URL, which is kept as it was copied.
         return url if urlsplit(url).query else without_call(url)
 
     def clean(self) -> dict[str, Any]:
-        """Ask for a model where an address or a key is given, and for both prices or none."""
+        """Require a model if there is a URL or a key, and either both prices or none."""
         given = super().clean()
         if (given.get("base_url") or given.get("secret")) and not given.get("model"):
-            self.add_error("model", _("Name the model too: the server may have several."))
+            self.add_error("model", _("Enter a model too, because the server can have several."))
         if "base_url" in given and (problem := self._complaint(given)):
             self.add_error("base_url", problem)
         self._take_as_free(given)
@@ -497,33 +497,33 @@ class ModelForm(ConnectionForm):
         if {"price_in", "price_out"} <= given.keys() and (one is None) != (other is None):
             field = "price_in" if one is None else "price_out"
             self.add_error(
-                field, _("Give both prices or neither: with one alone no cost can be told.")
+                field, _("Enter both prices or neither. One alone isn’t enough to calculate costs.")
             )
         return given
 
     def _take_as_free(self, given: dict[str, Any]) -> None:
-        """Set both prices to nothing where the box is ticked; a price beside it is an error."""
+        """Set both prices to 0 if the box is selected; a price beside it is an error."""
         if not given.get("costs_nothing"):
             return
         if given.get("price_in") or given.get("price_out"):
             self.add_error(
-                "costs_nothing", _("It has a price below: empty the prices, or untick this.")
+                "costs_nothing", _("There’s a price below. Clear the prices, or clear this box.")
             )
         elif {"price_in", "price_out"} <= given.keys():
             given["price_in"] = given["price_out"] = Decimal(0)
 
     def _complaint(self, given: dict[str, Any]) -> str:
-        """Return what is wrong with the address for the kind chosen, or ""."""
+        """Return the error in the URL for the selected kind, or ""."""
         url = given["base_url"]
         kind = given.get("kind") or kind_by_address(url)
         if not url or "base_url" in self.fixed:
             return (
-                _("Azure has an address for each resource: enter yours.")
+                _("Azure has a separate URL for each resource. Enter yours.")
                 if (kind == "azure" and not url)
                 else ""
             )
         parts = urlsplit(url)
-        # Azure's classic interface is the one whose address carries a query.
+        # Azure's classic interface has a query string in its URL.
         is_classic = kind == "azure" and {name for name, _v in parse_qsl(parts.query)} == {
             "api-version"
         }
@@ -543,10 +543,10 @@ class ModelForm(ConnectionForm):
 
 
 class ModelListForm(ModelForm):
-    """The same fields while a person still fills them in, to ask the endpoint what it has."""
+    """The same fields while still being filled in, to ask the endpoint for its models."""
 
     def clean(self) -> dict[str, Any]:
-        """Look at the address alone: the rest may still be missing."""
+        """Check only the URL: the rest can still be missing."""
         given: dict[str, Any] = super(ConnectionForm, self).clean() or {}
         if "base_url" in given and (problem := self._complaint(given)):
             self.add_error("base_url", problem)
@@ -555,9 +555,9 @@ class ModelListForm(ModelForm):
         return given
 
     def profile(self) -> LlmProfile | None:
-        """Return the endpoint as typed, None where its address or kind is wrong.
+        """Return the endpoint as typed, None if its URL or kind is invalid.
 
-        A stored key goes with it only to the address that it was given for.
+        A stored key is only sent to the URL that it was entered for.
         """
         if self.errors.keys() & {"base_url", "kind"}:
             return None

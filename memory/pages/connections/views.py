@@ -1,4 +1,4 @@
-"""What a test of the model's endpoint found out, in words for its table in Settings."""
+"""Pages of connections: their settings, and a test of each service."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ YES, NO, UNKNOWN = "confirmed", "warn", ""
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One capability: its name, whether it is there (the look of a tag), and what was found."""
+    """One capability: its name, its state (a tag's color), and what the test found."""
 
     name: str
     look: str
@@ -55,18 +55,18 @@ class Finding:
 
     @property
     def mark(self) -> str:
-        """Return the look as a word."""
-        return {YES: _("yes"), NO: _("no"), UNKNOWN: _("not known")}[self.look]
+        """Return the state as a word."""
+        return {YES: _("yes"), NO: _("no"), UNKNOWN: _("unknown")}[self.look]
 
 
 def findings(found: dict[str, Any], *, assumed_context: int) -> list[Finding]:
-    """Return the table of a kept test (connections.keep_probe); [] where there was none.
+    """Return the table of a stored test (connections.keep_probe); [] if there is none.
 
-    `assumed_context` is what is reckoned with where the endpoint does not tell, in tokens.
+    `assumed_context` is the context size used if the endpoint doesn't report one, in tokens.
     """
     if not found:
         return []
-    if "json_mode" not in found:  # it never answered, so nothing else was tried
+    if "json_mode" not in found:  # it never answered, so nothing else was tested
         return [Finding(_("Chat"), NO, str(found.get("message", "")))]
     if failed := found.get("failed"):
         chat = Finding(_("Chat"), NO, str(failed))
@@ -84,41 +84,41 @@ def findings(found: dict[str, Any], *, assumed_context: int) -> list[Finding]:
 
 def _streaming(streams: bool | None) -> Finding:
     words = {
-        True: _("a report can be read while it is written"),
-        False: _("an answer comes as a whole"),
-        None: _("could not be tried"),
+        True: _("you can read a report while it’s being written"),
+        False: _("answers arrive all at once"),
+        None: _("couldn’t be tested"),
     }
     return Finding(_("Streaming"), _look(streams), words[streams])
 
 
 def _structured(mode: str) -> Finding:
     words = {
-        "schema": _("by json_schema, the best way"),
-        "object": _("by json_object; each answer is checked"),
-        "prompt": _("asked for in words; each answer is checked"),
-    }.get(mode, _("none could be had: Beacon's fallbacks are used"))
+        "schema": _("json_schema, the best way"),
+        "object": _("json_object, and each answer is checked"),
+        "prompt": _("asked for in the prompt, and each answer is checked"),
+    }.get(mode, _("not supported, so Beacon uses its fallbacks"))
     return Finding(_("Structured answers"), YES if mode else NO, words)
 
 
 def _tools(tools: bool | None) -> Finding:
     words = {
-        True: _("it calls them with arguments that can be read"),
-        False: _("it does not call them"),
-        None: _("could not be tried"),
+        True: _("it calls them with valid arguments"),
+        False: _("it doesn’t call them"),
+        None: _("couldn’t be tested"),
     }
     return Finding(_("Tools"), _look(tools), words[tools])
 
 
 def _embeddings(model: str, dimensions: int | None) -> Finding:
     if not dimensions:
-        return Finding(_("Embeddings"), NO, _("none found there"))
+        return Finding(_("Embeddings"), NO, _("none found"))
     words = _("%(model)s, %(count)d dimensions") % {"model": model, "count": dimensions}
     return Finding(_("Embeddings"), YES, words)
 
 
 def _context(tokens: int | None, assumed: int) -> Finding:
     if tokens is None:
-        words = _("it does not tell; %(count)s tokens are reckoned with")
+        words = _("not reported, so %(count)s tokens are assumed")
         return Finding(_("Context size"), UNKNOWN, words % {"count": f"{assumed:,}"})
     return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": f"{tokens:,}"})
 
@@ -127,28 +127,28 @@ def _look(there: bool | None) -> str:
     return UNKNOWN if there is None else YES if there else NO
 
 
-# --- Trying an outside service once, for the person who pressed its test button ---
+# --- tests of services ---
 
 logger = structlog.get_logger(__name__)
 
 LISTING_SECONDS = 12  # a person waits at the page
-# Above what a probe allows itself, since a name that does not resolve knows no limit; below the
-# 60 s after which a proxy in front of Beacon gives up, and the page's own 75 s.
+# Above a probe's own limits, since resolving a name has none; below the 60 s after which a proxy
+# in front of Beacon gives up, and the page's own 75 s.
 PROBING_SECONDS = 50
 
 
 def try_model(by: User) -> ProbeResult:
-    """Ask the model that is set up, keep what that showed about it, and what it cost `by`."""
+    """Test the configured model, store what the test shows, and charge it to `by`."""
     profile = connections.llm_profile()
     if profile is None:
-        text = _("No model is set up, so there is nothing to test. Name one and save first.")
+        text = _("No model is set up, so there’s nothing to test. Enter one and save first.")
         return ProbeResult(ok=False, message=text, ms=0)
     began, ended = time.monotonic(), True
     try:
         result = ended_within(PROBING_SECONDS, lambda: probe(profile))
     except TimeoutError:
         ended = False
-        text = _("No answer came within %(seconds)d seconds. Is the address right?")
+        text = _("No answer within %(seconds)d seconds. Check the URL.")
         result = ProbeResult(False, text % {"seconds": PROBING_SECONDS}, ms_since(began))
     connections.keep_probe(profile, result)
     _record(profile, result, by, is_known=ended)
@@ -157,7 +157,7 @@ def try_model(by: User) -> ProbeResult:
 
 
 def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: bool) -> None:
-    """Record a test as a call, so that what it spent stands in Spending; texts are left out."""
+    """Record a test as a call, so that its cost appears in Spending; texts are left out."""
     failure = ""
     if not result.ok:
         kinds = ModelCall.Failure
@@ -177,19 +177,19 @@ def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: boo
 
 
 def list_models(profile: LlmProfile) -> tuple[list[str], str]:
-    """Return the names of the models that an endpoint has, or none and why they cannot be told."""
+    """Return the names of an endpoint's models, or none and the reason."""
     try:
         return ended_within(LISTING_SECONDS, lambda: endpoint_facts.list_models(profile)), ""
     except ProviderError as exc:
         return [], str(exc)
     except TimeoutError:
-        return [], _("No answer came within %(seconds)d seconds. Is the address right?") % {
+        return [], _("No answer within %(seconds)d seconds. Check the URL.") % {
             "seconds": LISTING_SECONDS
         }
 
 
 def try_service(name: str, _by: User) -> ProbeResult:
-    """Search once by a service as it is set up, and keep what it said."""
+    """Search once with a service as configured, and store the result."""
     profile = connections.search_profile(name)
     result = try_search(profile)
     connections.keep_search_test(profile, result)
@@ -198,7 +198,7 @@ def try_service(name: str, _by: User) -> ProbeResult:
 
 
 def try_embedder(_by: User) -> ProbeResult:
-    """Embed one word by the embedder that would be used now, and keep what it said."""
+    """Embed one word with the current embedder, and store the result."""
     began = time.monotonic()
     found = embedders.embedder(for_question=True)
     if found is None:
@@ -208,11 +208,11 @@ def try_embedder(_by: User) -> ProbeResult:
     except ProviderError as exc:
         result = ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
     except TimeoutError:
-        text = _("No answer came within %(seconds)d seconds. Is the address right?")
+        text = _("No answer within %(seconds)d seconds. Check the URL.")
         told = text % {"seconds": LISTING_SECONDS}
         result = ProbeResult(ok=False, message=told, ms=ms_since(began))
     else:
-        text = _("“%(model)s” answered with a vector of %(size)d figures.")
+        text = _("“%(model)s” returned a vector with %(size)d numbers.")
         told = text % {"model": found.model, "size": size}
         result = ProbeResult(ok=True, message=told, ms=ms_since(began))
     embedders.keep_test(result)
@@ -221,7 +221,7 @@ def try_embedder(_by: User) -> ProbeResult:
 
 
 def try_feed(url: str) -> ProbeResult:
-    """Read the feed at `url` as a run would, address guard included."""
+    """Read the feed at `url` as a run would, including the address guard."""
     began = time.monotonic()
     try:
         hits = get_search(SearchProfile(service="feeds")).search(
@@ -229,11 +229,11 @@ def try_feed(url: str) -> ProbeResult:
         )
     except ProviderError as exc:
         return ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
-    text = _("The feed can be read, but has no entries.")
+    text = _("The feed is readable, but has no entries.")
     if hits:
         text = ngettext(
-            "The feed has one entry: “%(title)s”.",
-            "The feed has %(count)d entries (at most 50 are read); the newest is “%(title)s”.",
+            "The feed has 1 entry: “%(title)s”.",
+            "The feed has %(count)d entries (at most 50 are read). The newest is “%(title)s”.",
             len(hits),
         ) % {"count": len(hits), "title": hits[0].title}
     return ProbeResult(ok=True, message=text, ms=ms_since(began), count=len(hits))
@@ -246,14 +246,14 @@ TESTS: dict[str, Callable[[User], ProbeResult]] = {
 }
 
 
-# --- connections ---
+# --- pages ---
 
-GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # looks of a tag
+GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # colors of a tag
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One search service on the page: its state in words, its form, and its last test."""
+    """A search service on the page: its state, its form, and its last test."""
 
     service: SearchService
     form: ServiceForm
@@ -278,7 +278,7 @@ def _page(
     form: ConnectionForm | None = None,
     tested: str = "",
 ) -> HttpResponse:
-    """Show all; `form` is one that was refused, `tested` the service whose result is in `more`."""
+    """Show all; `form` is a rejected one, `tested` the service whose result is in `more`."""
     rows = connections.all_stored()
     given = {form.name: form} if form else {}
     cards = [
@@ -315,21 +315,21 @@ def _card(
 
 
 def _state(service: SearchService, row: Connection) -> tuple[str, str]:
-    """Return a service's state in words, and the look of its tag."""
+    """Return a service's state in words, and the color of its tag."""
     if settings.BEACON_SEARCH and service.name not in settings.BEACON_SEARCH:
-        return _("left out by BEACON_SEARCH"), LEFT_OUT
+        return _("not in BEACON_SEARCH"), LEFT_OUT
     profile = connections.search_profile(service.name, row)
     if not connections.is_ready(profile):
-        return (_("no address") if service.needs == ADDRESS else _("no key")), OFF
+        return (_("no URL") if service.needs == ADDRESS else _("no key")), OFF
     if service.needs == KEY and not profile.api_key:
         return _("set up without a key"), GOOD
     if service.needs or profile.base_url:
         return _("set up"), GOOD
-    return _("needs nothing"), GOOD
+    return _("needs no setup"), GOOD
 
 
 def _usual() -> dict[str, Any]:
-    """Return what a topic asks that names no service, in order."""
+    """Return the services that a topic uses by default, in order."""
     usual = [BY_NAME[name] for name in connections.search_services()]
     return {
         "usual_services": usual,
@@ -339,7 +339,7 @@ def _usual() -> dict[str, Any]:
 
 
 def _model_state(row: Connection) -> dict[str, Any]:
-    """Return what is known of the model's endpoint."""
+    """Return what is known about the model's endpoint."""
     llm, found = connections.llm_profile(row), connections.last_found(row)
     assumed = llm.context_tokens if llm else LlmProfile("", "").context_tokens
     return {
@@ -351,7 +351,7 @@ def _model_state(row: Connection) -> dict[str, Any]:
 
 
 def _embeddings_state(rows: Mapping[str, Connection]) -> dict[str, Any]:
-    """Return which embedder is used, how far its vectors are, and what its last test said."""
+    """Return the current embedder, its progress, and its last test."""
     row, used = rows[connections.EMBEDDINGS], embedders.embedder(rows=rows)
     return {
         "embedder": used,
@@ -366,12 +366,12 @@ def _embeddings_state(rows: Mapping[str, Connection]) -> dict[str, Any]:
 @require_POST
 @staff_only
 def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
-    """Store one service's settings."""
+    """Save one service's settings."""
     if name not in connections.KINDS:
         raise Http404
     form, saved = _saved(request, name)
     if saved:
-        messages.success(request, _("Saved. A test shows whether it works."))
+        messages.success(request, _("Saved. Run a test to check that it works."))
         if not request.htmx:
             return redirect("memory:connections")
     if not request.htmx:
@@ -380,13 +380,13 @@ def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
 
 
 def _saved(request: BeaconRequest, name: str) -> tuple[ConnectionForm, bool]:
-    """Return the form as posted, and whether it could be stored."""
+    """Return the submitted form, and whether it was saved."""
     form = _posted(request, name)
     try:
         if form.is_valid():
             form.save(by=request.user)
             return form, True
-    except connections.Moved:  # between the look and the lock: the next look sees it
+    except connections.Moved:  # between the check and the lock: the next check sees it
         form = _posted(request, name)
     return form, False
 
@@ -400,7 +400,7 @@ def _posted(request: BeaconRequest, name: str) -> ConnectionForm:
 
 
 def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) -> HttpResponse:
-    """Return the one section of the page that changed, unfolded."""
+    """Return only the section of the page that changed, unfolded."""
     rows = connections.all_stored()
     row = rows[name]
     if name == connections.EMBEDDINGS:
@@ -422,7 +422,7 @@ def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) 
 @require_POST
 @staff_only
 def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
-    """Try one service as it is set up now, and show what it really answered."""
+    """Test one service with its current settings, and show its real answer."""
     if name not in TESTS:
         raise Http404
     result = TESTS[name](request.user)
@@ -433,7 +433,7 @@ def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
     if name == connections.MODEL:
         more |= _model_state(row) | {"tested": name}
         return render(request, "memory/_connection_probe.html", more)
-    beside = name != connections.EMBEDDINGS  # a section that is never folded tells it itself
+    beside = name != connections.EMBEDDINGS  # a section that is never folded shows it itself
     more |= {"name": name, "found": connections.last_found(row), "beside": beside}
     return render(request, "memory/_connection_test.html", more)
 
@@ -442,7 +442,7 @@ def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
 @require_POST
 @staff_only
 def model_names(request: BeaconRequest) -> HttpResponse:
-    """Ask the endpoint that is typed into the form which models it has; nothing is stored."""
+    """Ask the endpoint in the form which models it has; nothing is stored."""
     form = ModelListForm(request.POST)
     form.is_valid()
     profile = form.profile()
@@ -456,7 +456,7 @@ def model_names(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @staff_only
 def test_feed(request: BeaconRequest) -> HttpResponse:
-    """Read the feed whose address was given."""
+    """Test the given feed."""
     form = FeedTestForm(request.POST)
     result = try_feed(form.cleaned_data["url"]) if form.is_valid() else None
     more = {"result": result, "feed_form": form}

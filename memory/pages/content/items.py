@@ -1,4 +1,4 @@
-"""The list of content items: what its address asks for, and the page of rows that answers it."""
+"""Content items: the list with its filters, bulk acts with undo, and the page of one item."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from memory.review.quarantine import reason_of
 PAGE = 50
 BEGINNING = 400  # characters of a content that are read for its first line
 MOST_SCOPES = 200
-# The orders: by which field, whether falling, and in words; the first is usual.
+# The orders: the field, whether descending, and the label. The first is the default.
 SORTS = {
     "newest": ("created", True, gettext_lazy("newest first")),
     "oldest": ("created", False, gettext_lazy("oldest first")),
@@ -47,7 +47,7 @@ MOST_COUNTED = 1_000  # beyond it the list says "more than"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the list's address asks for; what it cannot mean is left out."""
+    """The list's filters from its URL; invalid ones are ignored."""
 
     words: str = ""
     type: str = ""
@@ -60,7 +60,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read them from a query string."""
         kind, sort = query.get("type", ""), query.get("sort", "")
         return cls(
             words=_line(query, "q"),
@@ -75,7 +75,7 @@ class Wanted:
 
     @property
     def asked(self) -> dict[str, str]:
-        """Return what is asked for, as an address holds it."""
+        """Return the filters as values of a query string."""
         given = {
             "q": self.words,
             "type": self.type,
@@ -89,17 +89,17 @@ class Wanted:
 
     @property
     def query(self) -> str:
-        """Return the address's query."""
+        """Return the query string."""
         return urlencode(self.asked | ({"sort": self.sort} if self.sort != "newest" else {}))
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether items may be missing because of what was asked."""
+        """Whether filters can hide items."""
         return bool(self.asked)
 
     @property
     def is_one_scope(self) -> bool:
-        """Whether it asks for all of one scope and nothing else."""
+        """Whether the only filter is one scope."""
         return list(self.asked) == ["scope"]
 
 
@@ -109,7 +109,7 @@ def _line(query: Any, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One thing that narrows the list, and the query that takes it away."""
+    """A filter in use, and the query string without it."""
 
     name: str
     value: str
@@ -118,7 +118,7 @@ class Chip:
 
 @dataclass(slots=True)
 class Row:
-    """One item: what it is called, where it comes from, who sees it."""
+    """An item: its title, where it comes from, and who sees it."""
 
     item: Any
     title: str
@@ -127,11 +127,11 @@ class Row:
     scope: origins.Origin
     tags: list[tuple[str, str]] = field(
         default_factory=list
-    )  # each with the query that asks for it
+    )  # each with the query string that selects it
 
 
 def items_wanted(user: User, wanted: Wanted) -> ContentQuerySet:
-    """Return the items that the address asks for, in no order."""
+    """Return the matching items, unordered."""
     rows = ContentItem.objects.of(user).live()
     if wanted.type:
         rows = rows.filter(type=wanted.type)
@@ -148,14 +148,15 @@ def items_wanted(user: User, wanted: Wanted) -> ContentQuerySet:
         end = datetime.combine(wanted.last + timedelta(days=1), time(), zone)
         rows = rows.filter(created__lt=end)
     for word in wanted.words.split()[:20]:
-        # A content may be megabytes: its words are looked for on its page, by a transform.
+        # Contents can be megabytes, so their text is searched on the item's page, by a
+        # transform.
         named = Q(title__icontains=word) | Q(url__icontains=word) | Q(action__icontains=word)
         rows = rows.filter(named)
     return rows
 
 
 def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
-    """Return one page of rows in the order that is asked for."""
+    """Return one page of rows in the requested order."""
     rows = items_wanted(user, wanted).select_related("topic")
     rows = rows.defer("content", "topic__summary")
     rows = rows.annotate(beginning=Left("content", BEGINNING))
@@ -165,7 +166,7 @@ def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
 
 
 def count_items(user: User, wanted: Wanted) -> int:
-    """Return how many items there are, or one more than is counted."""
+    """Return how many items there are, at most one more than the limit."""
     return items_wanted(user, wanted).order_by()[: MOST_COUNTED + 1].count()
 
 
@@ -185,7 +186,7 @@ def _rows(user: User, items: Sequence[Any]) -> list[Row]:
 
 
 def _source_of(item: Any, named: Mapping[str, origins.Origin]) -> origins.Origin:
-    """Return where an item came from; of what a tool call stored (R241: “user”), whose call it was."""
+    """Return where an item came from; for a tool call's (R241: “user”), who made the call."""
     by_agent = item.source == "user" and item.scope.startswith("agent:")
     return named.get(item.scope if by_agent else item.source) or origins.Origin(
         item.source, item.source
@@ -193,13 +194,13 @@ def _source_of(item: Any, named: Mapping[str, origins.Origin]) -> origins.Origin
 
 
 def title_of(item: Any) -> str:
-    """Return what an item is called: its title, else its first words, else where it came from."""
+    """Return an item's title, else its first words, else where it came from."""
     words = item.title or shorten(getattr(item, "beginning", "") or "", 120)
     return words or item.url or item.action or _("empty")
 
 
 def chips_of(wanted: Wanted) -> list[Chip]:
-    """Return what narrows the list, each with the query without it."""
+    """Return the filters in use, each with the query string without it."""
     names = {
         "q": _("words"), "type": _("type"), "scope": _("scope"), "source": _("source"),
         "tag": _("tag"), "from": _("from"), "to": _("to"),
@@ -212,27 +213,27 @@ def chips_of(wanted: Wanted) -> list[Chip]:
 
 
 def scopes_of(user: User, wanted: Wanted) -> list[tuple[str, str]]:
-    """Return the scopes that hold anything, each with its words, the owner's first."""
+    """Return the scopes that have items, with their labels, the owner's first."""
     used = ContentItem.objects.of(user).live().order_by("scope")
     names = set(used.values_list("scope", flat=True).distinct()[:MOST_SCOPES])
     return scopes_in_words(user, names | ({wanted.scope} if wanted.scope else set()))
 
 
 def scopes_in_words(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return each scope with what it means."""
+    """Return each scope with its label."""
     told = origins.of(user, names)
     rows = [(name, told[name].words if name in told else name) for name in names if name]
     return sorted(rows, key=lambda row: (row[0] != "owner", row[0]))
 
 
-# --- What a person does with many content items at once, with the way back ---
+# --- bulk acts ---
 
-AT_ONCE = 1_000  # items that one act moves; what is left waits for the next
+AT_ONCE = 1_000  # items moved by one act; the rest are left for the next
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How many items went to the trash together, at which moment, and how many are left."""
+    """How many items were moved to Trash together, when, and how many are left."""
 
     number: int
     at: datetime
@@ -240,19 +241,19 @@ class Moved:
 
     @property
     def undo_url(self) -> str:
-        """Return the address that brings them back."""
+        """Return the URL that restores them."""
         return f"{reverse('memory:content-put-back')}?{urlencode({'at': self.at.isoformat()})}"
 
 
 def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor) -> Moved:
-    """Move these items to the trash.  Raises InvalidValue if none is named."""
+    """Move these items to Trash.  Raises InvalidValue if there are none."""
     if not keys:
-        raise InvalidValue(_("Nothing was ticked, so nothing was moved. Tick what is meant."))
+        raise InvalidValue(_("Nothing was moved. Select at least 1 item."))
     return _trash(user, list(keys[:AT_ONCE]), by)
 
 
 def trash_matching(user: User, wanted: Wanted, *, by: Actor) -> Moved:
-    """Move what the list's filters leave to the trash, the newest thousand at once."""
+    """Move the matching items to Trash, at most the newest 1,000."""
     found = items_wanted(user, wanted).order_by("-created", "-pk").values_list("pk", flat=True)
     keys = list(found[: AT_ONCE + 1])
     moved = _trash(user, keys[:AT_ONCE], by)
@@ -267,38 +268,40 @@ def _trash(user: User, keys: list[UUID], by: Actor) -> Moved:
 
 
 def put_back(user: User, moment: str, *, by: Actor) -> int:
-    """Bring back what went to the trash at that very moment, and return how many those were."""
+    """Restore what was moved to Trash at exactly this time, and return the number of items."""
     at = moment_of(moment)
     if at is None or at.tzinfo is None:
-        raise InvalidValue(_("That names no moment, so nothing was brought back. See the trash."))
+        raise InvalidValue(
+            _("The time isn’t valid, so nothing was restored. Restore the items in Trash.")
+        )
     rows = ContentItem.objects.of(user).filter(trashed_at=at)
     return change_all(rows, {"trashed_at": None}, by=by, why=_("restored from the trash"))
 
 
-# --- page ---
+# --- one item ---
 
-SHOWN = 200_000  # characters of a view that one page holds; the file has all of them
-USUALLY_WHOLE = 20_000  # characters of an item that is shown in full at first
-MOST_CHARACTERS_COUNTED = 1_000_000  # characters whose tokens are counted for a page
+SHOWN = 200_000  # characters of a view on the page; the file has all of them
+USUALLY_WHOLE = 20_000  # characters up to which an item is shown in full at first
+MOST_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts tokens
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Where an item was used, as research tells of it: a hit of a run, a report that cites it."""
+    """Where an item was used: as a result of a run, or cited by a report."""
 
     words: str
     url: str
     at: datetime
 
 
-# Each takes an item and tells where it was used; research adds its hits and reports.
+# Functions that take an item and return where it was used; research adds its own.
 USED_IN: list[Callable[[Any], Iterable[Usage]]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One view of the content as the page's form asks for it, or why there is none."""
+    """A view of the content as the page's form requests it, or the reason why there is none."""
 
     name: str
     n: str
@@ -307,21 +310,21 @@ class Shown:
     view: View | None = None
     text: str = ""
     problem: str = ""
-    field: str = ""  # the field that is wrong
+    field: str = ""  # the field with the error
 
     @property
     def is_cut(self) -> bool:
-        """Whether the page holds less than the view."""
+        """Whether the page shows only part of the view."""
         return self.view is not None and len(self.view.text) > len(self.text)
 
     @property
     def about(self) -> str:
-        """Return what the transform does."""
+        """Return the transform's description."""
         return str(TRANSFORMS[self.name].about) if self.name in TRANSFORMS else ""
 
 
 def shown_of(item: ContentItem, query: Any) -> Shown:
-    """Return the view that the address asks for; what cannot be is told and what was typed kept."""
+    """Return the requested view; on an error, keep what was typed."""
     usual = "full" if item.size <= USUALLY_WHOLE else "excerpt"
     name, unit = query.get("transform", "") or usual, query.get("unit", "") or CHARACTERS
     n, q = query.get("n", "").strip()[:20], clean(query.get("q", ""))[0].strip()
@@ -334,7 +337,7 @@ def shown_of(item: ContentItem, query: Any) -> Shown:
 
 
 def _number(typed: str) -> Any:
-    """Return the number that was typed; what is none goes on to be refused in words."""
+    """Return the typed number; an invalid one is passed on and gets an error message."""
     if not typed:
         return None
     return int(typed) if typed.isascii() and typed.lstrip("-").isdecimal() else typed
@@ -342,7 +345,7 @@ def _number(typed: str) -> Any:
 
 @dataclass(slots=True)
 class ContentPage:
-    """An item with all that is told of it."""
+    """An item with everything shown about it."""
 
     item: Any
     size: Size
@@ -357,38 +360,36 @@ class ContentPage:
     uses: list[tuple[origins.Origin, datetime]]
     more_uses: int
     used_in: list[Usage]
-    names: list[Any] = field(default_factory=list)  # items that this one names as related
-    named_by: list[Any] = field(default_factory=list)  # items that name this one
+    names: list[Any] = field(default_factory=list)  # items that this one lists as related
+    named_by: list[Any] = field(default_factory=list)  # items that list this one
     snapshots: list[Any] = field(default_factory=list)
 
     @property
     def set_aside(self) -> str:
-        """Return why the item is in quarantine; empty where it is not."""
+        """Return why the item is in quarantine; empty if it isn't."""
         return reason_of(self.item)
 
     @property
     def record(self) -> Any:
-        """Return the item, as the parts that all records share call it."""
+        """Return the item, by the name that all records' templates use."""
         return self.item
 
     @property
     def type(self) -> str:
-        """Return the record type, for the addresses of acts."""
+        """Return the record type, for the URLs of acts."""
         return str(self.item.record_type())
 
     @property
     def trust_means(self) -> str:
-        """Return what the item's trust means."""
         return str(TRUST_MEANS[Trust(self.item.trust)])
 
     @property
     def lock_means(self) -> str:
-        """Return what the item's lock means."""
         return str(LOCK_MEANS[self.item.lock])
 
 
 def content_page(item: Any) -> ContentPage:
-    """Return what is told of `item`, whose owner is loaded."""
+    """Return the page of `item`, whose owner is loaded."""
     changes = record_history.history_of(item, size=FEW_CHANGES).changes
     first = _first_of(item, changes)
     uses = list(
@@ -427,7 +428,7 @@ def _first_of(item: Any, changes: list[Change]) -> Revision | None:
 
 
 def _size_of(item: Any) -> Size:
-    """Return the item's size; of a very large one the tokens are estimated."""
+    """Return the item's size; for a very large one the tokens are estimated."""
     if item.size <= MOST_CHARACTERS_COUNTED:
         return counted(item.content)
     size = len(item.content.encode())
@@ -435,7 +436,7 @@ def _size_of(item: Any) -> Size:
 
 
 def _kept_with(run: origins.Origin | None, step: str) -> origins.Origin | None:
-    """Return the run and its step that the item was kept with."""
+    """Return the run and step that the item was kept with."""
     if run is None:
         return None
     number = step.partition(":")[2]
@@ -444,18 +445,18 @@ def _kept_with(run: origins.Origin | None, step: str) -> origins.Origin | None:
 
 
 def _kept(item: Any) -> str:
-    """Return in words how long the item is kept."""
+    """Return how long the item is kept, in words."""
     days = settings.BEACON_CONTENT_DAYS
     end = item.created + timedelta(days=days, seconds=1)
     if not days or not due(end).filter(pk=item.pk).exists():
         return _("until it is deleted")
     left = max(0, (end - timezone.now()).days)
     words = ngettext(
-        "for %(n)d more day, then it goes to the trash",
-        "for %(n)d more days, then it goes to the trash",
+        "for %(n)d more day, then moved to Trash",
+        "for %(n)d more days, then moved to Trash",
         left,
     )
-    return words % {"n": left} if left else _("until upkeep moves it to the trash, today")
+    return words % {"n": left} if left else _("until maintenance moves it to Trash today")
 
 
 def _neighbours(items: Any) -> list[Any]:
@@ -472,7 +473,7 @@ def _snapshots_of(item: Any) -> list[Any]:
 
 
 def choices_of(shown: Shown) -> dict[str, Any]:
-    """Return what the form of the view offers."""
+    """Return the choices in the view's form."""
     return {
         "transforms": [
             (one.name, str(one.about), one.name == shown.name) for one in TRANSFORMS.values()

@@ -1,4 +1,4 @@
-"""Snapshots of the content store as people handle them: the list, one of them, and the way back."""
+"""Snapshots of the content store: list, create, upload, download and restore, with undo."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PAGE, ITEMS = 50, 100
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One snapshot in the list."""
+    """A snapshot in the list."""
 
     snapshot: Any
     name: str
@@ -53,7 +53,7 @@ class SnapshotRow:
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """One item of a snapshot, and whether the store holds it still."""
+    """An item in a snapshot, and whether the store still has it."""
 
     item: Any
     title: str
@@ -62,14 +62,14 @@ class ItemRow:
 
 
 def page(user: User, *, cursor: str = "") -> Page:
-    """Return one page of the snapshots, the newest first."""
+    """Return one page of the snapshots, newest first."""
     rows = Snapshot.objects.filter(owner=user, trashed_at=None)
     found = page_of(rows, by="created", falling=True, cursor=cursor, size=PAGE)
     return Page(rows_of(user, found.rows), found.next_cursor)
 
 
 def rows_of(user: User, snapshots: Sequence[Any]) -> list[SnapshotRow]:
-    """Return the snapshots with what their scopes and makers mean."""
+    """Return the snapshots with the labels of their scopes and creators."""
     places = origins.of(user, [text for one in snapshots for text in (one.scope, one.source)])
     return [
         SnapshotRow(
@@ -83,7 +83,7 @@ def rows_of(user: User, snapshots: Sequence[Any]) -> list[SnapshotRow]:
 
 
 def items_of(snapshot: Any, *, page_number: int) -> tuple[list[ItemRow], bool]:
-    """Return a page of what it holds, the oldest first, and whether there is more."""
+    """Return a page of its items, oldest first, and whether there are more."""
     start = (page_number - 1) * ITEMS
     rows = SnapshotItem.objects.filter(snapshot=snapshot).defer("content").order_by("position")
     copies = list(rows.annotate(beginning=Left("content", BEGINNING))[start : start + ITEMS + 1])
@@ -103,7 +103,7 @@ def items_of(snapshot: Any, *, page_number: int) -> tuple[list[ItemRow], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How many items were brought back into which scope, and the address that takes that back."""
+    """How many items were restored to which scope, and the URL that undoes it."""
 
     number: int
     scope: str
@@ -111,10 +111,10 @@ class Restored:
 
 
 def restore(snapshot: Any, *, by: Actor, scope: str = "") -> Restored:
-    """Bring a snapshot back into a scope (default: its own); what that held before is kept first.
+    """Restore a snapshot to a scope (default: its own), after saving the scope's current items.
 
-    What it held is a snapshot as well, by which this is taken back.  Raises InvalidValue for what is
-    no scope, and Locked; nothing is changed then.
+    Those are saved as another snapshot, which undoes the restore.  Raises InvalidValue for an
+    invalid scope, and Locked; nothing is changed then.
     """
     into = scope or snapshot.scope
     with transaction.atomic():
@@ -128,48 +128,48 @@ def restore(snapshot: Any, *, by: Actor, scope: str = "") -> Restored:
 
 
 def take_back(before: Any, *, by: Actor) -> int:
-    """Let a scope hold again what it held before a restoration, whose snapshot then goes."""
+    """Undo a restore with the snapshot of what the scope had before, which is then deleted."""
     with transaction.atomic():
         items = restore_snapshot(before, by=by)
-        before.trash(by=by, why=_("what it kept was brought back"))
+        before.trash(by=by, why=_("its items were restored"))
     return len(items)
 
 
 def list_url(scope: str) -> str:
-    """Return the address of the list of what a scope holds."""
+    """Return the URL of the list of a scope's items."""
     return f"{reverse('memory:content')}?{urlencode({'scope': scope})}"
 
 
-# --- Forms of snapshots: which scope is kept, where one is brought back, and one from a file ---
+# --- forms ---
 
-LARGEST = 64 * 1024 * 1024  # bytes of a file that a page takes
+LARGEST = 64 * 1024 * 1024  # bytes of a file that a page accepts
 _SCOPE = {"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
 
 
 class TakeForm(forms.Form):
-    """A scope whose items are kept as they are now, under a name."""
+    """A scope to save as a named snapshot."""
 
     scope = CleanTextField(
         label=gettext_lazy("Scope"),
         max_length=200,
         initial="owner",
-        error_messages={"required": gettext_lazy("Name a scope; owner is what is everywhere.")},
-        help_text=gettext_lazy("owner for what is everywhere, or run:, session:, agent: …"),
+        error_messages={"required": gettext_lazy("Enter a scope, such as owner.")},
+        help_text=gettext_lazy("owner, or run:, session:, agent: …"),
         widget=forms.TextInput(attrs=_SCOPE),
     )
     title = CleanTextField(
         label=gettext_lazy("Name"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Left empty, it is called by its scope and the moment."),
+        help_text=gettext_lazy("Empty: its scope and the time."),
     )
 
 
 class RestoreForm(forms.Form):
-    """Where a snapshot is brought back to: empty means the scope that it was taken of."""
+    """Where to restore a snapshot. Empty: the scope it was taken of."""
 
     scope = CleanTextField(
-        label=gettext_lazy("Into the scope"),
+        label=gettext_lazy("Restore to scope"),
         max_length=200,
         required=False,
         widget=forms.TextInput(attrs=_SCOPE),
@@ -181,43 +181,43 @@ class UploadSnapshotForm(forms.Form):
 
     file = forms.FileField(
         label=gettext_lazy("File"),
-        allow_empty_file=True,  # that it is empty is said by whoever reads it
+        allow_empty_file=True,  # the reader reports an empty file
         widget=forms.FileInput(attrs={"accept": ".json,application/json"}),
-        help_text=gettext_lazy("JSON that Beacon wrote, at most 64 MiB."),
+        help_text=gettext_lazy("JSON from Beacon, at most 64 MiB."),
     )
 
     def clean_file(self) -> UploadedFile[bytes]:
-        """Refuse what is too large before any of it is read."""
+        """Reject a file that is too large before any of it is read."""
         file: UploadedFile[bytes] = self.cleaned_data["file"]
         if (file.size or 0) > LARGEST:
             told = {"size": (file.size or 0) / 1024 / 1024}
             raise forms.ValidationError(
-                _("The file has %(size).1f MiB; at most 64 MiB are taken.") % told
+                _("The file has %(size).1f MiB, but the limit is 64 MiB.") % told
             )
         return file
 
     def text(self) -> str:
-        """Return what the file says.  Raises ValidationError if it is no text in UTF-8."""
+        """Return the file's text.  Raises ValidationError if it isn't UTF-8."""
         try:
             return bytes(self.cleaned_data["file"].read()).decode("utf-8-sig")
         except UnicodeDecodeError as exc:
             raise forms.ValidationError(
-                _("The file is no text in UTF-8, so no snapshot: choose one that Beacon wrote.")
+                _("This file isn’t UTF-8 text. Select a snapshot from Beacon.")
             ) from exc
 
     def refuse(self, problem: Any) -> None:
-        """Say at the field what is wrong with the file."""
+        """Show the error at the file field."""
         self.add_error("file", problem)
 
 
-# --- Snapshots of the content store: taken, looked at, brought back, downloaded and taken in ---
+# --- pages ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def snapshot_list(request: BeaconRequest) -> HttpResponse:
-    """Show the snapshots, the newest first, and how one is taken or taken in."""
+    """List the snapshots, newest first, with the forms to create or upload one."""
     first = {"scope": request.GET.get("scope", "") or "owner"}
     return _list(request, take=TakeForm(initial=first))
 
@@ -239,7 +239,7 @@ def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
 @login_required
 @idempotent_post
 def snapshot_take(request: BeaconRequest) -> HttpResponse:
-    """Keep what a scope holds now."""
+    """Save a scope's current items as a snapshot."""
     form = TakeForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
@@ -252,7 +252,7 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
                 form.add_error(field if field in form.fields else None, errors)
         else:
             words = ngettext(
-                "%(n)s item is kept as it is now.", "%(n)s items are kept as they are now.",
+                "Snapshot of %(n)s item created.", "Snapshot of %(n)s items created.",
                 made.count,
             )  # fmt: skip
             words %= {"n": f"{made.count:,}"}
@@ -265,7 +265,7 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
 @login_required
 @idempotent_post
 def snapshot_upload(request: BeaconRequest) -> HttpResponse:
-    """Take in a snapshot that was downloaded as JSON."""
+    """Upload a snapshot that was downloaded as JSON."""
     posted = request.method == "POST"
     form = UploadSnapshotForm(request.POST, request.FILES) if posted else UploadSnapshotForm()
     if posted and form.is_valid():
@@ -276,14 +276,14 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.refuse(str(exc))
         else:
-            said = _("The snapshot is here. Nothing is in the store yet: restore it into a scope.")
+            said = _("Snapshot uploaded. To add its items to the store, restore it to a scope.")
             messages.success(request, said, extra_tags=undo_tag(made))
             return go_to(request, made.get_absolute_url())
     return _list(request, upload=form)
 
 
 def _snapshot(request: BeaconRequest, pk: UUID) -> Any:
-    """Return the person's own snapshot, from the trash too; 404 for another's."""
+    """Return the person's own snapshot, also from Trash; 404 for another's."""
     found = get_object_or_404(Snapshot.objects.filter(owner=request.user), pk=pk)
     found.owner = request.user
     return found
@@ -293,7 +293,7 @@ def _snapshot(request: BeaconRequest, pk: UUID) -> Any:
 @login_required
 @vary_on_headers("HX-Request")
 def snapshot(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show what a snapshot holds, and how it is brought back."""
+    """Show what is in a snapshot, with the form to restore it."""
     return _one(request, _snapshot(request, pk), RestoreForm())
 
 
@@ -319,7 +319,7 @@ def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
 @require_POST
 @login_required
 def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Bring a snapshot back, into its own scope or another; a toast takes that back."""
+    """Restore a snapshot to its own scope or another, with an Undo in the toast."""
     found = _snapshot(request, pk)
     form = RestoreForm(request.POST)
     if not form.is_valid():
@@ -332,7 +332,7 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     words = ngettext(
-        "%(n)s item is back in %(scope)s.", "%(n)s items are back in %(scope)s.", done.number
+        "%(n)s item restored to %(scope)s.", "%(n)s items restored to %(scope)s.", done.number
     )
     told = {"n": f"{done.number:,}", "scope": done.scope}
     messages.success(request, words % told, extra_tags=f"undo:{done.undo_url}")
@@ -342,13 +342,13 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def snapshot_take_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Let the scope hold again what it held before a restoration."""
+    """Undo a restore: the scope has its previous items again."""
     before = _snapshot(request, pk)
     try:
         take_back(before, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    said = _("Taken back: %(scope)s holds again what it held before.") % {"scope": before.scope}
+    said = _("Undone. %(scope)s has its previous items again.") % {"scope": before.scope}
     messages.success(request, said)
     return go_back(request, list_url(before.scope))
 
@@ -356,7 +356,7 @@ def snapshot_take_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_safe
 @login_required
 def snapshot_json(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Give a snapshot as JSON, which a Beacon takes in again."""
+    """Download a snapshot as JSON, which can be uploaded again."""
     found = _snapshot(request, pk)
     answer = HttpResponse(snapshot_as_json(found), content_type="application/json")
     answer["Content-Disposition"] = f'attachment; filename="snapshot-{found.pk}.json"'

@@ -1,4 +1,4 @@
-"""Content items: the list with its filters, one item by any transform, and what is done to them."""
+"""Pages of content items: the list, one item in any view, and acts on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from memory.web.responses import go_back, go_to, refused
 @login_required
 @vary_on_headers("HX-Request")
 def content_list_page(request: BeaconRequest) -> HttpResponse:
-    """Show the items that the address asks for, the newest first; over htmx the list alone."""
+    """List the matching items, newest first; over htmx only the list."""
     wanted = Wanted.of(request.GET)
     page = content_items.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     number = content_items.count_items(request.user, wanted)
@@ -55,7 +55,7 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
 
 
 def _item(request: BeaconRequest, pk: UUID) -> Any:
-    """Return the person's own item, from the trash too; 404 for another's."""
+    """Return the person's own item, also from Trash; 404 for another's."""
     item = get_object_or_404(ContentItem.objects.of(request.user).select_related("topic"), pk=pk)
     item.owner = request.user
     return item
@@ -65,7 +65,7 @@ def _item(request: BeaconRequest, pk: UUID) -> Any:
 @login_required
 @vary_on_headers("HX-Request")
 def content_item(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show one item by a transform; over htmx the view of it alone."""
+    """Show one item in a view; over htmx only the view."""
     item = _item(request, pk)
     shown = content_items.shown_of(item, request.GET)
     context: dict[str, Any] = {"item": item, "shown": shown, **content_items.choices_of(shown)}
@@ -79,7 +79,7 @@ def content_item(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_safe
 @login_required
 def content_raw(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Give an item whole, as a text file and nothing that a browser would carry out."""
+    """Send a whole item as a text file that no browser would execute."""
     item = _item(request, pk)
     answer = HttpResponse(item.content, content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="content-{item.pk}.txt"'
@@ -90,12 +90,12 @@ def content_raw(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Mark an item sensitive, or take the mark off; a toast takes it back."""
+    """Mark an item sensitive, or remove the mark, with an Undo in the toast."""
     item = _item(request, pk)
     wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
-    said = _("Marked sensitive: no agent is shown it, and no outside provider gets it.")
+    said = _("Marked sensitive. Agents can’t see it, and it’s never sent to outside services.")
     if wanted == Sensitivity.NORMAL:
-        said = _("Not sensitive any more: agents of its scope may read it.")
+        said = _("No longer sensitive. Agents with its scope can read it.")
     before = item.version
     try:
         item.change(by=request.actor, sensitivity=wanted)
@@ -111,7 +111,7 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def content_bulk(request: BeaconRequest) -> HttpResponse:
-    """Move the ticked items, or all that match, to the trash; the list keeps its filters."""
+    """Move the selected items, or all that match, to Trash; the list keeps its filters."""
     wanted = Wanted.of(request.GET)
     back = reverse("memory:content") + (f"?{wanted.query}" if wanted.query else "")
     try:
@@ -139,23 +139,23 @@ def _keys(request: BeaconRequest) -> list[UUID]:
 
 def _say_moved(request: BeaconRequest, moved: content_items.Moved) -> None:
     words = ngettext(
-        "%(n)s item is in the trash for 30 days.",
-        "%(n)s items are in the trash for 30 days.",
+        "%(n)s item moved to Trash for 30 days.",
+        "%(n)s items moved to Trash for 30 days.",
         moved.number,
     ) % {"n": f"{moved.number:,}"}
     if moved.left:
-        more = _("%(n)s more match: they were too many for one act. Press again.")
+        more = _("%(n)s more match. Repeat to move them too.")
         words += " " + more % {"n": f"{moved.left:,}"}
     if moved.number:
         messages.success(request, words, extra_tags=f"undo:{moved.undo_url}")
     else:
-        messages.info(request, _("Nothing was moved: those items are not there any more."))
+        messages.info(request, _("Nothing was moved because these items no longer exist."))
 
 
 @require_POST
 @login_required
 def content_clear(request: BeaconRequest) -> HttpResponse:
-    """Move everything of one scope to the trash."""
+    """Move everything in one scope to Trash."""
     at = timezone.now()
     try:
         number = clear(request.user, request.POST.get("scope", ""), by=request.actor, at=at)
@@ -168,11 +168,11 @@ def content_clear(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def content_put_back(request: BeaconRequest) -> HttpResponse:
-    """Bring back what one act moved to the trash."""
+    """Restore what one act moved to Trash."""
     try:
         number = content_items.put_back(request.user, request.GET.get("at", ""), by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    words = ngettext("%(n)s item is back.", "%(n)s items are back.", number)
+    words = ngettext("%(n)s item restored.", "%(n)s items restored.", number)
     messages.success(request, words % {"n": f"{number:,}"})
     return go_back(request, reverse("memory:content"))

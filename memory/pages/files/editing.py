@@ -1,4 +1,4 @@
-"""What the pages of memory files share: the file of an address, and the words after a change."""
+"""Editing memory files: the editor, its preview, merging two edits, locks, and the file's page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from memory.web.fields import CleanTextField
 
 
 def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
-    """Return the person's file at `path`; a month without a file is not found."""
+    """Return the person's file at `path`; 404 for a month without a file."""
     try:
         file = read_file(request.user, path)
     except NoSuchFile as exc:
@@ -63,20 +63,20 @@ def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
 
 
 def say_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None:
-    """Say what was done to the file, with the way back."""
+    """Report a change of the file, with an Undo in the toast."""
     last = record_history.revisions_of(file).only("id")[0]
     undo = reverse("memory:record-undo", args=[file.record_type(), file.pk, last.pk])
     messages.success(request, said, extra_tags=f"undo:{undo}")
 
 
 def number(text: str) -> int:
-    """Return a number that an address or a form names; 0 for what is none."""
+    """Return a number from a URL or a form; 0 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
-# --- Editing a memory file by hand: the editor's text, its size, and merging two edits ---
+# --- editor ---
 
-MOST_ROWS = 400  # of a diff on a page
+MOST_ROWS = 400  # lines of a diff on a page
 
 
 def standing(owner: User, path: str) -> MemoryFile:
@@ -224,13 +224,13 @@ def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> Saved
 
 # --- locks ---
 
-PAGE = 200  # sections of a page
+PAGE = 200  # sections per page
 Heading = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One section: `under` names the locked section that it lies in, if it does."""
+    """One section: `under` names the locked section that contains it, if any."""
 
     anchor: str
     heading: Heading
@@ -241,18 +241,18 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Return its own heading."""
+        """Return the section's own heading."""
         return self.heading[-1]
 
     @property
     def depth(self) -> int:
-        """Return how deep it lies, 1 to 4, by which a list indents it."""
+        """Return its depth, 1 to 4, which sets its indent in the list."""
         return min(len(self.heading), 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A part of a file's sections; `later` is the place of the next part, 0 if there is none."""
+    """A page of a file's sections; `later` is the start of the next page, 0 if there is none."""
 
     rows: list[Row]
     count: int
@@ -261,13 +261,13 @@ class Rows:
 
     @property
     def later(self) -> int:
-        """Return where the next part begins, 0 if this is the last."""
+        """Return the start of the next page, 0 if this is the last."""
         end = self.begin + len(self.rows)
         return end if end < self.count else 0
 
 
 def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> Rows:
-    """Return the file's sections that have a heading, each path of headings once."""
+    """Return the file's sections with a heading, each path of headings once."""
     locked = {tuple(path) for path in file.section_locks}
     found: dict[Heading, Row] = {}
     for one in sections_of(file.content):
@@ -291,31 +291,33 @@ def _above(heading: Sequence[str], locked: set[Heading]) -> str:
 
 
 def set_section(file: MemoryFile, anchor: str, *, by: Actor, locked: bool) -> str:
-    """Lock or unlock the section that stands under `anchor`; return its heading.
+    """Lock or unlock the section at `anchor`; return its heading.
 
-    Raises InvalidValue where there is no such section any more, and what `lock_section` raises.
+    Raises InvalidValue if the section no longer exists, and what `lock_section` raises.
     """
     known = [one.heading for one in sections_of(file.content) if one.title]
     known += [tuple(path) for path in file.section_locks]
     heading = next((path for path in known if anchor_of(path) == anchor), None)
     if heading is None:
         raise InvalidValue(
-            _("%(path)s has no such section any more: the file was changed meanwhile. Look again.")
+            _(
+                "This section is no longer in %(path)s because the file has changed. Check the list again."
+            )
             % {"path": file.path}
         )
     lock_section(file, heading, by=by, locked=locked)
     return " › ".join(heading)
 
 
-# --- page ---
+# --- one file ---
 
-LONGEST_KEPT = 4_000  # characters of a section whose HTML a process keeps
-MOST_KEPT = 2_000  # of such sections: a month's largest file has some 550
+LONGEST_KEPT = 4_000  # characters of a section whose HTML is cached by the process
+MOST_KEPT = 2_000  # cached sections: a month's largest file has about 550
 
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The newest revision of a file in words: who, by way of what, why, when."""
+    """The newest revision of a file in words: who, through what, why, when."""
 
     who: str
     revision: Revision
@@ -324,7 +326,7 @@ class LastChange:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One file in the tree.  `problem` says why what lies on disk was not taken in."""
+    """One file in the tree.  `problem` says why its edit on disk wasn't imported."""
 
     file: MemoryFile
     last: LastChange | None
@@ -344,7 +346,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All files of an owner: facts, then episodes, the newest month first."""
+    """All files of an owner: facts, then episodes, newest month first."""
 
     facts: list[FileRow]
     episodes: list[FileRow]
@@ -352,7 +354,7 @@ class Tree:
 
 
 def tree_of(user: User) -> Tree:
-    """Return the tree: a fixed number of queries however many months there are."""
+    """Return the tree in a fixed number of queries, however many months there are."""
     files = files_of(user)
     last = last_changes(user, files)
     problems = dict(
@@ -370,7 +372,7 @@ def tree_of(user: User) -> Tree:
 
 
 def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChange]:
-    """Return the newest change of each file, by the file's id."""
+    """Return the newest change of each file, by the file's ID."""
     revisions = (
         Revision.objects.of(user)
         .filter(record_type=MemoryFile.record_type(), record_id__in=[file.pk for file in files])
@@ -392,9 +394,9 @@ def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChang
 
 @dataclass(frozen=True, slots=True)
 class ShownSection:
-    """One section as the page shows it; `anchor` is its id there.
+    """A section as the page shows it; `anchor` is its ID there.
 
-    It is locked by a lock of its own (`locks_itself`), or with the section that it lies in.
+    It has its own lock (`locks_itself`), or is locked with the section that contains it.
     """
 
     anchor: str
@@ -405,13 +407,13 @@ class ShownSection:
 
     @property
     def title(self) -> str:
-        """Return its own heading, empty above the first one."""
+        """Return the section's own heading, empty above the first heading."""
         return self.heading[-1] if self.heading else ""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """One file: its sections in order, its budget, and what is to be said of it."""
+    """One file: its sections in order, its budget, and its notices."""
 
     file: MemoryFile
     sections: list[ShownSection]
@@ -422,12 +424,12 @@ class FilePage:
 
     @property
     def is_fact(self) -> bool:
-        """Whether the file shares the budget of facts."""
+        """Whether the file shares the budget of the fact files."""
         return is_fact(self.file.path)
 
 
 def page_of(user: User, file: MemoryFile) -> FilePage:
-    """Return what the page of `file` shows."""
+    """Return everything the page of `file` shows."""
     locked = {tuple(heading) for heading in file.section_locks}
     sections = [
         ShownSection(
@@ -451,7 +453,7 @@ def page_of(user: User, file: MemoryFile) -> FilePage:
 
 
 def _html_of(text: str) -> SafeString:
-    """Return a section's text as HTML; kept, for most sections of a large file do not change."""
+    """Return a section's text as HTML; cached, because most sections of a large file don't change."""
     if len(text) > LONGEST_KEPT:
         return markdown.by_direction(markdown.render(text))
     return _kept_html(text, get_language())
@@ -463,15 +465,15 @@ def _kept_html(text: str, _language: str | None) -> SafeString:
 
 
 def budget_of(user: User, file: MemoryFile) -> Budget:
-    """Return the budget that a file is under: of both fact files, or its own."""
+    """Return the file's budget: the one that both fact files share, or its own."""
     return facts_budget(user) if is_fact(file.path) else Budget(file.size, MOST_EPISODES)
 
 
-# --- Forms of memory files: a file's whole text, and an entry of a month ---
+# --- forms ---
 
 
 class _AsTyped(forms.CharField):
-    """A text that the file's own rules mend and judge, not the form."""
+    """A text that is cleaned and checked by the file's own rules, not by the form."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(strip=False, required=False, **more)
@@ -480,7 +482,7 @@ class _AsTyped(forms.CharField):
 
 
 class FileForm(forms.Form):
-    """The whole text of a file, with the version it was made from (0: there was no file)."""
+    """The whole text of a file, with the version it is based on (0: there was no file)."""
 
     content = _AsTyped(
         label=gettext_lazy("Markdown"),
@@ -505,30 +507,30 @@ class FileForm(forms.Form):
 
 
 class EpisodeForm(forms.Form):
-    """One entry of a month's file, in the format that agents write (seed 003)."""
+    """An entry in a month's file, in the format that agents write (seed 003)."""
 
     title = CleanTextField(
         label=gettext_lazy("Title"),
         max_length=200,
-        error_messages={"required": gettext_lazy("Say in a few words what it was about.")},
-        help_text=gettext_lazy("What it was about, such as Tokyo flights."),
+        error_messages={"required": gettext_lazy("Enter a title of a few words.")},
+        help_text=gettext_lazy("The subject, such as Tokyo flights."),
     )
     summary = CleanTextField(
         label=gettext_lazy("Summary"),
         max_length=300,
-        error_messages={"required": gettext_lazy("Sum it up in one line, for the file's index.")},
-        help_text=gettext_lazy("Under ten words: the file's line in the index is made of these."),
+        error_messages={"required": gettext_lazy("Enter a summary of one line.")},
+        help_text=gettext_lazy("Under 10 words. It appears in the file’s index line."),
     )
     date = forms.DateField(
         label=gettext_lazy("Date"),
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text=gettext_lazy("The day it was; its month says which file it goes to."),
+        help_text=gettext_lazy("Its month decides which file the entry goes to."),
     )
     task = CleanTextField(
         label=gettext_lazy("Task"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": gettext_lazy("Say what was to be done.")},
-        help_text=gettext_lazy("What was to be done."),
+        error_messages={"required": gettext_lazy("Enter the task.")},
+        help_text=gettext_lazy("The goal of the work."),
     )
     findings = CleanTextField(
         label=gettext_lazy("Findings"), required=False, widget=forms.Textarea(attrs={"rows": 3})
@@ -541,13 +543,11 @@ class EpisodeForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Want at least one thing that came of it."""
+        """Require at least one result."""
         data = super().clean() or self.cleaned_data
         if not any(data.get(name) for name in ("findings", "decision", "lesson")):
             self.add_error(
                 "findings",
-                gettext_lazy(
-                    "Say what came of it: findings, a decision or a lesson, at least one of them."
-                ),
+                gettext_lazy("Enter at least one of findings, decision or lesson."),
             )
         return data

@@ -80,7 +80,7 @@ class _WithoutText(Func):
 
 
 def history_of(file: MemoryFile, *, cursor: str = "", size: int = PAGE) -> ChangePage:
-    """Return the changes of `file`, the latest first: two queries, and those for the sources."""
+    """Return the changes of `file`, latest first: two queries, and those for the sources."""
     known = record_history.revisions_of(file).only("id", "created")
     page = page_of(known, by="created", falling=True, cursor=cursor, size=size)
     return ChangePage(changes_of(file, [one.pk for one in page.rows]), page.next_cursor)

@@ -1,4 +1,4 @@
-"""A shorter text for a memory file, to look at before it is saved."""
+"""Pages of memory files: list, one file, editing, condensing, history, blame, timeline and locks."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from memory.web.responses import go_to, next_of, refused, say_cleaned, undo_tag
 @login_required
 @vary_on_headers("HX-Request", "HX-Target")
 def condense(request: BeaconRequest, path: str) -> HttpResponse:
-    """Propose a shorter text by rule; a POST lets the model be asked for one.  Nothing is stored.
+    """Show a shorter text, made by rules or by the model after a POST.  Nothing is stored.
 
-    While the model is asked (`asked` in the address) a poll is answered by nothing (204).
+    While the model is working (`asked` in the URL), a poll gets an empty answer (204).
     """
     file = file_or_404(request, path)
     asked = Asked.of(request.GET.get("asked", ""))
@@ -105,14 +105,14 @@ def _address(file: MemoryFile, asked: Asked) -> str:
     return f"{reverse('memory:file-condense', args=[file.path])}?asked={asked}"
 
 
-# --- Editing a memory file: the form, its preview, its draft, and two edits put together ---
+# --- editing ---
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
 def edit(request: BeaconRequest, path: str) -> HttpResponse:
-    """Edit a file's text; where somebody else did meanwhile, put both edits together."""
+    """Edit a file's text; if someone else did too, merge both edits."""
     file = editing.standing(request.user, path)
     if request.method == "POST":
         form = FileForm(request.POST)
@@ -128,7 +128,7 @@ def edit(request: BeaconRequest, path: str) -> HttpResponse:
 
 
 def _begun(file: MemoryFile, draft: FileDraft | None) -> FileForm:
-    """Return the form with the file's text, or with that of the draft that is taken up."""
+    """Return the form with the file's text, or with that of the resumed draft."""
     if draft is None:
         first = {"content": file.content, "seen": file.version, "window": uuid4()}
     else:
@@ -147,7 +147,7 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
     except FileConflict as exc:
         return _merging(request, form, exc)
     except NoSuchFile as exc:
-        why = _("%(path)s went to the trash meanwhile. Save again to make it anew with this text.")
+        why = _("%(path)s has since been moved to Trash. Save again to create it with this text.")
         form = FileForm({**request.POST.dict(), "seen": 0})
         form.add_error(None, why % {"path": exc.path})
     except OverBudget as exc:
@@ -163,9 +163,9 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
 
 
 def _ended(text: str, file: MemoryFile) -> str:
-    """Return what was typed with the line break at the file's end that typing there takes away.
+    """Return the typed text with the final line break that browsers remove.
 
-    Without it the next line that a program or a shell appends would stand in the last one.
+    Without it, the next line that a program appends would join the last one.
     """
     had_one = not file.content or file.content.endswith("\n")
     return f"{text}\n" if had_one and text and not text.endswith("\n") else text
@@ -175,12 +175,9 @@ def _saved(request: BeaconRequest, saved: Saved, seen: int) -> HttpResponse:
     file = saved.file
     said = _("Saved as version %(version)d.")
     if saved.merged:
-        said = _(
-            "Saved as version %(version)d, together with what was written meanwhile: the two "
-            "changes do not touch."
-        )
+        said = _("Saved as version %(version)d, merged with other changes made in the meantime.")
     if file.version == seen:
-        messages.info(request, _("Nothing is changed: the file says what it said."))
+        messages.info(request, _("Nothing changed. The text is the same."))
     else:
         last = record_history.revisions_of(file).defer("after").first()
         undo = "undo:" + reverse("memory:record-undo", args=[file.record_type(), file.pk, last.pk])
@@ -192,7 +189,7 @@ def _saved(request: BeaconRequest, saved: Saved, seen: int) -> HttpResponse:
 
 
 def _kept(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str, Any]:
-    """Keep what the form holds as this window's draft; return what is said of drafts beside it."""
+    """Save the form's text as this window's draft; return the notices about other drafts."""
     form.is_valid()
     data = form.cleaned_data
     if "window" not in data:
@@ -210,7 +207,7 @@ def _kept(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str,
 
 
 def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> HttpResponse:
-    """Show the merge screen: both edits put together, on the version that stands."""
+    """Show the merge screen: both edits merged, based on the current version."""
     file = editing.standing(request.user, conflict.path)
     kept = _kept(request, file, form)
     clash = editing.clash_of(file, conflict, form.cleaned_data["seen"])
@@ -220,15 +217,15 @@ def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> 
 
 
 def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) -> HttpResponse:
-    """Show the merge screen of a section from the trash whose place says something else now."""
+    """Show the merge screen of a section from Trash whose place now has another text."""
     clash = editing.entry_clash(entry, file)
     first = {"content": clash.text, "seen": file.version, "window": uuid4()}
-    first["note"] = _("put back from the trash")
+    first["note"] = _("restored from Trash")
     return _editor(request, file, FileForm(initial=first), clash=clash, entry=entry)
 
 
 def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
-    """Put the two edits together anew, with the sides that were chosen for each place."""
+    """Merge the two edits again, with the sides selected for each place."""
     seen, based = (_number(request.POST.get(name, "")) for name in ("base_version", "seen"))
     mine = request.POST.get("mine", "")
     clash = editing.composed(file, mine, seen=seen, based=based, choices=request.POST)
@@ -244,7 +241,7 @@ def _number(text: str) -> int:
 @login_required
 @vary_on_headers("HX-Request")
 def preview(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show what was typed as its page would, with what it changes; nothing is stored."""
+    """Preview the typed text as a page, with its changes; nothing is stored."""
     file = editing.standing(request.user, path)
     form = FileForm(request.POST)
     text = request.POST.get("content", "")
@@ -261,7 +258,7 @@ def preview(request: BeaconRequest, path: str) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def draft(request: BeaconRequest, path: str) -> HttpResponse:
-    """Keep what was typed as a draft, or drop the one that is kept."""
+    """Save the typed text as a draft, or discard the existing draft."""
     file = editing.standing(request.user, path)
     form = FileForm(request.POST)
     dropped = request.POST.get("drop", "")
@@ -275,7 +272,7 @@ def draft(request: BeaconRequest, path: str) -> HttpResponse:
     if request.htmx:
         return render(request, "memory/_file_draft.html", {"file": file, **kept})
     if kept.get("is_own") and not dropped:
-        messages.success(request, _("Your draft is kept. Nothing is saved to the file yet."))
+        messages.success(request, _("Draft saved. The file hasn’t changed yet."))
         return redirect(f"{here}?draft=1")
     return _editor(request, file, form, **kept)
 
@@ -293,7 +290,7 @@ def _editor(request: BeaconRequest, file: MemoryFile, form: FileForm, **more: An
     if "meter" not in more:
         more["meter"] = editing.meter_of(file, str(form["content"].value() or ""))
     context: dict[str, Any] = {"file": file, "form": form, "tab": "edit", **more}
-    if clash:  # the words that the merge screen of notes goes by
+    if clash:  # the names that the merge screen of notes uses
         context |= {
             "conflict": clash if clash.is_first else None,
             "hunks": clash.hunks,
@@ -304,14 +301,14 @@ def _editor(request: BeaconRequest, file: MemoryFile, form: FileForm, **more: An
     return render(request, template, context)
 
 
-# --- Writing an entry of a month's file by hand, field by field ---
+# --- entries ---
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
 def episode_new(request: BeaconRequest) -> HttpResponse:
-    """Write an entry; the file of its month is made by its first."""
+    """Write an entry; a month's first entry creates its file."""
     first = {"date": timezone.localdate()}
     form = EpisodeForm(request.POST if request.method == "POST" else None, initial=first)
     if request.method == "POST" and form.is_valid():
@@ -331,13 +328,13 @@ def episode_new(request: BeaconRequest) -> HttpResponse:
     return render(request, template, {"form": form})
 
 
-# --- file history ---
+# --- history ---
 
 
 @require_safe
 @login_required
 def history(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show who changed the file, when, why and by how much, the latest change first."""
+    """Show who changed the file, when, why and by how much, latest change first."""
     file = file_or_404(request, path)
     page = file_history.history_of(file, cursor=request.GET.get("cursor", ""))
     context = {
@@ -353,7 +350,7 @@ def history(request: BeaconRequest, path: str) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request", "HX-Target")
 def compare(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show what differs between any two versions: one text below the other, or side by side."""
+    """Show the differences between any two versions, inline or side by side."""
     file = file_or_404(request, path)
     asked = file_history.Asked.of(request.GET, file.version)
     context: dict[str, Any] = {
@@ -370,7 +367,7 @@ def compare(request: BeaconRequest, path: str) -> HttpResponse:
 @require_POST
 @login_required
 def restore(request: BeaconRequest, path: str) -> HttpResponse:
-    """Put the text back as it was at an older version, as a new version."""
+    """Restore the text of an older version as a new version."""
     file = file_or_404(request, path)
     wanted, seen = (number(request.POST.get(name, "")) for name in ("version", "seen"))
     try:
@@ -381,8 +378,7 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         messages.warning(
             request,
             _(
-                "Nothing was restored: %(path)s was changed meanwhile and is at version "
-                "%(version)d. This is what restoring version %(wanted)d would change now."
+                "Nothing was restored because %(path)s has changed and is now at version %(version)d. Below is what restoring version %(wanted)d would change now."
             )
             % {"path": path, "version": exc.version, "wanted": wanted},
         )
@@ -391,9 +387,9 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     if saved.file.version == file.version:
-        messages.info(request, _("Nothing is changed: the file says what it said then."))
+        messages.info(request, _("Nothing changed. The text is the same as in that version."))
     else:
-        said = _("Version %(version)d stands again.") % {"version": wanted}
+        said = _("Version %(version)d restored.") % {"version": wanted}
         say_with_undo(request, saved.file, said)
     return go_to(request, file.get_absolute_url())
 
@@ -401,7 +397,7 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
 @require_safe
 @login_required
 def blame(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show for each line who wrote it, when, why and in which run; of an older version too."""
+    """Show for each line who wrote it, when, why and in which run; also for older versions."""
     file = file_or_404(request, path)
     version, line = (number(request.GET.get(name, "")) for name in ("version", "line"))
     page = file_history.blame_of(file, version=version, line=line or 1)
@@ -412,7 +408,7 @@ def blame(request: BeaconRequest, path: str) -> HttpResponse:
 @require_safe
 @login_required
 def timeline(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show a month's entries by day, with what is amiss with any; a fact file has none."""
+    """Show a month's entries by day, with any problems; fact files have none."""
     if is_fact(path):
         raise Http404
     file = file_or_404(request, path)
@@ -421,14 +417,14 @@ def timeline(request: BeaconRequest, path: str) -> HttpResponse:
     return render(request, "memory/file_timeline.html", context)
 
 
-# --- Who may change a memory file: all of it, or each of its sections ---
+# --- locks ---
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
 def lock(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show what agents may not change, and lock or unlock the file or one of its sections."""
+    """Show what agents can't change, and lock or unlock the file or one of its sections."""
     file = file_or_404(request, path)
     if request.method == "POST":
         version = file.version
@@ -438,7 +434,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
             return refused(request, str(exc))
         file = file_or_404(request, path)
         if file.version == version:
-            messages.info(request, _("It is like that already."))
+            messages.info(request, _("Nothing changed. It’s already set this way."))
         else:
             say_with_undo(request, file, said)
         if not request.htmx:
@@ -455,21 +451,21 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
 
 
 def _next(request: BeaconRequest) -> str:
-    """Return where to go on: at the section on the page from which it was locked, else here."""
+    """Return the next page: the section from which it was locked, else this page."""
     anchor = request.POST.get("lock-section") or request.POST.get("unlock") or ""
     page = next_of(request)
     return f"{page}#{anchor}" if page else request.get_full_path()
 
 
 def _set(request: BeaconRequest, file: MemoryFile) -> str:
-    """Do what the form asks for, and return what to say of it."""
+    """Carry out the form's action, and return its message."""
     for name, said in (("lock-section", _("Locked: %(it)s")), ("unlock", _("Unlocked: %(it)s"))):
         if anchor := request.POST.get(name):
             locked = name == "lock-section"
             heading = editing.set_section(file, anchor, by=request.actor, locked=locked)
             return said % {"it": heading}
     record_acts.carry_out("lock", file, by=request.actor, value=request.POST.get("lock", ""))
-    return _("The file is “%(lock)s” for agents now.") % {"lock": file.get_lock_display()}
+    return _("Lock for agents set to “%(lock)s”.") % {"lock": file.get_lock_display()}
 
 
 # --- files ---
@@ -478,14 +474,14 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
 @require_safe
 @login_required
 def file_list(request: BeaconRequest) -> HttpResponse:
-    """Show all files: facts with their budget, episodes by month."""
+    """List all files: facts with their budget, episodes by month."""
     return render(request, "memory/files.html", {"tree": tree_of(request.user)})
 
 
 @require_safe
 @login_required
 def file_page(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show one file as its Markdown is meant."""
+    """Show one file, with its Markdown rendered."""
     file = file_or_404(request, path)
     context = {"page": page_of(request.user, file), "file": file, "tab": "read"}
     return render(request, "memory/file.html", context)
@@ -494,7 +490,7 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
 @require_safe
 @login_required
 def file_source(request: BeaconRequest, path: str) -> HttpResponse:
-    """Give one file's exact bytes, as a program or an editor would have them."""
+    """Send a file's exact bytes, for programs and editors."""
     file = file_or_404(request, path)
     response = HttpResponse(file.content, content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'inline; filename="{file.path.rpartition("/")[2]}"'

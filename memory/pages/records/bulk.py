@@ -1,4 +1,4 @@
-"""What was done to many records, in words: for the toast, and for the history of each."""
+"""Bulk acts: one act on many records of a list, its progress, and its undo."""
 
 from __future__ import annotations
 
@@ -40,45 +40,45 @@ UNDO = "undo"
 
 
 def reason_of(act: str) -> str:
-    """Return the reason that stands in the history of each record."""
+    """Return the reason in the history of each record."""
     reasons = {
         "pin": _("pinned, with others"),
         "unpin": _("unpinned, with others"),
         "lock": _("locked, with others"),
         "unlock": _("unlocked, with others"),
         "tag": _("tagged, with others"),
-        "untag": _("a tag was taken off, with others"),
-        "trash": _("moved to the trash, with others"),
-        "restore": _("restored from the trash, with others"),
-        "categorise": _("put in another category, with others"),
-        UNDO: _("an act on many records was taken back"),
+        "untag": _("tag removed, with others"),
+        "trash": _("moved to Trash, with others"),
+        "restore": _("restored from Trash, with others"),
+        "categorise": _("category changed, with others"),
+        UNDO: _("a bulk change was undone"),
     }
     return reasons[act]
 
 
 def doing(act: str) -> str:
-    """Return what is being done, for the line that shows how far it is."""
+    """Return the act in progress, for the progress line."""
     words = {
         "pin": _("Pinning"),
         "unpin": _("Unpinning"),
         "lock": _("Locking"),
         "unlock": _("Unlocking"),
         "tag": _("Adding a tag"),
-        "untag": _("Taking a tag off"),
-        "trash": _("Moving to the trash"),
-        "restore": _("Restoring from the trash"),
+        "untag": _("Removing a tag"),
+        "trash": _("Moving to Trash"),
+        "restore": _("Restoring from Trash"),
         "categorise": _("Changing the category"),
-        UNDO: _("Taking back"),
+        UNDO: _("Undoing"),
     }
     return words[act]
 
 
 def outcome(act: Any) -> str:
-    """Return what came of a finished act (a BulkAct) as a sentence or two."""
+    """Return the result of a finished act (a BulkAct) in a sentence or two."""
     words = _done(act.act, act.done) % {"done": f"{act.done:,}", "tag": act.arguments.get("tag")}
     if act.left:
         words += " " + ngettext(
-            "%(left)s was left as it was.", "%(left)s were left as they were.", act.left
+            "%(left)s was left unchanged.", "%(left)s were left unchanged.", act.left
         ) % {"left": f"{act.left:,}"}
     if act.problem:
         words += " " + act.problem.replace("\n", "; ") + "."
@@ -97,12 +97,12 @@ def _done(act: str, done: int) -> str:
             "Tagged %(done)s record “%(tag)s”.", "Tagged %(done)s records “%(tag)s”.", done
         ),
         "untag": ngettext(
-            "Took the tag “%(tag)s” off %(done)s record.",
-            "Took the tag “%(tag)s” off %(done)s records.",
+            "Removed the tag “%(tag)s” from %(done)s record.",
+            "Removed the tag “%(tag)s” from %(done)s records.",
             done,
         ),
         "trash": ngettext(
-            "Moved %(done)s record to the trash.", "Moved %(done)s records to the trash.", done
+            "Moved %(done)s record to Trash.", "Moved %(done)s records to Trash.", done
         ),
         "restore": ngettext("Restored %(done)s record.", "Restored %(done)s records.", done),
         "categorise": ngettext(
@@ -111,20 +111,20 @@ def _done(act: str, done: int) -> str:
             done,
         ),
         UNDO: ngettext(
-            "Took it back: %(done)s record is as it was.",
-            "Took it back: %(done)s records are as they were.",
+            "Undid the change of %(done)s record.",
+            "Undid the changes of %(done)s records.",
             done,
         ),
     }
     return sentences[act]
 
 
-# --- bulk acts ---
+# --- acts ---
 
 BATCH = 500
-AT_ONCE = 1_000  # records changed in the request itself; more are a task's
+AT_ONCE = 1_000  # records changed in the request itself; a task changes more
 MOST_TICKED = 1_000
-LEASE = timedelta(minutes=2)  # after it an act that nobody works on is taken up again
+LEASE = timedelta(minutes=2)  # after it, an act without a worker is resumed
 PROGRESS = (
     "state", "total", "done", "left", "problem", "arguments", "lease_until", "finished_at",
 )  # fmt: skip
@@ -132,7 +132,7 @@ UNFINISHED = (BulkAct.State.WAITING, BulkAct.State.RUNNING)
 Fields = dict[str, Any]
 
 
-# --- what an act changes of one record: {} where there is nothing to change -----------------------
+# --- what an act changes in one record: {} if nothing ---
 
 
 def _pin(record: Any, asked: Mapping[str, Any]) -> Fields:
@@ -150,7 +150,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
         return {}
     if isinstance(record, Note) and record.is_standing_identity:
         raise InvalidValue(
-            _("the soul, agent and user note that stand are only superseded, under Settings")
+            _("the current soul, agent and user notes can only be replaced, in Settings")
         )
     return {"trashed_at": timezone.now()}
 
@@ -161,7 +161,7 @@ def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
         and record.kind in Note.IDENTITY
         and record.superseded_by_id is None
     ):
-        raise InvalidValue(_("soul, agent and user notes are brought back under Settings"))
+        raise InvalidValue(_("soul, agent and user notes can only be restored in Settings"))
     return {"trashed_at": None}
 
 
@@ -169,7 +169,7 @@ def _tag(record: Any, asked: Mapping[str, Any]) -> Fields:
     if asked["tag"] in record.tags:
         return {}
     if len(record.tags) >= MOST_TAGS:
-        raise InvalidValue(_("it has %(most)d tags already") % {"most": MOST_TAGS})
+        raise InvalidValue(_("it already has %(most)d tags") % {"most": MOST_TAGS})
     return {"tags": [*record.tags, asked["tag"]]}
 
 
@@ -179,7 +179,7 @@ def _untag(record: Any, asked: Mapping[str, Any]) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One thing that can be done to many records."""
+    """An act that can be applied to many records."""
 
     fields: Callable[[Any, Mapping[str, Any]], Fields]
     needs: str = ""  # the argument without which there is nothing to do
@@ -201,7 +201,7 @@ ACTS: dict[str, Act] = {
 }
 
 
-# --- asking for one -------------------------------------------------------------------------------
+# --- requesting an act ---
 
 
 def ask(
@@ -213,16 +213,16 @@ def ask(
     query: str | None = None,
     arguments: Mapping[str, str] | None = None,
 ) -> BulkAct:
-    """Store what is to be done, to the records of `ids` or to all that the list's `query` matches.
+    """Store an act, for the records in `ids` or all that match the list's `query`.
 
-    Raises InvalidValue for an act, argument or choice that cannot be.
+    Raises InvalidValue for an invalid act, argument or selection.
     """
     if page not in PAGES or act not in ACTS or page not in ACTS[act].pages:
-        raise InvalidValue(_("There is no such act on this list."))
+        raise InvalidValue(_("This list doesn’t have that action."))
     if query is None and not ids:
-        raise InvalidValue(_("Nothing was done: tick the records it is meant for first."))
+        raise InvalidValue(_("Nothing was changed. Select at least 1 record."))
     if len(ids) > MOST_TICKED:
-        raise InvalidValue(_("At most %(most)d records can be ticked.") % {"most": MOST_TICKED})
+        raise InvalidValue(_("You can select at most %(most)d records.") % {"most": MOST_TICKED})
     kept: dict[str, Any] = _checked(ACTS[act].needs, arguments or {})
     if query is None:
         kept["ids"] = [str(key) for key in ids]
@@ -230,13 +230,13 @@ def ask(
 
 
 def ask_undo(act: BulkAct) -> BulkAct:
-    """Store that an act is to be taken back.  Raises MemoryRefused if that was asked or it runs."""
+    """Store the undo of an act.  Raises MemoryRefused if it's already undone or still running."""
     with transaction.atomic():
         held = BulkAct.objects.select_for_update().get(pk=act.pk)
         if held.state in UNFINISHED:
-            raise MemoryRefused(_("It is still being done; take it back when it is finished."))
+            raise MemoryRefused(_("It isn’t finished yet. Undo it when it is."))
         if held.state == BulkAct.State.UNDONE or held.act == UNDO:
-            raise MemoryRefused(_("There is nothing left to take back."))
+            raise MemoryRefused(_("There’s nothing left to undo."))
         BulkAct.objects.filter(pk=held.pk).update(state=BulkAct.State.UNDONE)
         undo: BulkAct = BulkAct.objects.create(
             owner=held.owner,
@@ -249,32 +249,31 @@ def ask_undo(act: BulkAct) -> BulkAct:
 
 
 def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-    """Return the argument that an act needs.  Raises InvalidValue, in words."""
+    """Return the act's argument.  Raises InvalidValue with a message."""
     if not needs:
         return {}
     value = one_line(clean(arguments.get(needs, ""))[0])
     if needs == "tag":
         if not value or len(value) > LONGEST_TAG:
             raise InvalidValue(
-                _("Write the tag, of 1 to %(most)d characters, into its field first.")
-                % {"most": LONGEST_TAG}
+                _("Enter a tag of 1 to %(most)d characters.") % {"most": LONGEST_TAG}
             )
     elif needs == "lock":
         value = value or Lock.READ_ONLY
         if value not in Lock.values:
-            raise InvalidValue(_("There is no such lock."))
+            raise InvalidValue(_("There’s no such lock."))
     elif value not in Observation.Category.values:
-        raise InvalidValue(_("Choose the category first."))
+        raise InvalidValue(_("Select a category."))
     return {needs: value}
 
 
-# --- carrying it out ------------------------------------------------------------------------------
+# --- carrying it out ---
 
 
 def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
-    """Work the act off for at most `seconds`, and return it; None if somebody else works on it.
+    """Work on the act for at most `seconds`, and return it; None if another worker has it.
 
-    Safe to be called twice.  What is left when the time is over, the tick takes up again.
+    Safe to call twice.  A scheduled task resumes what is left.
     """
     until = time.monotonic() + seconds
     while True:
@@ -292,21 +291,21 @@ def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
 
 
 def to_be_taken_up() -> list[uuid.UUID]:
-    """Return the acts on which nobody works, oldest first."""
+    """Return the acts without a worker, oldest first."""
     free = Q(lease_until=None) | Q(lease_until__lt=timezone.now())
     waiting = BulkAct.objects.filter(free, state__in=UNFINISHED).order_by("created")
     return list(waiting.values_list("pk", flat=True)[:50])
 
 
 def give_up(pk: uuid.UUID | str, why: str) -> None:
-    """Mark an act that cannot go on as failed; what it did stays done, and can be taken back."""
+    """Mark an act that can't continue as failed; its changes stay, and can be undone."""
     BulkAct.objects.filter(pk=pk, state__in=UNFINISHED).update(
         state=BulkAct.State.FAILED, problem=why, finished_at=timezone.now()
     )
 
 
 def is_large(act: BulkAct) -> bool:
-    """Whether the act is for a task: it means more records than a request may change."""
+    """Whether a task must do the act, because it's for more records than a request can change."""
     if act.act == UNDO:
         return (act.total or 0) > AT_ONCE
     if "ids" in act.arguments:
@@ -315,7 +314,7 @@ def is_large(act: BulkAct) -> bool:
 
 
 def _batch(act: BulkAct) -> None:
-    """Do the next BATCH records, and note on the act how far it came."""
+    """Change the next BATCH records, and store the act's progress."""
     act.state, act.lease_until = BulkAct.State.RUNNING, timezone.now() + LEASE
     if act.total is None:
         act.total = _meant(act).count()
@@ -329,7 +328,7 @@ def _batch(act: BulkAct) -> None:
 
 
 def _meant(act: BulkAct) -> QuerySet[Any]:
-    """Return the records that the act means; what was written after it was asked for is not."""
+    """Return the act's records, without those created after it was requested."""
     listed = PAGES[act.page]
     if "ids" in act.arguments:
         mine: QuerySet[Any] = listed.model.objects.of(act.owner)
@@ -339,7 +338,7 @@ def _meant(act: BulkAct) -> QuerySet[Any]:
 
 
 def _doings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
-    """Return the next records with what is to change of each, and the last key; "" at the end."""
+    """Return the next records with their changes, and the last key; "" at the end."""
     rest = _meant(act)
     if last := act.arguments.get("last"):
         rest = rest.filter(pk__gt=last)
@@ -355,12 +354,12 @@ def _doings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
         if changed:
             wanted.append((record, changed))
         else:
-            act.left += 1  # it is so already
+            act.left += 1  # already set
     return wanted, str(keys[-1]) if len(keys) == BATCH else ""
 
 
 def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
-    """Return the records that the act to be undone changed and nobody since, as they were."""
+    """Return the records to undo, as they were, without those that have changed since."""
     changes = Revision.objects.of(act.owner).filter(source=f"bulk:{act.arguments['of']}")
     changes = changes.filter(id__gt=act.arguments.get("last", 0)).order_by("id")[:BATCH]
     found = list(changes)
@@ -370,7 +369,7 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
         record = held.get(change.record_id)
         now = as_json(record.snapshot(*change.after)) if record else None
         if record is None or now != change.after:
-            _leave(act, record or change.label, _("changed meanwhile, it was left as it is"))
+            _leave(act, record or change.label, _("it has changed since, so it was left unchanged"))
             continue
         meta = record._meta
         fields = {n: meta.get_field(n).to_python(v) for n, v in change.before.items()}
@@ -385,7 +384,7 @@ def _held(act: BulkAct, keys: Sequence[Any]) -> list[Any]:
 
 
 def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
-    """Change the records together; where the database refuses one, each by itself."""
+    """Change the records together; if the database rejects one, each by itself."""
     model: type[Recalled] = PAGES[act.page].model
     told: dict[str, Any] = {
         "by": Actor.person(act.owner),
@@ -402,7 +401,7 @@ def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
                 with transaction.atomic():
                     model.change_many([(record, fields)], **told)
             except IntegrityError:
-                _leave(act, record, _("the same words stand in the list already"))
+                _leave(act, record, _("the list already has the same text"))
             else:
                 act.done += 1
     else:
@@ -416,7 +415,7 @@ def _leave(act: BulkAct, record: Any, why: str) -> None:
         act.problem = f"{act.problem}\n{line}".strip()
 
 
-# --- One act on many records of a list: asked for, shown while it goes on, and taken back ---
+# --- pages ---
 
 LEAST_MERGED, MOST_MERGED = 2, 20
 IN_REQUEST_SECONDS = 10.0
@@ -425,7 +424,7 @@ IN_REQUEST_SECONDS = 10.0
 @login_required
 @require_POST
 def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
-    """Do one act on the ticked records, or on all that match; the list keeps its filters."""
+    """Apply an act to the selected records, or to all that match; the list keeps its filters."""
     if page not in PAGES:
         raise Http404
     query = request.GET.urlencode()
@@ -453,7 +452,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
 @login_required
 @require_POST
 def bulk_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Take an act on many records back: those that nobody changed since are as they were."""
+    """Undo a bulk act for the records that haven't changed since."""
     act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
     try:
         _begin(request, ask_undo(act))
@@ -465,7 +464,7 @@ def bulk_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @login_required
 @require_safe
 def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show how far an act on many records is; the list asks every two seconds."""
+    """Show the progress of a bulk act; the list polls every two seconds."""
     act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
     if not request.htmx:
         return redirect(f"memory:{act.page}")
@@ -474,7 +473,7 @@ def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _ticked(request: BeaconRequest) -> list[str]:
-    """Return the keys that were ticked, those left out that are none."""
+    """Return the selected keys, without invalid ones."""
     found = []
     for key in request.POST.getlist("record"):
         try:
@@ -485,9 +484,9 @@ def _ticked(request: BeaconRequest) -> list[str]:
 
 
 def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> HttpResponse:
-    """Go to the page on which the ticked notes are merged."""
+    """Go to the page that merges the selected notes."""
     if page != NOTES.page or not LEAST_MERGED <= len(ids) <= MOST_MERGED:
-        words = _("To merge, tick %(least)d to %(most)d notes; %(have)d are ticked.")
+        words = _("Select %(least)d to %(most)d notes to merge. %(have)d are selected.")
         numbers = {"least": LEAST_MERGED, "most": MOST_MERGED, "have": len(ids)}
         messages.warning(request, words % numbers)
         return _gone_back(request, back)
@@ -495,14 +494,14 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
 
 
 def _begin(request: BeaconRequest, act: BulkAct) -> None:
-    """Carry a small act out at once; a large one is a task's, and its row is found by the tick."""
+    """Do a small act at once; a task does a large one, which the scheduler also finds by its row."""
     if is_large(act):
         transaction.on_commit(lambda: nudge(act))
-        messages.info(request, _("That is for a worker: this page shows how far it is."))
+        messages.info(request, _("This runs in the background. You can follow it on this page."))
         return
     done = carry_out(act.pk, seconds=IN_REQUEST_SECONDS)
     if done is None or done.state in UNFINISHED:
-        return  # it goes on without the request
+        return  # it continues without the request
     undo = bool(done.done) and done.act != UNDO
     tags = "undo:" + reverse("memory:bulk-undo", args=[done.pk]) if undo else ""
     level = messages.SUCCESS if done.done else messages.WARNING
@@ -510,7 +509,7 @@ def _begin(request: BeaconRequest, act: BulkAct) -> None:
 
 
 def nudge(act: BulkAct) -> Any:
-    """Tell a worker that the act waits; the tick does so if this fails."""
+    """Tell a worker about the act; if this fails, the scheduled task finds it."""
     return send("memory.tasks.carry_out_bulk_act", str(act.pk), queue="maintenance")
 
 

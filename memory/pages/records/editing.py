@@ -1,4 +1,4 @@
-"""Forms by which people write and correct notes and observations; the rules are `NoteChecks`'."""
+"""Writing, editing and replacing notes and observations; `NoteChecks` has the rules."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
 from memory.web.responses import go_to, next_of, say_cleaned, undo_tag
 
-NOTHING = gettext_lazy("Write what is to be remembered: there is nothing to read.")
-USUAL = ""  # the stability that is usual for the kind
+NOTHING = gettext_lazy("Enter a text.")
+USUAL = ""  # the default stability of the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
 
 class _Typed(forms.CharField):
-    """A field whose text goes to `NoteChecks` as it was typed."""
+    """A field whose text goes to `NoteChecks` exactly as typed."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(strip=False, **more)
-        # What cannot be stored is taken out and said so, rather than refused.
+        # Characters that can't be stored are removed with a notice instead of an error.
         nul = ProhibitNullCharactersValidator
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
 class RecordForm(forms.Form):
-    """What notes and observations have in common."""
+    """The fields that notes and observations share."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
     TOGETHER: ClassVar[tuple[str, ...]] = ()
@@ -62,7 +62,7 @@ class RecordForm(forms.Form):
         label=gettext_lazy("Text to remember"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy("Markdown, at most 64 KiB. Recall finds it by these words."),
+        help_text=gettext_lazy("Markdown, at most 64 KiB. Search looks in this text."),
     )
     tags = _Typed(
         label=gettext_lazy("Tags"),
@@ -74,11 +74,13 @@ class RecordForm(forms.Form):
         label=gettext_lazy("Sensitivity"),
         choices=Sensitivity.choices,
         initial=Sensitivity.NORMAL,
-        help_text=gettext_lazy("What is sensitive goes to no outside model or embedder."),
+        help_text=gettext_lazy(
+            "Sensitive records are never sent to outside models or embedding services."
+        ),
     )
 
     def clean(self) -> dict[str, Any]:
-        """Let the one validation look at each field; `cleaned_labels` then names the cleaned ones."""
+        """Validate all fields in one place; `cleaned_labels` then has the fields that were cleaned."""
         data = super().clean() or self.cleaned_data
         checks = NoteChecks()
         for name in self.CHECKED:
@@ -91,17 +93,17 @@ class RecordForm(forms.Form):
         return data
 
     def refuse(self, errors: Any) -> None:
-        """Show messages beside their fields; those of a field that is not here stand above."""
+        """Show messages beside their fields; those of fields not in the form go above."""
         for field, told in errors.items():
             self.add_error(field if field in self.fields else None, told)
 
     def take(self, exc: InvalidValue) -> None:
-        """Show why the record was refused."""
+        """Show why the record was rejected."""
         self.refuse(exc.errors or {"": [str(exc)]})
 
     @property
     def checked(self) -> dict[str, Any]:
-        """Return the fields of the record as they were checked, without disabled ones."""
+        """Return the record's fields as validated, without disabled ones."""
         data = self.cleaned_data
         return {
             name: data[name]
@@ -111,7 +113,7 @@ class RecordForm(forms.Form):
 
 
 class NoteForm(RecordForm):
-    """A note with all that can be said of it."""
+    """A note with all its fields."""
 
     CHECKED = (
         "content", "kind", "stability", "ttl_days", "tags", "confidence", "sensitivity",
@@ -156,17 +158,17 @@ class NoteForm(RecordForm):
         label=gettext_lazy("Scope"),
         required=False,
         initial="owner",
-        help_text=gettext_lazy("owner, run:<number>, session:<id> or agent:<name>."),
+        help_text=gettext_lazy("Return the selected stability, or the default of the kind."),
     )
 
     def clean_stability(self) -> str:
-        """Return what was chosen, or what is usual for the kind."""
+        """Return the days, by default those of the kind."""
         chosen: str = self.cleaned_data["stability"]
         kind = self.cleaned_data.get("kind", "")
         return chosen or TYPICAL.get(kind, (Note.Stability.STABLE, None))[0]
 
     def clean_ttl_days(self) -> str:
-        """Return the days, those usual for the kind where both were left to it."""
+        """Return the confidence, 1 by default."""
         days: str = self.cleaned_data["ttl_days"].strip()
         kind = self.cleaned_data.get("kind", "")
         if not days and not self.data.get("stability") and kind in TYPICAL:
@@ -174,7 +176,7 @@ class NoteForm(RecordForm):
         return days
 
     def clean_confidence(self) -> str:
-        """Return the confidence; one that was not said is full."""
+        """A note written by hand; the soul, agent and user notes are written in Settings."""
         return self.cleaned_data["confidence"].strip() or "1"
 
 
@@ -209,7 +211,7 @@ class ObservationForm(RecordForm):
 
     @property
     def checked(self) -> dict[str, Any]:
-        """Return the fields of the record as they were checked."""
+        """Return the record's fields as validated."""
         return {**super().checked, "category": self.cleaned_data["category"]}
 
 
@@ -229,14 +231,14 @@ class NewObservationForm(ObservationForm):
 
 
 class _Editing(forms.Form):
-    """Which version was edited, and why."""
+    """The version that was edited, and the reason."""
 
     why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
 
 class EditNoteForm(_Editing, NoteForm):
-    """A note as it is to be; what the soul, agent and user notes say is changed under Settings."""
+    """A note being edited; the text of the soul, agent and user notes is edited in Settings."""
 
     def __init__(self, *args: Any, record: Note, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -245,30 +247,28 @@ class EditNoteForm(_Editing, NoteForm):
         if record.kind in Note.IDENTITY:
             choices = [(Note.Kind(record.kind), Note.Kind(record.kind).label)]
             self.fields["content"].disabled = True
-            self.fields["content"].help_text = gettext_lazy(
-                "What it says is changed under Settings."
-            )
+            self.fields["content"].help_text = gettext_lazy("Edit the text in Settings.")
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
         self.fields["stability"].required = True
         self.fields["stability"].choices = Note.Stability.choices  # type: ignore[attr-defined]
 
 
 class EditObservationForm(_Editing, ObservationForm):
-    """An observation as it is to be."""
+    """An observation being edited."""
 
     def __init__(self, *args: Any, record: Observation, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
 
 
 class SupersedeForm(forms.Form):
-    """The note that stands in for another."""
+    """The note that replaces another."""
 
     content = _Typed(
-        label=gettext_lazy("What holds now"),
+        label=gettext_lazy("New text"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=gettext_lazy(
-            "Everything else is as in the old note, which stays readable in the chain."
+            "Other fields stay the same. The old note stays readable in the history."
         ),
     )
     why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
@@ -276,7 +276,7 @@ class SupersedeForm(forms.Form):
 
 
 def initial_of(record: Any) -> dict[str, Any]:
-    """Return a record's fields as the form shows them."""
+    """Return a record's fields for the form."""
     return as_typed(record.snapshot(*_NAMES[type(record)])) | {"version": record.version}
 
 
@@ -298,13 +298,13 @@ _NAMES: dict[type, tuple[str, ...]] = {
 }
 
 
-# --- The form in a list's row: what a record says, its tags, and the version that was seen ---
+# --- editing in a row ---
 
-LONGEST = 200_000  # characters that are read at all; the record's own limit is told by its rules
+LONGEST = 200_000  # characters that are read at all; the record's own rules report its limit
 
 
 class InlineForm(forms.Form):
-    """Text and tags of one record; its own rules check them."""
+    """Text and tags of one record, checked by its own rules."""
 
     content = CleanTextField(
         label=gettext_lazy("Text"),
@@ -322,21 +322,20 @@ class InlineForm(forms.Form):
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
 
-# --- editing ---
+# --- merging two edits ---
 
 
 class Conflict(MemoryRefused):
-    """Somebody else changed the same record: `fields` are both edits put together.
+    """Someone else changed the same record: `fields` has both edits merged.
 
-    `seen` is the version that mine was made from, `merge` the words of all three, `others` names
-    the fields (not the words) that both changed, with what stands there now.
+    `seen` is the version that mine is based on, `merge` has the words of all three, `others`
+    names the other fields that both changed, with their current values.
     """
 
     def __init__(self, record: Any, seen: int, mine: Mapping[str, Any]) -> None:
         super().__init__(
             _(
-                "It was changed since you opened it, so nothing is saved yet. What you typed is "
-                "kept: below it is put together with the newer version."
+                "It has changed since you opened it, so nothing is saved yet. Your edits are below, merged with the newer version."
             )
         )
         self.theirs = record
@@ -362,33 +361,34 @@ class Conflict(MemoryRefused):
 
     @property
     def writers(self) -> str:
-        """Return who changed it meanwhile."""
+        """Return who else changed it."""
         owner = self.theirs.owner
         names = dict.fromkeys(record_history.who(owner, one.actor) for one in self.changes)
         return ", ".join(names)
 
 
 def merged_words(base: str, mine: Mapping[str, Any], theirs: str) -> text_merge.Merge:
-    """Return the words of both edits put together."""
+    """Return the text of both edits merged."""
     return text_merge.merge(base.strip(), str(mine.get("content", theirs)).strip(), theirs.strip())
 
 
 def _joined(base: Any, mine: Any, theirs: Any) -> Any:
-    """Return theirs where only they changed it, else mine."""
+    """Return their value if only they changed it, else mine."""
     return theirs if mine == base else mine
 
 
 def save_edit(record: Any, fields: dict[str, Any], *, by: Actor, seen: int, why: str = "") -> None:
-    """Store the fields of `record` as they were made from version `seen`.
+    """Save the fields of `record` as edited from version `seen`.
 
-    Changes of others that leave those fields alone (a pin, a lock) are no conflict.  Raises
-    Conflict where they did not, InvalidValue with the reasons by field.
+    Others' changes to other fields (a pin, a lock) are no conflict.  Raises Conflict if they
+    changed the same fields, InvalidValue with the reasons by field.
     """
     try:
         _write(record, fields, by=by, expected=seen, why=why)
     except StaleWrite as exc:
         record.refresh_from_db()
-        # Who saw a version that never was has seen nothing: the whole history is news.
+        # A version that never existed means nothing was seen: the whole history counts as
+        # new.
         seen = seen if seen <= record.version else 0
         base = as_json(record_history.fields_at(record, seen))
         now = as_json(record.snapshot())
@@ -402,7 +402,7 @@ def _write(record: Any, fields: dict[str, Any], *, by: Actor, expected: int, why
     write(record, by=by, expected_version=expected, why=why or _("edited"), **fields)
 
 
-# --- Writing, correcting and superseding notes and observations by hand ---
+# --- pages ---
 
 
 @require_http_methods(["GET", "POST"])
@@ -410,7 +410,7 @@ def _write(record: Any, fields: dict[str, Any], *, by: Actor, expected: int, why
 @vary_on_headers("HX-Request")
 @idempotent_post
 def note_new(request: BeaconRequest) -> HttpResponse:
-    """Write a note; `?kind=rule` chooses the kind, with what is usual for it."""
+    """Write a note; `?kind=rule` selects the kind, with its defaults."""
     kind = request.GET.get("kind", "")
     first = {"kind": kind} if kind in TYPICAL else {}
     form = NewNoteForm(request.POST or None, owner=request.user, initial=first)
@@ -423,7 +423,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("The note is remembered."), extra_tags=undo_tag(note))
+            messages.success(request, _("Note saved."), extra_tags=undo_tag(note))
             say_cleaned(request, form.cleaned_labels)
             return go_to(request, next_of(request, note.get_absolute_url()))
     return _form(request, form, "note", _("New note"))
@@ -445,9 +445,7 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(
-                request, _("The observation is remembered."), extra_tags=undo_tag(made)
-            )
+            messages.success(request, _("Observation saved."), extra_tags=undo_tag(made))
             say_cleaned(request, form.cleaned_labels)
             return go_to(request, next_of(request, made.get_absolute_url()))
     return _form(request, form, "observation", _("New observation"))
@@ -476,7 +474,7 @@ def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
 @login_required
 @vary_on_headers("HX-Request")
 def edit_record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
-    """Edit a record; where somebody else did meanwhile, put both edits together on one page."""
+    """Edit a record; if someone else did too, merge both edits on one page."""
     record = _record(request, type, pk)
     make = EditNoteForm if type == "note" else EditObservationForm
     form = make(request.POST or None, record=record, initial=initial_of(record))
@@ -512,7 +510,7 @@ def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
 
 
 def _merge_screen(conflict: Conflict, make: Any, mine: str, why: str) -> dict[str, Any]:
-    """Return what the merge screen shows: both edits put together, on the newest version."""
+    """Return the merge screen: both edits merged, based on the newest version."""
     theirs = conflict.theirs
     typed = as_typed(conflict.fields) | {"version": theirs.version, "why": why}
     return {
@@ -525,7 +523,7 @@ def _merge_screen(conflict: Conflict, make: Any, mine: str, why: str) -> dict[st
 
 
 def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
-    """Put the words together anew, with the sides that were chosen for each place."""
+    """Merge the texts again, with the sides selected for each place."""
     form = make(request.POST, record=record)
     form.is_valid()
     seen, based = (_number(request.POST.get(name, "")) for name in ("base_version", "version"))
@@ -545,7 +543,7 @@ def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
 
 
 def _hunks(merge: Any, choices: dict[int, str]) -> list[tuple[int, Any, str]]:
-    """Return each place that both changed, with its number and the side that is chosen."""
+    """Return each place that both changed, with its number and the selected side."""
     return [(n, part, choices.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
 
 
@@ -557,7 +555,7 @@ def _number(text: str) -> int:
 @login_required
 @vary_on_headers("HX-Request")
 def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Write the note that stands in for this one from now on."""
+    """Write the note that replaces this one."""
     note: Note = _record(request, "note", pk)
     if note.kind in Note.IDENTITY:
         raise Http404
@@ -580,7 +578,7 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
             form.add_error(None, str(exc))
         else:
             undo = "undo:" + reverse("memory:note-unsupersede", args=[made.pk])
-            said = _("The new note stands in for the old one.")
+            said = _("The new note replaces the old one.")
             messages.success(request, said, extra_tags=undo)
             return go_to(request, made.get_absolute_url())
     template = "memory/_note_supersede.html" if request.htmx else "memory/note_supersede.html"
@@ -588,7 +586,7 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _on_newest(request: BeaconRequest, note: Note) -> SupersedeForm:
-    """Return the form with what was typed, on the version that stands now."""
+    """Return the form with what was typed, based on the current version."""
     note.refresh_from_db()
     data = request.POST.copy()
     data["version"] = str(note.version)

@@ -1,4 +1,4 @@
-"""What the address of a list of records asks for: words, operators and the order."""
+"""Lists of notes and observations: the query in the URL, its filters, and the matching rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NEWEST, OLDEST, CHANGED, EXPIRES, BEST = "newest", "oldest", "changed", "expires
 SORTS: dict[str, tuple[str, bool, Promise]] = {
     NEWEST: ("created", True, gettext_lazy("Newest")),
     OLDEST: ("created", False, gettext_lazy("Oldest")),
-    CHANGED: ("updated", True, gettext_lazy("Last changed")),
+    CHANGED: ("updated", True, gettext_lazy("Recently changed")),
     EXPIRES: ("expires_at", False, gettext_lazy("Expires first")),
     BEST: ("", True, gettext_lazy("Best match")),
 }
@@ -53,16 +53,16 @@ SORTS: dict[str, tuple[str, bool, Promise]] = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A kind of record that has a list page; `page` is its word in addresses and saved views."""
+    """A kind of record with a list page; `page` is its name in URLs and saved views."""
 
     page: str
     model: type[Recalled]
-    facet: str  # the field that says of what kind a record is
+    facet: str  # the field for the kind of a record
     sorts: tuple[str, ...]
 
     @property
     def type(self) -> str:
-        """Return the type's name in history and in the addresses of acts."""
+        """Return the type's name in history and in the URLs of acts."""
         return self.model.record_type()
 
 
@@ -74,7 +74,7 @@ BY_TYPE = {listed.type: listed for listed in PAGES.values()}
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What a list's address asks for."""
+    """The query in a list's URL."""
 
     listed: Listed
     text: str
@@ -83,7 +83,7 @@ class ListQuery:
 
     @classmethod
     def of(cls, listed: Listed, query: Mapping[str, str]) -> ListQuery:
-        """Read it from an address's query; what cannot be read is left out."""
+        """Read it from a query string; what can't be read is ignored."""
         text = one_line(clean(query.get("q", ""))[0])[: MOST_TEXT + 1]
         sort = query.get("sort", "")
         known = sort in listed.sorts or sort == BEST
@@ -91,7 +91,7 @@ class ListQuery:
 
     @property
     def states(self) -> frozenset[str]:
-        """Return what `is:` asks for, not negated."""
+        """Return the values of `is:` that aren't negated."""
         asked = (
             one.values for one in self.question.filters if one.field == "is" and not one.negated
         )
@@ -99,12 +99,12 @@ class ListQuery:
 
     @property
     def is_trash(self) -> bool:
-        """Whether the list shows the trash."""
+        """Whether the list shows Trash."""
         return "trashed" in self.states
 
     @property
     def sort(self) -> str:
-        """Return the order: as asked, else the best match first where there are words."""
+        """Return the order: as requested, else best match first if there are words."""
         ranked = bool(self.question.words) and not self.is_trash
         if self.asked_sort == BEST or not self.asked_sort:
             return BEST if ranked else NEWEST
@@ -112,31 +112,31 @@ class ListQuery:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether records may be missing from the list because of what was asked."""
+        """Whether filters can hide records."""
         return self.question.has_words or bool(self.question.filters)
 
     @property
     def query(self) -> str:
-        """Return the query string that asks for the same, without the page."""
+        """Return the query string of the same query, without the page."""
         return query_of(self.text, self.asked_sort)
 
 
 def query_of(text: str, sort: str = "") -> str:
-    """Return the query string that asks for `text` in this order."""
+    """Return the query string for `text` in this order."""
     return urlencode({name: value for name, value in (("q", text), ("sort", sort)) if value})
 
 
-# --- The chips and facets of a list: each is a link that edits the query in the address ---
+# --- chips and facets: links that edit the query ---
 
-MOST_EDITED = 1_000  # characters of a query that links edit; each of a hundred holds it whole
-MOST_TOPICS = 12  # the latest ones; any other is asked for by `topic:`
+MOST_EDITED = 1_000  # characters of a query that links edit, since each of 100 links repeats it
+MOST_TOPICS = 12  # the latest ones; any other can be requested with `topic:`
 EXPIRY = ("expired", "expiring", "kept")
 SHOWN = ("superseded", "trashed")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One value of a facet: the query string that asks for it, or for it no more."""
+    """One value of a facet: the query string that adds or removes it."""
 
     label: str
     query: str
@@ -145,19 +145,19 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A question with its possible answers."""
+    """A filter with its possible values."""
 
     label: str
     options: Sequence[Option]
 
     @property
     def chosen(self) -> str:
-        """Return in words what is chosen."""
+        """Return the selected values in words."""
         return ", ".join(option.label for option in self.options if option.is_chosen)
 
 
 def chips_of(wanted: ListQuery) -> list[Option]:
-    """Return the kinds (or categories) as chips, any of which may be chosen together."""
+    """Return the kinds (or categories) as chips, which can be combined."""
     if len(wanted.text) > MOST_EDITED:
         return []
     field = wanted.listed.facet
@@ -168,30 +168,32 @@ def chips_of(wanted: ListQuery) -> list[Option]:
 
 
 def facets_of(user: User, wanted: ListQuery) -> list[Facet]:
-    """Return the other facets: one query, for the topics.  A very long query has none."""
+    """Return the other facets, with one query for the topics.  A very long query has none."""
     if len(wanted.text) > MOST_EDITED:
         return []
     facets = [
         Facet(_("Trust"), _toggles(wanted, "trust", Trust.choices)),
         Facet(_("Origin"), _toggles(wanted, "source", _origins())),
         Facet(_("Topic"), _toggles(wanted, "topic", _topics(user, wanted))),
-        Facet(_("Lock, pin"), _choices(wanted, [("locked", _("locked")), ("pinned", _("pinned"))])),
+        Facet(
+            _("Lock and pin"), _choices(wanted, [("locked", _("locked")), ("pinned", _("pinned"))])
+        ),
     ]
     if wanted.listed is not NOTES:
         alike = [("duplicate", _("near-duplicates")), ("edited", _("corrected by a person"))]
         return [
             *facets,
-            Facet(_("State"), _choices(wanted, [*alike, ("trashed", _("in the trash"))])),
+            Facet(_("State"), _choices(wanted, [*alike, ("trashed", _("in Trash"))])),
         ]
     expiry = [
-        ("expiring", _("within seven days")),
+        ("expiring", _("within 7 days")),
         ("expired", _("expired")),
         ("kept", _("kept until deleted")),
     ]
     states = [
         ("edited", _("edited by a person")),
-        ("superseded", _("superseded")),
-        ("trashed", _("in the trash")),
+        ("superseded", _("replaced")),
+        ("trashed", _("in Trash")),
     ]
     return [
         Facet(_("Stability"), _toggles(wanted, "stability", Note.Stability.choices)),
@@ -206,13 +208,13 @@ def _origins() -> list[tuple[str, str]]:
         ("human:*", _("a person")),
         ("agent:*", _("an agent")),
         ("run:*", _("a run")),
-        ("session:*", _("a session")),
+        ("session:*", _("a conversation")),
         ("import:*", _("an import")),
     ]
 
 
 def _topics(user: User, wanted: ListQuery) -> list[tuple[str, str]]:
-    """Return the latest topics, and those asked for that are not among them."""
+    """Return the latest topics, and other ones in the query."""
     latest = Topic.objects.of(user).live().order_by("-created")[:MOST_TOPICS]
     found: list[tuple[str, str]] = list(latest.values_list("slug", "title"))
     known = {slug for slug, _title in found}
@@ -221,7 +223,7 @@ def _topics(user: User, wanted: ListQuery) -> list[tuple[str, str]]:
 
 
 def _toggles(wanted: ListQuery, field: str, labels: Iterable[tuple[Any, Any]]) -> list[Option]:
-    """Return values of which any may be asked for together."""
+    """Return values that can be combined."""
     now = values_of(wanted.text, field)
     return [
         Option(
@@ -234,7 +236,7 @@ def _toggles(wanted: ListQuery, field: str, labels: Iterable[tuple[Any, Any]]) -
 
 
 def _choices(wanted: ListQuery, labels: Sequence[tuple[str, str]]) -> list[Option]:
-    """Return states (`is:`) of which one may be asked for at a time."""
+    """Return states (`is:`), of which only one can be selected at a time."""
     now = values_of(wanted.text, "is")
     among = [value for value, _label in labels]
     found = []
@@ -244,9 +246,8 @@ def _choices(wanted: ListQuery, labels: Sequence[tuple[str, str]]) -> list[Optio
     return found
 
 
-# --- Lists of notes and observations: the page of records that matches a URL, and its rows ---
+# --- rows ---
 
-# --- rows --------------------------------------------------------------------------------------
 
 FOLDED, UNFOLDED = 280, 4_000  # characters of a record in its row, folded and unfolded
 
@@ -315,7 +316,7 @@ class Row:
 
     @property
     def may_be_trashed(self) -> bool:
-        """Whether the row can be moved to the trash: not the current soul, agent and user note."""
+        """Whether the row can be moved to Trash: not the current soul, agent and user note."""
         return self.wanted.listed is not NOTES or not self.record.is_standing_identity
 
     @cached_property
@@ -408,7 +409,7 @@ def _word(model: str, field: str, value: str, _language: str | None) -> str:
     return str(dict(choices).get(value, value))
 
 
-# --- lists -------------------------------------------------------------------------------------
+# --- pages of rows ---
 
 MOST_COUNTED = 1_000  # a longer list says "more than", since counting a million takes a second
 MOST_RANKED = 200  # records that are sorted by best match
@@ -418,8 +419,8 @@ SPARE = 25  # extra ranked records to load, in case filters remove some
 def records_wanted(user: User, wanted: ListQuery) -> QuerySet[Any]:
     """Return the records that match the URL, unsorted.
 
-    Trashed, superseded and expired records are left out unless `is:` names them; the trash shows
-    all of them together.  Sorting by expiry leaves out records that never expire.
+    Records that are in Trash, replaced or expired are left out unless `is:` names them; Trash
+    shows all of them together.  Sorting by expiry leaves out records that never expire.
     """
     records: Any = wanted.listed.model.objects.of(user)
     now = timezone.now()
@@ -560,7 +561,7 @@ def _ranked(user: User, wanted: ListQuery) -> list[Any]:
     return [one.record_id for found in bm25_sql.ranked(jobs) for one in found]
 
 
-# --- What the lists of notes and observations say, each in its own words ---
+# --- texts of the lists ---
 
 
 def title_of(listed: Listed) -> str:
@@ -569,7 +570,7 @@ def title_of(listed: Listed) -> str:
 
 
 def words_of(listed: Listed, total: int, most: int) -> dict[str, str]:
-    """Return the list's words; `total` is counted no further than one beyond `most`."""
+    """Return the list's texts; `total` is at most one more than `most`."""
     if listed is NOTES:
         return _counted(_of_notes(total, most), total, most)
     return _counted(_of_observations(total, most), total, most)
@@ -589,12 +590,11 @@ def _of_notes(total: int, most: int) -> dict[str, str]:
         "search": _("Search notes"),
         "example": _("stale kind:rule,summary -tag:travel after:30d"),
         "count": count if total <= most else _("More than %(most)s notes") % {"most": f"{most:,}"},
-        "none_found": _("No note is like that"),
+        "none_found": _("No matching notes"),
         "all": _("Show all active notes"),
         "none": _("No notes yet"),
         "what": _(
-            "A note is something to go by: a rule, a log line, the summary of a run. Write one "
-            "by hand, or let the first run write its summary."
+            "Notes are rules, logs and summaries your agents rely on. Write one, or let the first run create its summary."
         ),
     }
 
@@ -609,39 +609,38 @@ def _of_observations(total: int, most: int) -> dict[str, str]:
         "search": _("Search observations"),
         "example": _("price category:finding source:run:* after:30d"),
         "count": count if total <= most else more,
-        "none_found": _("No observation is like that"),
+        "none_found": _("No matching observations"),
         "all": _("Show all observations"),
         "none": _("No observations yet"),
         "what": _(
-            "An observation is a finding, an insight or a lesson that a run or a session brought. "
-            "They come by themselves with the first run; you can also write one."
+            "An observation is a finding, insight or lesson from a run or conversation. Runs add them, and you can write your own."
         ),
     }
 
 
 def row_words() -> dict[str, SafeString]:
-    """Return what every row says: looked up and escaped once a page, not fifty times."""
+    """Return the texts of every row: looked up and escaped once per page, not 50 times."""
     words = {
         "select": _("Select:"),
         "edit": _("Edit"),
         "trash": _("Trash"),
-        "to_trash": _("Move to the trash:"),
+        "to_trash": _("Move to Trash:"),
         "restore": _("Restore"),
-        "whole": _("Whole text"),
-        "rest": _("the rest on its page"),
+        "whole": _("Full text"),
+        "rest": _("more on its page"),
         "pinned": _("pinned"),
-        "external": _("from outside"),
+        "external": _("external"),
         "quarantined": _("quarantined"),
         "agent": _("by an agent"),
         "sensitive": _("sensitive"),
-        "superseded": _("superseded"),
+        "superseded": _("replaced"),
         "duplicate": _("near-duplicate of an older one"),
         "kind": _("Kind"),
         "category": _("Category"),
         "expires": _("Expires"),
         "expired": _("expired"),
         "kept": _("kept"),
-        "written": _("Written"),
-        "purged": _("purged"),
+        "written": _("Created"),
+        "purged": _("deleted"),
     }
     return {name: escape(word) for name, word in words.items()}

@@ -1,4 +1,4 @@
-"""What the page and the panel of a note or an observation show: its words, and why it is there."""
+"""The page and panel of a note or an observation: its text, where it comes from, and its uses."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
 FEW_CHANGES, FEW_USES, FEW_NEAR = 5, 8, 5
 
 TRUST_MEANS = {
-    Trust.OWNER: _lazy("You wrote it, edited it, or said that it holds."),
-    Trust.AGENT: _lazy("An agent or Beacon wrote it; nobody has checked it yet."),
+    Trust.OWNER: _lazy("You wrote, edited or verified it."),
+    Trust.AGENT: _lazy("An agent or Beacon wrote it. Nobody has checked it yet."),
     Trust.EXTERNAL: _lazy(
-        "It comes from outside: prompts get it as data between marks, never as instructions."
+        "It has external trust. Prompts get it as marked data, never as instructions."
     ),
     Trust.QUARANTINED: _lazy(
-        "It smells of instructions to a model: no prompt gets it until you say that it holds."
+        "It may contain prompt injection. No prompt gets it until you mark it as verified."
     ),
 }
 LOCK_MEANS = {
-    "open": _lazy("Agents may change it where the rules let them."),
-    "append-only": _lazy("Agents may add to it, and change nothing. You may edit it."),
-    "read-only": _lazy("No agent changes it. You may edit it."),
+    "open": _lazy("Agents can change it where the rules allow."),
+    "append-only": _lazy("Agents can add to it, but not change it. You can edit it."),
+    "read-only": _lazy("Agents can’t change it. You can edit it."),
 }
 
 
 @dataclass(slots=True)
 class RecordPage:
-    """A record with all that is told of it; `type` is its name in addresses."""
+    """A record with all its details; `type` is its name in URLs."""
 
     record: Any
     type: str
@@ -63,7 +63,7 @@ class RecordPage:
 
     @property
     def set_aside(self) -> str:
-        """Return why the record is in quarantine; empty where it is not."""
+        """Return why the record is in quarantine; empty if it isn't."""
         return reason_of(self.record)
 
     @property
@@ -73,7 +73,7 @@ class RecordPage:
 
     @property
     def kind_words(self) -> str:
-        """Return the kind or category in words."""
+        """Return the label of the kind or category."""
         is_note = isinstance(self.record, Note)
         return str(
             self.record.get_kind_display() if is_note else self.record.get_category_display()
@@ -81,12 +81,10 @@ class RecordPage:
 
     @property
     def trust_means(self) -> str:
-        """Return what the record's trust means."""
         return str(TRUST_MEANS[Trust(self.record.trust)])
 
     @property
     def lock_means(self) -> str:
-        """Return what the record's lock means."""
         return str(LOCK_MEANS[self.record.lock])
 
     @property
@@ -96,49 +94,48 @@ class RecordPage:
 
     @property
     def may_be_vouched_for(self) -> bool:
-        """Whether a person may yet say that it holds."""
+        """Whether a person can still mark it as verified."""
         return bool(self.record.trust != Trust.OWNER)
 
     @property
     def has_expired(self) -> bool:
-        """Whether its time is over."""
         return isinstance(self.record, Note) and self.record.has_expired()
 
     @property
     def heading(self) -> str:
-        """Return what it is called above its words: “Rule”, “Finding”."""
+        """Return the heading above its text: “Rule”, “Finding”."""
         words = self.kind_words
         return words[:1].upper() + words[1:]
 
     @property
     def list_url(self) -> str:
-        """Return the address of the list in which it stands."""
+        """Return the URL of its list."""
         return reverse(f"memory:{self.type}s")
 
     @property
     def list_name(self) -> str:
-        """Return the name of the list in which it stands."""
+        """Return the name of its list."""
         return _("Notes") if self.type == "note" else _("Observations")
 
     @property
     def history_url(self) -> str:
-        """Return the address of its whole history."""
+        """Return the URL of its whole history."""
         return reverse(f"memory:{self.type}-history", args=[self.record.pk])
 
     @property
     def successor(self) -> Any | None:
-        """Return the note that stands in for this one, the newest of its chain, if there is one."""
+        """Return the note that replaced this one, the newest in its chain, if there is one."""
         standing = self.chain[0] if self.chain else None
         return standing if standing is not None and standing.pk != self.record.pk else None
 
     @property
     def is_identity(self) -> bool:
-        """Whether it is the soul, agent or user note, whose words are changed under Settings."""
+        """Whether it is the soul, agent or user note, whose text is edited in Settings."""
         return isinstance(self.record, Note) and self.record.kind in Note.IDENTITY
 
 
 def model_of(record_type: str) -> type[Remembered]:
-    """Return the model behind a type of these pages.  Raises Http404 for another."""
+    """Return the model of a type on these pages.  Raises Http404 for another."""
     if record_type not in TYPES:
         raise Http404
     return TYPES[record_type]
@@ -151,7 +148,7 @@ def expiry_words(record: Remembered, at: datetime | None = None) -> str:
         return _("kept until deleted")
     left = (expires - (at or timezone.now())).total_seconds()
     if left <= 0:
-        return _("expired: not recalled any more")
+        return _("expired, no longer recalled")
     if left < 3600:
         return _("expires within the hour")
     if left < 2 * 86400:
@@ -162,7 +159,7 @@ def expiry_words(record: Remembered, at: datetime | None = None) -> str:
 
 
 def page_of(record: Any) -> RecordPage:
-    """Return what is told of `record`, whose owner is loaded: at most eight queries."""
+    """Return the page of `record`, whose owner is loaded: at most eight queries."""
     owner: User = record.owner
     history = record_history.history_of(record, size=FEW_CHANGES)
     first = record_history.revisions_of(record).last() if history.next_cursor else None
@@ -190,13 +187,13 @@ def page_of(record: Any) -> RecordPage:
 
 
 def _chain(record: Any) -> list[Note]:
-    """Return what stands in for what, where the record is a note that is not alone."""
+    """Return the replacement history of a note, if it has one."""
     found = chain(record) if isinstance(record, Note) else []
     return found if len(found) > 1 else []
 
 
 def _uses_of(record: Remembered) -> list[Use]:
-    """Return where the record entered a prompt or an answer, the latest first."""
+    """Return where the record entered a prompt or an answer, latest first."""
     uses = Use.objects.of(record.owner).filter(record_id=record.pk)
     return list(uses.order_by("-id")[: FEW_USES + 100])
 

@@ -1,4 +1,4 @@
-"""Views of lists saved under a name, and those that are there from the start."""
+"""Saved views of lists, and the built-in ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view as a list shows it; `pk` is None for one that is there from the start."""
+    """A view as a list shows it; `pk` is None for a built-in one."""
 
     name: str
     query: str
@@ -36,17 +36,17 @@ class View:
 BUILT_IN = {
     "notes": (
         (gettext_lazy("expiring this week"), "is:expiring", "expires"),
-        (gettext_lazy("from outside, unreviewed"), "trust:external", ""),
+        (gettext_lazy("external, unreviewed"), "trust:external", ""),
     ),
     "observations": (
         (gettext_lazy("lessons"), "category:lesson", ""),
-        (gettext_lazy("from outside, unreviewed"), "trust:external", ""),
+        (gettext_lazy("external, unreviewed"), "trust:external", ""),
     ),
 }
 
 
 def views_of(user: User, page: str, query: str = "") -> list[View]:
-    """Return the views of a page, those from the start first: one query."""
+    """Return the views of a page, built-in ones first: one query."""
     given = [
         View(str(name), urlencode({"q": text} | ({"sort": sort} if sort else {})))
         for name, text, sort in BUILT_IN.get(page, ())
@@ -58,30 +58,32 @@ def views_of(user: User, page: str, query: str = "") -> list[View]:
 
 
 def save_view(user: User, page: str, name: str, query: str) -> SavedView:
-    """Save the address of a list under a name; one of the same name is replaced.
+    """Save the URL of a list under a name; a view with the same name is replaced.
 
-    Raises InvalidValue for a page or name that cannot be, LimitReached at SavedView.MOST.
+    Raises InvalidValue for an invalid page or name, LimitReached at SavedView.MOST.
     """
     name = one_line(clean(name)[0])
     most = SavedView._meta.get_field("name").max_length or 60
     if page not in SavedView.Page.values:
-        raise InvalidValue(_("There is no list of that name."))
+        raise InvalidValue(_("There’s no list with this name."))
     if not is_visible(name):
-        raise InvalidValue(_("A view needs a name. Type one and save again."))
+        raise InvalidValue(_("Enter a name for the view."))
     if len(name) > most:
         raise InvalidValue(
-            _("The name has %(have)d characters, and at most %(most)d fit. Shorten it.")
+            _("The name has %(have)d characters, but the limit is %(most)d.")
             % {"most": most, "have": len(name)}
         )
     query = _plain(clean(query)[0])
     if len(query) > LONGEST_QUERY:
-        raise InvalidValue(_("This search is too long to be saved as a view. Shorten it."))
+        raise InvalidValue(_("This search is too long to save. Shorten it."))
     with transaction.atomic():
-        User.objects.select_for_update(no_key=True).get(pk=user.pk)  # two saves, one limit
+        User.objects.select_for_update(no_key=True).get(
+            pk=user.pk
+        )  # two saves at once share one limit
         others = SavedView.objects.of(user).filter(page=page).exclude(name=name)
         if others.count() >= SavedView.MOST:
             raise LimitReached(
-                _("There are %(most)d saved views already: delete one first.")
+                _("You have reached the limit of %(most)d saved views. Delete one first.")
                 % {"most": SavedView.MOST}
             )
         view, _made = SavedView.objects.update_or_create(
@@ -91,12 +93,12 @@ def save_view(user: User, page: str, name: str, query: str) -> SavedView:
 
 
 def _plain(query: str) -> str:
-    """Return the query string without the page of the list and without what is empty."""
+    """Return the query string without the page number and empty values."""
     pairs = parse_qsl(query.lstrip("?"))[:50]
     return urlencode([(name, value) for name, value in pairs if name != "cursor"])
 
 
-# --- Saving the address of a list under a name, and taking such a view away ---
+# --- pages ---
 
 _UNDO = "undo_view"  # in the session: the view that was deleted last
 
@@ -104,14 +106,14 @@ _UNDO = "undo_view"  # in the session: the view that was deleted last
 @login_required
 @require_POST
 def views_save(request: BeaconRequest) -> HttpResponse:
-    """Save the list's address under the name that was typed."""
+    """Save the list's URL under the entered name."""
     page, name = request.POST.get("page", ""), request.POST.get("name", "")
     try:
         view = save_view(request.user, page, name, request.POST.get("query", ""))
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
     else:
-        words = _("“%(name)s” is saved as a view of this list.") % {"name": view}
+        words = _("View “%(name)s” saved.") % {"name": view}
         undo = "undo:" + reverse("memory:view-delete", args=[view.pk])
         messages.success(request, words, extra_tags=undo)
     return _gone_back(request)
@@ -120,11 +122,11 @@ def views_save(request: BeaconRequest) -> HttpResponse:
 @login_required
 @require_POST
 def view_delete(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Delete a saved view; the records that it shows stay."""
+    """Delete a saved view; its records stay."""
     view = get_object_or_404(SavedView.objects.of(request.user), pk=pk)
     request.session[_UNDO] = {"page": view.page, "name": view.name, "query": view.query}
     view.delete()
-    words = _("The view “%(name)s” is gone; what it showed stays.") % {"name": view.name}
+    words = _("View “%(name)s” deleted. Its records are kept.") % {"name": view.name}
     messages.success(request, words, extra_tags="undo:" + reverse("memory:views-undo"))
     return _gone_back(request)
 
@@ -132,17 +134,17 @@ def view_delete(request: BeaconRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def views_undo(request: BeaconRequest) -> HttpResponse:
-    """Bring the view back that was deleted last."""
+    """Restore the view that was deleted last."""
     last = request.session.pop(_UNDO, None)
     if last is None:
-        messages.info(request, _("There is nothing left to take back."))
+        messages.info(request, _("There’s nothing left to undo."))
         return _gone_back(request)
     try:
         save_view(request.user, last["page"], last["name"], last["query"])
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
     else:
-        messages.success(request, _("The view “%(name)s” is back.") % {"name": last["name"]})
+        messages.success(request, _("View “%(name)s” restored.") % {"name": last["name"]})
     return _gone_back(request)
 
 

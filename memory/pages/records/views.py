@@ -1,4 +1,4 @@
-"""Merging notes by hand: which, what they say together, and taking a merge or a successor back."""
+"""Pages of notes and observations: lists, one record with its history, acts, merge and undo."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from memory.web.responses import go_back, go_to, next_of, refused, say_cleaned, 
 
 
 def _asked(data: Any) -> list[UUID]:
-    """Return the ids that an address or a form names, each once, as far as they are ids."""
+    """Return the IDs in a URL or a form, each once, without invalid ones."""
     found = []
     for text in ",".join([*data.getlist("ids"), *data.getlist("id")]).split(","):
         try:
@@ -69,7 +69,7 @@ def _asked(data: Any) -> list[UUID]:
 @login_required
 @vary_on_headers("HX-Request")
 def merge(request: BeaconRequest) -> HttpResponse:
-    """Show what the chosen notes would say together; a POST merges them, or asks the model first."""
+    """Show the merged text of the selected notes; a POST merges them, or asks the model first."""
     posted = request.method == "POST"
     data = request.POST if posted else request.GET
     ids = _asked(data)
@@ -103,13 +103,13 @@ def merge(request: BeaconRequest) -> HttpResponse:
 
 
 def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
-    """Return which version of each note was seen."""
+    """Return the version of each note that was seen."""
     seen = {key: data.get(f"version-{key}", "") for key in ids}
     return {key: int(text) for key, text in seen.items() if text.isdecimal() and len(text) < 9}
 
 
 def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
-    said = _("%(count)d notes are merged into this one. They stay readable in its chain.")
+    said = _("%(count)d notes merged into this one. They stay readable in its history.")
     undo = "undo:" + reverse("memory:note-unsupersede", args=[note.pk])
     messages.success(request, said % {"count": count}, extra_tags=undo)
     say_cleaned(request, [_("Note")] if note.cleaned else [])
@@ -119,32 +119,32 @@ def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
 @require_POST
 @login_required
 def unsupersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Take a merge or a superseding back: the older notes stand again, this one is trashed."""
+    """Undo a merge or a replacement: the older notes are current again, this one goes to Trash."""
     note: Note = get_object_or_404(Note.objects.of(request.user), pk=pk)
     try:
         originals = merging.unmerge(note, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     said = ngettext(
-        "The older note stands again; the newer one is in the trash.",
-        "The %(count)d older notes stand again; the newer one is in the trash.",
+        "Undone. The older note is current again, and the newer one is in Trash.",
+        "Undone. The %(count)d older notes are current again, and the newer one is in Trash.",
         len(originals),
     )
     messages.success(request, said % {"count": len(originals)})
     back = originals[0].get_absolute_url()
-    # Where the newer note's own page asked, the older one's is what a person wants to see.
+    # If it was undone on the newer note's own page, go to the older one.
     if request.POST.get("next", "") == note.get_absolute_url():
         return go_to(request, back)
     return go_back(request, back)
 
 
-# --- record ---
+# --- one record ---
 
 PANELS = ("panel", "record-panel")
 
 
 def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
-    """Return the person's own record, from the trash too; 404 for another's."""
+    """Return the person's own record, also from Trash; 404 for another's."""
     rows = record_page.model_of(type).objects.of(request.user)
     record: Remembered = get_object_or_404(rows.select_related("topic"), pk=pk)
     record.owner = request.user
@@ -155,7 +155,7 @@ def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
 @login_required
 @vary_on_headers("HX-Request", "HX-Target")
 def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
-    """Show one record: as a page, or for a list as the panel beside it."""
+    """Show a record as a page, or as the panel beside a list."""
     page = record_page.page_of(_record(request, type, pk))
     asked = request.GET.get("panel") == "1" or request.htmx.target in PANELS
     in_panel = bool(request.htmx) and asked
@@ -167,7 +167,7 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def history(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
-    """Show who changed the record, when, why and from what to what; and any two versions."""
+    """Show who changed the record, when, why and how, and compare any two versions."""
     found = _record(request, type, pk)
     context: dict[str, Any] = {
         "record": found,
@@ -185,7 +185,7 @@ def history(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
 
 
 def _comparison(request: BeaconRequest, record: Remembered) -> Any:
-    """Return the two versions that the address names, the older first; None if it names none."""
+    """Return the two versions in the URL, the older first; None if there are none."""
     ends = [request.GET.get(name, "") for name in ("from", "to")]
     numbers = [int(end) for end in ends if end.isdecimal() and len(end) < 9]
     older, newer = (min(numbers), max(numbers)) if len(numbers) == 2 else (0, 0)
@@ -195,9 +195,9 @@ def _comparison(request: BeaconRequest, record: Remembered) -> Any:
     return record_history.compare(record, older, newer, whole=whole)
 
 
-# --- record acts ---
+# --- acts on one record ---
 
-# Whose acts are research's, on pages of their own, and which of them are done here.
+# Research has its own pages for these types; these of their acts are done here.
 OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}
 
 
@@ -213,7 +213,7 @@ def _record_acts_record(
 
 
 def page_of(record: Any) -> str:
-    """Return the address of the record's own page, or the trash's for a record without one."""
+    """Return the URL of the record's own page, or of Trash for one without a page."""
     has_page = hasattr(record, "get_absolute_url")
     return str(record.get_absolute_url()) if has_page else reverse("memory:trash")
 
@@ -221,7 +221,7 @@ def page_of(record: Any) -> str:
 @require_POST
 @login_required
 def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
-    """Carry out one act, say so with the way back, and show the record anew."""
+    """Carry out an act, report it with an Undo, and show the record again."""
     record = _record_acts_record(request, type, pk, act=act)
     said = str(record_acts.ACTS[act].said(record))
     value, name = request.POST.get("lock", ""), str(record)
@@ -238,7 +238,7 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
 
 
 def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
-    """Show the panel anew where the act came from there, else the page that asked for it."""
+    """Show the panel again if the act came from there, else the page that sent it."""
     if request.htmx and request.htmx.target == "record-panel":
         record.refresh_from_db()
         page = record_page.page_of(record)
@@ -252,15 +252,15 @@ def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
 @require_POST
 @login_required
 def undo(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
-    """Take one change of the record back, by a new revision."""
-    return _by_revision(request, type, pk, revision, record_undo.undo, _("Taken back."))
+    """Undo one change of the record, as a new revision."""
+    return _by_revision(request, type, pk, revision, record_undo.undo, _("Change undone."))
 
 
 @require_POST
 @login_required
 def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
-    """Put the record back as it was with an older revision, by a new one."""
-    said = _("The record is as it was then. What it was until now stays in the history.")
+    """Restore the record as it was in an older revision, as a new one."""
+    said = _("Version restored. The previous one stays in the history.")
     return _by_revision(request, type, pk, revision, record_undo.restore_to, said)
 
 
@@ -276,7 +276,7 @@ def _by_revision(
         return refused(request, str(exc))
     made = revisions.filter(version__gt=before).order_by("-id").first()
     if made is None:
-        messages.info(request, _("It is like that already."))
+        messages.info(request, _("Nothing changed. It’s already set this way."))
     else:
         back = reverse("memory:record-undo", args=[type, pk, made.pk])
         messages.success(request, said, extra_tags=f"undo:{back}")
@@ -286,7 +286,7 @@ def _by_revision(
 @require_http_methods(["GET", "POST"])
 @login_required
 def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
-    """Delete a record in Trash permanently, once its name is typed."""
+    """Permanently delete a record in Trash, after its name is typed."""
     record = _record_acts_record(request, type, pk, act="purge")
     context: dict[str, Any] = {
         "record": record,
@@ -314,16 +314,16 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     return render(request, template, context)
 
 
-# --- The lists of notes and observations, and the edit in a row ---
+# --- lists ---
 
-JUST = timedelta(minutes=2)  # so long a large act that is done is still told of
+JUST = timedelta(minutes=2)  # how long a finished large act is still shown
 
 
 @login_required
 @require_safe
 @vary_on_headers("HX-Request")
 def notes(request: BeaconRequest) -> HttpResponse:
-    """Show the person's notes; over htmx the list alone."""
+    """List the person's notes; over htmx only the list."""
     return _list(request, NOTES)
 
 
@@ -331,7 +331,7 @@ def notes(request: BeaconRequest) -> HttpResponse:
 @require_safe
 @vary_on_headers("HX-Request")
 def observations(request: BeaconRequest) -> HttpResponse:
-    """Show the person's observations; over htmx the list alone."""
+    """List the person's observations; over htmx only the list."""
     return _list(request, OBSERVATIONS)
 
 
@@ -363,7 +363,7 @@ def _list(request: BeaconRequest, listed: Listed) -> HttpResponse:
 
 
 def _sorts(wanted: ListQuery) -> list[tuple[str, Any, bool]]:
-    """Return the orders that make sense here: value, words, whether it is this one."""
+    """Return the orders that make sense here: value, label, whether it's selected."""
     names = list(wanted.listed.sorts)
     if wanted.question.words and not wanted.is_trash:
         names.insert(0, BEST)
@@ -371,7 +371,7 @@ def _sorts(wanted: ListQuery) -> list[tuple[str, Any, bool]]:
 
 
 def _large_acts(request: BeaconRequest, listed: Listed) -> list[dict[str, Any]]:
-    """Return the acts on this list that a task does, and those it has just done: one query."""
+    """Return this list's acts that a task is doing or has just done: one query."""
     lately = Q(finished_at__gt=timezone.now() - JUST, total__gt=bulk.AT_ONCE)
     acts = BulkAct.objects.of(request.user).filter(page=listed.page)
     acts = acts.filter(lately | Q(state__in=bulk.UNFINISHED))
@@ -383,7 +383,7 @@ def _large_acts(request: BeaconRequest, listed: Listed) -> list[dict[str, Any]]:
 @login_required
 @require_http_methods(["GET", "POST"])
 def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
-    """Show a row as a form, and save it; what another wrote meanwhile is told, the text kept."""
+    """Show a row as a form, and save it; if someone else changed it, say so and keep the text."""
     listed = BY_TYPE.get(type)
     if listed is None:
         raise Http404
@@ -414,7 +414,7 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         except Locked as exc:
             form.add_error(None, str(exc))
         else:
-            said = _("Saved; what stood there before is in its history.")
+            said = _("Saved. The previous version is in the history.")
             messages.success(request, said, extra_tags=undo_tag(record))
             if request.htmx:
                 return _row(request, listed, pk)
@@ -435,7 +435,7 @@ def _save(listed: Listed, record: Any, data: dict[str, Any], request: BeaconRequ
 
 
 def _conflict(request: BeaconRequest, listed: Listed, form: InlineForm, pk: UUID) -> dict[str, Any]:
-    """Keep what was typed, show what stands there now, and let the next save be based on it."""
+    """Keep what was typed, show the current version, and base the next save on it."""
     model: Any = listed.model
     theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
     kept = request.POST.copy()
@@ -452,13 +452,13 @@ def _row(request: BeaconRequest, listed: Listed, pk: UUID) -> HttpResponse:
     return render(request, "memory/_record_row.html", context)
 
 
-# --- record open ---
+# --- any record ---
 
 
 @require_safe
 @login_required
 def record_open(request: BeaconRequest, kind: str, pk: uuid.UUID) -> HttpResponse:
-    """Lead to the page of a record of the person's."""
+    """Redirect to the page of one of the person's records."""
     model = models().get(kind)
     if model is None:
         raise Http404

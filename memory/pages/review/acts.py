@@ -1,4 +1,4 @@
-"""Taking back what accepting a proposal wrote: by new revisions, and the proposal waits again."""
+"""Acts on proposals: accept or reject many, and undo."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from memory.review.services import held_in, wait_again
 
 
 def take_back(proposal: Proposal, *, by: Actor) -> None:
-    """Take back what accepting the proposal wrote, and let it wait again.
+    """Undo what accepting the proposal wrote, and make it pending again.
 
-    Raises Decided where it was not accepted (or was put back already), and what undoing raises
-    where what it wrote was changed since; nothing is changed then.
+    Raises Decided if it wasn't accepted (or is already undone), and what undoing raises if its
+    records have changed since; nothing is changed then.
     """
     with transaction.atomic():
         held = held_in(proposal, Proposal.State.ACCEPTED)
@@ -44,7 +44,7 @@ def take_back(proposal: Proposal, *, by: Actor) -> None:
 
 
 def _changes(held: Proposal) -> list[Revision]:
-    """Return the revisions that accepting it made, in order."""
+    """Return the revisions that accepting it created, in order."""
     found: list[Revision] = []
     for record_type, key, version in held.results:
         mine = Revision.objects.of(held.owner).filter(record_type=record_type, record_id=key)
@@ -53,7 +53,7 @@ def _changes(held: Proposal) -> list[Revision]:
 
 
 def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
-    """Let the older note stand again, where the last change was a note in another's place."""
+    """Make the older note current again, if the last change replaced a note."""
     record = undo.record_of(last, for_update=True)
     if not isinstance(record, Note) or last.version != 1:
         return False
@@ -65,26 +65,26 @@ def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
         return True
     if record.superseded_by_id is not None:
         raise undo.ChangedSince(
-            _("Another %(kind)s note stands by now: bring an older one back under Settings.")
+            _("There’s a newer %(kind)s note now. To restore an older one, open Settings.")
             % {"kind": record.get_kind_display()}
         )
     identity.bring_back_soul(held.owner, older, by=by)
     return True
 
 
-# --- acts ---
+# --- many proposals ---
 
 ACTS = ("accept", "reject")
-SECONDS = 10.0  # of one request; what is left waits on, and it is said
+SECONDS = 10.0  # of one request; the rest stay pending, and the toast says so
 MOST_TOLD = 3
 
 
 @dataclass(slots=True)
 class Decided:
-    """What became of many proposals: how many were decided, which could not be, how many are left.
+    """The outcome for many proposals: how many were decided, which failed, how many are left.
 
-    `apart` were not accepted: they need their own decision.  `at` is the moment that is stored with
-    all that were decided: by it they are put back.
+    `apart` need their own decision and weren't accepted.  `at` is stored with all that were
+    decided, and identifies them for an undo.
     """
 
     act: str
@@ -95,7 +95,7 @@ class Decided:
     at: datetime | None = None
 
     def in_words(self) -> str:
-        """Return what was done, for a toast."""
+        """Return the outcome, for a toast."""
         if self.act == "accept":
             words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", self.done)
         else:
@@ -110,15 +110,17 @@ class Decided:
             said.append(apart % {"n": self.apart})
         if self.problems:
             stay = ngettext(
-                "One could not be, and waits on: %(why)s",
-                "%(n)d could not be, and wait on: %(why)s",
+                "1 failed and is still pending: %(why)s",
+                "%(n)d failed and are still pending: %(why)s",
                 len(self.problems),
             )
             why = " ".join(self.problems[:MOST_TOLD])
             said.append(stay % {"n": len(self.problems), "why": why})
         if self.left:
             left = ngettext(
-                "%(n)d is left: press again.", "%(n)d are left: press again.", self.left
+                "%(n)d is left. Repeat to continue.",
+                "%(n)d are left. Repeat to continue.",
+                self.left,
             )
             said.append(left % {"n": self.left})
         return " ".join(said)
@@ -135,7 +137,7 @@ def decide(
 ) -> Decided:
     """Accept or reject each of the proposals, for as long as a request may last.
 
-    Those that are dangerous or out of date are not accepted together with others.
+    Dangerous or outdated ones aren't accepted together with others.
     """
     rows = list(proposals)
     done = Decided(act, at=timezone.now())
@@ -165,16 +167,16 @@ def decide(
 
 @dataclass(slots=True)
 class Waiting:
-    """How many proposals wait again, and why others do not."""
+    """How many proposals are pending again, and why others aren't."""
 
     number: int = 0
     problems: list[str] = field(default_factory=list)
 
 
 def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
-    """Make what was decided in one act, at that moment, wait again; what it wrote is taken back.
+    """Make pending again what one act decided at that time; what it wrote is undone.
 
-    The newest first: of two changes of one file only the newer can be taken back by itself.
+    The newest come first: of two changes to a file, only the newer can be undone by itself.
     """
     decided = (Proposal.State.REJECTED, Proposal.State.ACCEPTED)
     rows: Any = Proposal.objects.of(owner).filter(
@@ -187,7 +189,7 @@ def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
         try:
             (take_back if was_accepted else review_services.put_back)(one, by=by)
         except review_services.Decided:
-            continue  # another window was quicker
+            continue  # another window was faster
         except MemoryRefused as exc:
             again.problems.append(f"{title_of(one)}: {exc}")
         else:
@@ -195,16 +197,16 @@ def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
     return again
 
 
-# --- what waits from one source -------------------------------------------------------------------
+# --- proposals from one source ---
 
 
 def waiting_from(owner: User, source: str) -> Any:
-    """Return what waits from a source, and what the rules took from it without a model."""
+    """Return what is pending from a source, and what the rules extracted from it without a model."""
     return review_services.waiting(owner).filter(source__in=[source, source + HEURISTIC])
 
 
 def reject_from(owner: User, source: str, *, by: Actor, why: str) -> int:
-    """Reject all that waits from a source, which is forgotten; `why` names that act."""
+    """Reject everything pending from a source that is being deleted; `why` identifies that act."""
     rows = list(waiting_from(owner, source))
     return decide(owner, rows, "reject", by=by, why=why, seconds=60.0).done
 
@@ -216,16 +218,16 @@ def rejected_for(owner: User, why: str) -> Any:
 
 
 def put_back_for(owner: User, why: str, *, by: Actor) -> int:
-    """Make what was rejected for that reason wait again; return how many."""
+    """Make what was rejected for that reason pending again; return how many."""
     moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
     return sum(put_back(owner, at, by=by).number for at in moments)
 
 
 def nothing_chosen() -> str:
-    """Return what is said where no proposal was ticked."""
-    return _("Tick the proposals first, or “all that wait”.")
+    """Return the message for an empty selection."""
+    return _("Select at least one proposal, or “all pending”.")
 
 
 def decided_already() -> str:
-    """Return what is said where all that were ticked wait no more."""
-    return _("What you ticked was decided already; nothing was changed.")
+    """Return the message for a selection without pending proposals."""
+    return _("Nothing changed. The selected proposals have already been decided.")

@@ -1,4 +1,4 @@
-"""The words of a proposal that look like prompt injection, marked in the rows of its diff."""
+"""What Review shows: each proposal with its diff, its preview, its writer, and why it is held."""
 
 from __future__ import annotations
 
@@ -48,14 +48,13 @@ _MARK = '<mark class="offending">{}</mark>'
 
 
 class MarkedPiece(Piece):
-    """A piece of a line whose offending words are marked; `spans` are their places in it."""
+    """A piece of a line with suspicious words marked; `spans` are their positions."""
 
     __slots__ = ("spans",)
     spans: Sequence[Span]
 
     @classmethod
     def of(cls, piece: Piece, spans: Sequence[Span]) -> MarkedPiece:
-        """Return the piece with marks."""
         marked = cls(piece.kind, piece.text)
         object.__setattr__(marked, "spans", spans)
         return marked
@@ -71,9 +70,9 @@ class MarkedPiece(Piece):
 
 
 def marked(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows with the offending words of their new text marked.
+    """Return the rows with the suspicious words of their new text marked.
 
-    Orders that only several lines together give are marked as a whole.
+    Prompt injection that spans several lines is marked as a whole.
     """
     rows = list(rows)
     texts = ["".join(piece.text for piece in row.after) if row.new else "" for row in rows]
@@ -103,17 +102,16 @@ def _row(row: Row, spans: Sequence[Span]) -> Row:
 
 # --- preview ---
 
-LONGEST_WAIT_MS = 300  # for a row that someone else writes right now
+LONGEST_WAIT_MS = 300  # for a row that another transaction is writing
 _TEXTS = ("content", "text", "value", "title")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of one record: `act` is create, change, replace, merge, trash, restore or vouch.
+    """The change of one record: `act` is create, change, replace, merge, trash, restore or vouch.
 
-    `before` and `after` are its whole text, of a merge `before` is that of all merged notes; to
-    vouch leaves the text and makes it the person's own.
-    `category` is that of an observation.
+    `before` and `after` are its whole text; for a merge `before` joins the texts of all notes; to
+    vouch keeps the text and makes it the person's own.  `category` is that of an observation.
     """
 
     record_type: str
@@ -139,7 +137,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What accepting would store; or the conflict, or the reason why nothing could be stored."""
+    """What accepting would store; or the conflict, or the reason why nothing can be stored."""
 
     changes: tuple[Change, ...] = ()
     is_merged: bool = False
@@ -149,7 +147,7 @@ class Preview:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all that it would write is there already."""
+        """Whether everything it would write is already stored."""
         return not (self.changes or self.conflict or self.problem)
 
 
@@ -179,7 +177,7 @@ def preview(
 
 
 def changes_since(last: int, records: Sequence[Remembered], by: Actor) -> list[Change]:
-    """Return what became of the records in the revisions after `last`, each once, in order."""
+    """Return the changed records in the revisions after `last`, each once, in order."""
     if not records:
         return []
     made = Revision.objects.filter(
@@ -242,13 +240,13 @@ def _text_of(fields: Mapping[str, Any], record: Remembered) -> str:
     return ""
 
 
-# --- What the Review page shows: each proposal with its diff, who wants it, and why it is held ---
+# --- rows ---
 
 PAGE = 20
-# What differs, in characters: of a list together, of one proposal; and the lines that are shown.
+# Characters of diffs in a list and of one proposal, and the lines that are shown.
 MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
 MOST_ROWS, MOST_WHOLE = 24, 2_000
-PREVIEW_SECONDS = 0.6  # of one list: each preview carries its proposal out, and takes it back
+PREVIEW_SECONDS = 0.6  # for one list: each preview stores its proposal and rolls it back
 STATES = {
     Proposal.State.WAITING.value: _lazy("Waiting"),
     Proposal.State.ACCEPTED.value: _lazy("Accepted"),
@@ -265,7 +263,7 @@ _FIELDS = {
     "scope": _lazy("scope"),
     "confidence": _lazy("confidence"),
     "stability": _lazy("stability"),
-    "ttl_days": _lazy("days that it is kept"),
+    "ttl_days": _lazy("expires after (days)"),
     "tags": _lazy("tags"),
     "sensitivity": _lazy("sensitivity"),
     "evidence": _lazy("evidence"),
@@ -274,15 +272,15 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the list's address asks for; what it cannot mean is left out."""
+    """The list's filters from its URL; invalid ones are ignored."""
 
     state: str = Proposal.State.WAITING.value
     type: str = ""
-    by: str = ""  # who wants it, as actors are written: agent:claude
+    by: str = ""  # the writer, in the form of actors: agent:claude
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read them from a query string."""
         state, record_type = query.get("state", ""), query.get("type", "")
         return cls(
             state=state if state in STATES else Proposal.State.WAITING.value,
@@ -292,13 +290,13 @@ class Wanted:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is what can still be decided."""
+        """Whether to list pending proposals."""
         return self.state == Proposal.State.WAITING
 
 
 @dataclass(slots=True)
 class ProposalRow:
-    """One proposal as people read it; while it waits, with what accepting it would do now."""
+    """A proposal as people read it; while pending, with the effect of accepting it now."""
 
     proposal: Proposal
     title: str
@@ -313,22 +311,22 @@ class ProposalRow:
 
     @property
     def reasons(self) -> list[str]:
-        """Return why it is held, the gravest first."""
+        """Return why it is held, most serious first."""
         return reasons_of(self.proposal)
 
     @property
     def can_edit(self) -> bool:
-        """Whether it holds a text that a person can change before accepting it."""
+        """Whether it has a text that a person can edit before accepting."""
         return bool(self.proposal.after.get("act") != TRASH)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is for a memory file, whose path is set in mono."""
+        """Whether it's for a memory file, whose path is shown in a monospaced font."""
         return self.proposal.record_type == "memoryfile"
 
     @property
     def is_injection(self) -> bool:
-        """Whether it is in the group that is marked as dangerous."""
+        """Whether it's in the group that is marked as dangerous."""
         return bool(self.proposal.danger == Danger.INJECTION)
 
     @property
@@ -339,7 +337,7 @@ class ProposalRow:
 
     @property
     def conflict(self) -> Overtaken | None:
-        """Return what accepting it as it is would run into."""
+        """Return the conflict that accepting it unchanged would cause."""
         return self.preview.conflict if self.preview else None
 
     @property
@@ -349,18 +347,18 @@ class ProposalRow:
 
     @property
     def changed_target(self) -> Outdated | None:
-        """Return how the record it would change was changed since."""
+        """Return how its record has changed since."""
         return next((one for one in self.outdated if one.is_target), None)
 
     @property
     def has_newer_text(self) -> bool:
-        """Whether it can be accepted with the newer facts in place of those it quotes."""
+        """Whether it can be accepted with newer facts instead of those it quotes."""
         return bool(with_newer_texts(self.proposal, self.outdated))
 
 
 @dataclass(slots=True)
 class Group:
-    """The proposals of one danger on a page: its heading, and how many there are in all."""
+    """The proposals of one danger level on a page: heading and total."""
 
     danger: Danger
     number: int
@@ -368,7 +366,7 @@ class Group:
 
     @property
     def heading(self) -> str:
-        """Return what the group is called."""
+        """Return the group's heading."""
         return str(self.danger.label)
 
     @property
@@ -378,7 +376,7 @@ class Group:
 
 
 def groups(rows: Sequence[ProposalRow], counts: Mapping[int, int]) -> list[Group]:
-    """Return the rows of a page of what waits in their groups, in the order of the rows."""
+    """Return the pending rows of a page in groups, in the order of the rows."""
     found: list[Group] = []
     for row in rows:
         if not found or found[-1].danger != row.proposal.danger:
@@ -389,7 +387,7 @@ def groups(rows: Sequence[ProposalRow], counts: Mapping[int, int]) -> list[Group
 
 
 def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
-    """Return the proposals that are asked for, in no order."""
+    """Return the matching proposals, unordered."""
     mine = Proposal.objects.of(owner)
     is_open = Q(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
     late = Q(state=Proposal.State.WAITING, expires_at__lte=timezone.now())
@@ -410,7 +408,7 @@ def who_of(owner: User, actor: str) -> str:
 
 
 def page(owner: User, wanted: Wanted, *, cursor: str = "") -> Page:
-    """Return a page of rows: what waits by danger, what is decided the latest first."""
+    """Return a page of rows: pending ones by danger, decided ones latest first."""
     rows = rows_of(owner, wanted).order_by()
     if wanted.is_waiting:
         found = risks.page(rows, cursor=cursor, size=PAGE)
@@ -428,7 +426,7 @@ def in_words(
 ) -> list[ProposalRow]:
     """Return the proposals as people read them.
 
-    What waits is previewed, for PREVIEW_SECONDS at most: a row without a preview says so.
+    Pending ones are previewed, for PREVIEW_SECONDS at most: a row without a preview says so.
     """
     named = origins.of(owner, [text for one in proposals for text in (one.source, one.actor)])
     waiting = [one for one in proposals if one.is_waiting]
@@ -458,15 +456,18 @@ def in_words(
 
 
 def _diff(row: ProposalRow, old: str, new: str) -> list[text_diff.Row]:
-    """Return what differs.  A merge shows all its notes, then the new one: pairing lines of several
-    notes with lines of one would say that a note became a sentence of another."""
+    """Return the differences.
+
+    A merge shows all its notes, then the new one: pairing lines of several notes with lines of
+    one would suggest that a note became a sentence of another.
+    """
     if row.is_merge:
         return [*text_diff.diff(old, ""), *text_diff.diff("", new)]
     return text_diff.folded(text_diff.diff(old, new))
 
 
 def _shown_texts(row: ProposalRow) -> tuple[str, str]:
-    """Return what accepting changes, before and after; of a conflict what was proposed."""
+    """Return the text before and after accepting; for a conflict, the proposed text."""
     found = row.preview
     if found is None or found.problem or found.conflict or found.changes_nothing:
         return texts_of(row.proposal)
@@ -476,7 +477,7 @@ def _shown_texts(row: ProposalRow) -> tuple[str, str]:
 
 
 def act_now(found: Preview) -> str:
-    """Return in words what accepting does now; empty where it cannot be carried out as it is."""
+    """Return the effect of accepting now in words; empty if it can't be accepted unchanged."""
     if found.conflict or found.problem:
         return ""
     if found.changes_nothing:
@@ -495,15 +496,15 @@ def act_now(found: Preview) -> str:
         "replace": _("replaces the current one"),
         "merge": _("replaces the notes it merges"),
         "trash": _("moves to Trash"),
-        "restore": _("comes back from Trash"),
-        "vouch": _("is stored already and becomes yours"),
+        "restore": _("is restored from Trash"),
+        "vouch": _("is already stored and becomes yours"),
     }[act]
 
 
 def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
-    """Return the texts from just before where they begin to differ, and a row for what is hidden.
+    """Return the texts from just before their first difference, and a row for what is hidden.
 
-    A line put to the end of a large file is looked at without all that stands before it.
+    So a line added to a large file is shown without the text before it.
     """
     before, after = text_diff.lines_of(old), text_diff.lines_of(new)
     pairs = zip(before, after, strict=False)
@@ -514,12 +515,12 @@ def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
 
 
 def whole(owner: User, proposal: Proposal) -> ProposalRow:
-    """Return one proposal with as much of its diff as a page bears."""
+    """Return one proposal with as much of its diff as a page can show."""
     return in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
 
 
 def texts_of(proposal: Proposal) -> tuple[str, str]:
-    """Return what it would change as it was seen, and as it is wanted; with a last line break each."""
+    """Return its text before and after, each with a final line break."""
     wanted = proposal.edited or proposal.after
     old, new = str(proposal.before.get("content", "")), str(wanted.get("content", ""))
     if wanted.get("act") == TRASH:
@@ -537,16 +538,16 @@ def _ended(text: str) -> str:
 
 
 def title_of(proposal: Proposal) -> str:
-    """Return what the proposal is for: a file's path, or what kind of record it would make."""
+    """Return what the proposal is for: a file's path, or the kind of record it would create."""
     after = proposal.after
     if proposal.record_type == "memoryfile":
         return str(after.get("path", ""))
     if proposal.record_type == "observation":
         number = len(review_services.lines_of(after))
-        return ngettext("One observation", "%(n)d observations", number) % {"n": number}
+        return ngettext("1 observation", "%(n)d observations", number) % {"n": number}
     if after.get("act") == MERGE:
         number = len(after.get("versions", ()))
-        return ngettext("A merge of one note", "A merge of %(n)d notes", number) % {"n": number}
+        return ngettext("A merge of 1 note", "A merge of %(n)d notes", number) % {"n": number}
     kinds = {
         Note.Kind.RULE.value: _("A rule"),
         Note.Kind.SOUL.value: _("The soul"),
@@ -558,7 +559,7 @@ def title_of(proposal: Proposal) -> str:
 
 
 def act_of(proposal: Proposal) -> str:
-    """Return what was proposed: to create, change or replace something."""
+    """Return the proposed act: create, change or replace something."""
     if proposal.record_type == "memoryfile":
         return _("change") if proposal.version_seen else _("new file")
     if proposal.after.get("act") == MERGE:
@@ -569,7 +570,7 @@ def act_of(proposal: Proposal) -> str:
 
 
 def _details(proposal: Proposal) -> list[tuple[str, str]]:
-    """Return the fields beside the text that a note would have, where the writer named them."""
+    """Return the note's fields besides its text, if the writer set them."""
     if proposal.record_type != "note":
         return []
     said = []
@@ -590,11 +591,11 @@ def _shown(value: Any, joint: str = "; ") -> str:
     return joint.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-# --- what stands beside it ------------------------------------------------------------------------
+# --- counts, rules and edits ---
 
 
 def counts(owner: User) -> dict[str, int]:
-    """Return how many proposals there are of each state: one query."""
+    """Return the number of proposals in each state: one query."""
     now = timezone.now()
     waits = Q(state=Proposal.State.WAITING)
     named = {
@@ -616,13 +617,13 @@ def counts(owner: User) -> dict[str, int]:
 
 
 def levels(owner: User) -> list[tuple[str, str]]:
-    """Return the level of each kind, as people read it."""
+    """Return the review rule of each kind in words."""
     chosen = levels_of(owner)
     return [(str(words), chosen[kind]) for kind, words in KINDS.items()]
 
 
 def target_url(proposal: Proposal) -> str:
-    """Return the page of what it would change, or of what came of it; empty where there is none."""
+    """Return the page of its record, or of the resulting one; empty if there is none."""
     key = proposal.result_id or proposal.target_id
     models: Mapping[str, Any] = {"memoryfile": MemoryFile, "note": Note, "observation": Observation}
     kind = models.get(proposal.record_type)
@@ -633,11 +634,11 @@ def target_url(proposal: Proposal) -> str:
 
 
 def edit_fields(proposal: Proposal, typed: Mapping[str, str] | None = None) -> list[Any]:
-    """Return what a person may edit before accepting: name, label, text, and the lines it takes."""
+    """Return what a person can edit before accepting: name, label, text, and the number of lines."""
     if proposal.after.get("act") == TRASH:
         return []
     if proposal.record_type != "observation":
-        label = _("The whole file") if proposal.record_type == "memoryfile" else _("The text")
+        label = _("Whole file") if proposal.record_type == "memoryfile" else _("Text")
         fields = [("content", label, str(proposal.after.get("content", "")))]
     else:
         fields = [
@@ -653,10 +654,10 @@ def _height(text: str) -> int:
 
 
 def edited(proposal: Proposal, typed: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the form's texts make of `after`; an observation left empty is left out."""
+    """Return `after` with the form's texts; an observation left empty is removed."""
     if proposal.record_type != "observation":
         text = typed.get("content")
-        if text is None:  # a form without the field leaves the text as it is
+        if text is None:  # a form without the field keeps the text
             return {}
         same = _as_sent(str(proposal.after.get("content", "")))
         return {} if text == same else {"content": text}

@@ -1,4 +1,4 @@
-"""The form for how agents' writes are reviewed."""
+"""Pages of Review: proposals, review rules, quarantine and blocked sources."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from memory.review.quarantine import MODELS
 from memory.review.verdict import TRASH, Overtaken
 from memory.web.responses import go_back, go_to, next_of, undo_settings_tag
 
-USUAL = "usual"  # a kind's own level is not set: it goes by the default
+USUAL = "usual"  # a kind without its own rule uses the default
 LABELS = {
     "accept": _lazy("Accept"),
     "hold risky": _lazy("Hold risky"),
@@ -45,32 +45,32 @@ LABELS = {
 
 
 class LevelsForm(forms.Form):
-    """A level for each kind of write; a kind may go by the default."""
+    """A review rule for each kind of write, or the default."""
 
     def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
         usual = own.get(DEFAULT, ReviewLevel.Level.HOLD_RISKY.value)
         self.fields[DEFAULT] = forms.ChoiceField(
-            label=_("By default"),
+            label=_("Default"),
             choices=levels,
             initial=usual,
-            help_text=_("For every kind below that says “as by default”."),
+            help_text=_("Applies to every kind below that is set to “Default”."),
         )
         for kind, words in KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("As by default")), *levels],
+                choices=[(USUAL, _("Default")), *levels],
                 initial=own.get(kind, USUAL),
             )
 
     @property
     def wanted(self) -> dict[str, str]:
-        """Return the levels that were chosen, by kind; "" for one that goes by the default."""
+        """Return the selected rules by kind; "" for the default."""
         return {kind: self.cleaned_data[kind].replace(USUAL, "") for kind in self.fields}
 
 
-# --- The quarantine: what is set aside, why, and its release or its way to the trash ---
+# --- quarantine ---
 
 MOST_TOLD = 3
 
@@ -78,7 +78,7 @@ MOST_TOLD = 3
 @require_safe
 @login_required
 def quarantine(request: BeaconRequest) -> HttpResponse:
-    """Show all that is in quarantine, the latest first, each with its reason."""
+    """List everything in quarantine, latest first, each with its reason."""
     found = aside.page(request.user, cursor=request.GET.get("cursor", ""))
     context = {
         "rows": found.rows,
@@ -91,28 +91,28 @@ def quarantine(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def quarantine_act(request: BeaconRequest) -> HttpResponse:
-    """Release what is ticked, or all, or move it to the trash; Undo puts it back."""
+    """Release the selected records, or all, or move them to Trash, with an Undo in the toast."""
     name = request.POST.get("act", "")
     if request.POST.get("all"):
         records = aside.everything(request.user)
     else:
         records = aside.chosen(request.user, request.POST.getlist("record"))
     if name not in aside.ACTS or not records:
-        messages.warning(request, _("Tick first what you mean; it may be released already."))
+        messages.warning(request, _("Select at least one record in quarantine."))
         return go_back(request, reverse("memory:quarantine"))
     done = aside.act(request.user, records, name, by=request.actor)
     if name == "release":
         words = ngettext("%(n)d record released.", "%(n)d records released.", done.number)
     else:
         words = ngettext(
-            "%(n)d record moved to the trash.", "%(n)d records moved to the trash.", done.number
+            "%(n)d record moved to Trash.", "%(n)d records moved to Trash.", done.number
         )
     if done.number:
         messages.success(request, words % {"n": done.number}, extra_tags=_undo(done))
     _say_left(request, done)
     if done.problems:
         why = " ".join(done.problems[:MOST_TOLD])
-        messages.warning(request, _("Left as it is: %(why)s") % {"why": why})
+        messages.warning(request, _("Not changed: %(why)s") % {"why": why})
     return go_back(request, reverse("memory:quarantine"))
 
 
@@ -122,37 +122,39 @@ def _undo(done: aside.Done) -> str:
 
 def _say_left(request: BeaconRequest, done: aside.Done) -> None:
     if done.left:
-        words = ngettext("%(n)d is left: press again.", "%(n)d are left: press again.", done.left)
+        words = ngettext(
+            "%(n)d is left. Repeat to continue.", "%(n)d are left. Repeat to continue.", done.left
+        )
         messages.warning(request, words % {"n": done.left})
 
 
 @require_POST
 @login_required
 def quarantine_undo(request: BeaconRequest) -> HttpResponse:
-    """Put back into quarantine what one act released or threw away."""
+    """Undo a release or a move to Trash: the records are in quarantine again."""
     try:
         key = UUID(request.GET.get("key", ""))
     except ValueError:
         key = None
     done = aside.take_back(request.user, key, by=request.actor) if key else None
     if done is not None and done.number:
-        words = ngettext("It is back in quarantine.", "%(n)d are back in quarantine.", done.number)
+        words = ngettext("Back in quarantine.", "%(n)d are back in quarantine.", done.number)
         messages.success(
             request, words % {"n": done.number}, extra_tags=_undo(done) * bool(done.left)
         )
         _say_left(request, done)
     else:
-        messages.info(request, _("There is nothing to put back: it was changed meanwhile."))
+        messages.info(request, _("Nothing to undo. The records have changed since then."))
     return go_back(request, reverse("memory:quarantine"))
 
 
-# --- “Block this source”: what can be refused and what that does, and the list of it ---
+# --- blocked sources ---
 
 
 @require_safe
 @login_required
 def refused_sources(request: BeaconRequest) -> HttpResponse:
-    """Show what is refused, how often that turned something away, and the way back."""
+    """List the blocked sources, how often each block applied, and a way to unblock them."""
     rows = RefusedSource.objects.of(request.user)[: blocking.MOST]
     return render(request, "memory/refused_sources.html", {"rows": rows})
 
@@ -160,7 +162,7 @@ def refused_sources(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
-    """Say what refusing the source of a proposal or record would do, and do what is chosen."""
+    """Show the effect of blocking the source of a proposal or record, and block what is selected."""
     models: dict[str, Any] = {**MODELS, "proposal": Proposal}
     if kind not in models:
         raise Http404
@@ -169,7 +171,7 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
     choices = blocking.choices_of(request.user, about)
     wanted = request.POST.get("choice", "")
     chosen = next((one for one in choices if one.value == wanted), None)
-    problem = _("Choose what is to be refused.") if request.method == "POST" else ""
+    problem = _("Choose what to block.") if request.method == "POST" else ""
     if request.method == "POST" and chosen is not None:
         why = request.POST.get("why", "")[:300]
         try:
@@ -178,7 +180,7 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
             )
         except MemoryRefused as exc:
             return _show_choices(request, kind, about, choices, str(exc))
-        words = _("Nothing is taken from %(what)s any more.") % {"what": chosen.words}
+        words = _("%(what)s is blocked.") % {"what": chosen.words}
         undo = f"undo:{reverse('memory:source-allow', args=[made.pk])}"
         messages.success(request, words, extra_tags=undo)
         return redirect(next_of(request, reverse("memory:refused-sources")))
@@ -188,7 +190,7 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
 def _show_choices(
     request: BeaconRequest, kind: str, about: Any, choices: Sequence[Any], problem: str
 ) -> HttpResponse:
-    """Show the page, which leads back to where it was asked for."""
+    """Show the page, with a link back to where it was opened."""
     if kind == "proposal":
         page = reverse("memory:proposal", args=[about.pk])
     else:
@@ -201,26 +203,28 @@ def _show_choices(
 @require_POST
 @login_required
 def source_allow(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Let a refused source in again; what was rejected with it waits again."""
+    """Unblock a source; what was rejected with it is pending again."""
     refused = get_object_or_404(RefusedSource.objects.of(request.user), pk=pk)
     refused.owner = request.user
     name, number = refused.name, blocking.allow(refused, by=request.actor)
-    words = _("“%(name)s” is let in again.") % {"name": name}
+    words = _("“%(name)s” is unblocked.") % {"name": name}
     if number:
-        back = ngettext("One proposal waits again.", "%(n)d proposals wait again.", number)
+        back = ngettext(
+            "1 proposal is pending again.", "%(n)d proposals are pending again.", number
+        )
         words = f"{words} {back % {'n': number}}"
     messages.success(request, words)
     return go_back(request, reverse("memory:refused-sources"))
 
 
-# --- Review: agents' writes that wait for a person, and the levels that decide which do ---
+# --- proposals and review rules ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def review_list(request: BeaconRequest) -> HttpResponse:
-    """Show what waits for the person, the most dangerous first, or what was decided."""
+    """List the pending proposals, most dangerous first, or the decided ones."""
     wanted = review_page.Wanted.of(request.GET)
     found = review_page.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     by_danger = {}
@@ -251,7 +255,7 @@ def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
 @require_safe
 @login_required
 def proposal(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show one proposal whole, with what a person can do with it."""
+    """Show one whole proposal, with the choices for it."""
     return _page(request, _proposal(request, pk))
 
 
@@ -275,7 +279,7 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
 @require_POST
 @login_required
 def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Carry a proposal out, as it is or as the person edited it; a changed target is put together."""
+    """Accept a proposal, unchanged or as edited; if its record has changed, merge both."""
     found = _proposal(request, pk)
     names = [name for name, *_rest in review_page.edit_fields(found)]
     typed = review_page.typed_of(request.POST, names)
@@ -291,7 +295,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         fields = review_page.edit_fields(found, mine)
         return _page(request, found, conflict=exc, fields=fields, is_open=True)
     except reviewing.Decided as exc:
-        if after:  # what was typed stays in sight
+        if after:  # keep what was typed visible
             found = _proposal(request, pk)
             fields = review_page.edit_fields(found, typed)
             return _page(request, found, problem=str(exc), fields=fields, is_late=True)
@@ -303,9 +307,9 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
     told = {"what": review_page.title_of(found)}
     is_trashed = found.after.get("act") == TRASH
-    said = (_("Moved to Trash: %(what)s.") if is_trashed else _("Stored: %(what)s.")) % told
+    said = (_("Moved to Trash: %(what)s.") if is_trashed else _("Saved: %(what)s.")) % told
     if applied.merged:
-        said = _("Put together with what stands, and stored: %(what)s.") % told
+        said = _("Merged with the current version and saved: %(what)s.") % told
     words = " ".join([said, *map(str, applied.warnings)])
     messages.success(request, words, extra_tags=_put_back(found.decided_at))
     return go_to(request, _on(request))
@@ -314,7 +318,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Reject a proposal, with a reason if there is one; Undo lets it wait again."""
+    """Reject a proposal, with an optional reason and an Undo."""
     found = _proposal(request, pk)
     try:
         reviewing.reject(found, by=request.actor, why=request.POST.get("why", ""))
@@ -322,19 +326,19 @@ def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
         messages.info(request, str(exc))
         return go_to(request, found.get_absolute_url())
     undo = _put_back(found.decided_at)
-    messages.success(request, _("Rejected: nothing was stored."), extra_tags=undo)
+    messages.success(request, _("Rejected. Nothing was stored."), extra_tags=undo)
     return go_to(request, _on(request))
 
 
 def _put_back(at: datetime | None) -> str:
-    """Return the way back of what was decided at this moment, for a toast."""
+    """Return the Undo for what was decided at this time, for a toast."""
     if at is None:
         return ""
     return f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': at.isoformat()})}"
 
 
 def _on(request: BeaconRequest) -> str:
-    """Return where to go on: where the form says it was, else the next that waits, else the list."""
+    """Return the next page: where the form says, else the next pending proposal, else the list."""
     if asked := next_of(request):
         return asked
     following = reviewing.waiting(request.user).first()
@@ -344,26 +348,26 @@ def _on(request: BeaconRequest) -> str:
 @require_POST
 @login_required
 def review_put_back(request: BeaconRequest) -> HttpResponse:
-    """Let what was decided in one act wait again; what accepting it wrote is taken back."""
+    """Make pending again what one act decided; what accepting wrote is undone."""
     at = moment_of(request.GET.get("at", ""))
     again = review_acts.Waiting()
     if at is not None and at.tzinfo:
         again = review_acts.put_back(request.user, at, by=request.actor)
     if again.number:
-        words = ngettext("It waits again.", "%(n)d proposals wait again.", again.number)
+        words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", again.number)
         messages.success(request, words % {"n": again.number})
     if again.problems:
         why = " ".join(again.problems[: review_acts.MOST_TOLD])
-        messages.warning(request, _("Not taken back: %(why)s") % {"why": why})
+        messages.warning(request, _("Not undone: %(why)s") % {"why": why})
     elif not again.number:
-        messages.info(request, _("There is nothing to put back: it was decided anew meanwhile."))
+        messages.info(request, _("Nothing to undo. This has been decided again since."))
     return go_back(request, reverse("memory:review"))
 
 
 @require_POST
 @login_required
 def review_bulk(request: BeaconRequest) -> HttpResponse:
-    """Accept or reject the ticked proposals, or all that wait; the list keeps its filters."""
+    """Accept or reject the selected proposals, or all pending ones; the list keeps its filters."""
     act = request.POST.get("act", "")
     asked = review_page.Wanted.of(request.GET)
     wanted = review_page.Wanted(type=asked.type, by=asked.by)
@@ -397,16 +401,16 @@ def _ticked(request: BeaconRequest) -> list[UUID]:
 @require_http_methods(["GET", "POST"])
 @login_required
 def review_levels(request: BeaconRequest) -> HttpResponse:
-    """Show and set how agents' writes of each kind are treated."""
+    """Show and set the review rule for each kind of agents' writes."""
     form = LevelsForm(request.POST or None, own=review_levels_module.own_levels(request.user))
     if request.method == "POST" and form.is_valid():
         before = settings_undo.now(request.user, "levels")
         if review_levels_module.set_levels(request.user, form.wanted, by=request.actor):
-            words = _("The levels are saved; they hold from the next write on.")
+            words = _("Review rules saved.")
             undo = undo_settings_tag(request, "levels", before)
             messages.success(request, words, extra_tags=undo)
         else:
-            messages.info(request, _("Nothing was changed."))
+            messages.info(request, _("Nothing changed."))
         if not request.htmx:
             return redirect("memory:review-levels")
         form = LevelsForm(own=review_levels_module.own_levels(request.user))

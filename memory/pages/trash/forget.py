@@ -1,11 +1,11 @@
-"""Forgetting everything that came from one source, in one act that can be taken back.
+"""Deleting everything from one source, in one act that can be undone.
 
-Data flow: a source (`run:12`, `session:…`, `import:…`, a web domain) -> what of it would go, by type
--> one transaction that moves it to the trash, each revision bearing `source="forget:<key>"`, and
-rejects what waits from there
--> the same key brings back exactly those.  Reports stay, and so do facts that a person struck: they
-keep what is wrong from being found again.  Of the content store goes what came from the source, was
-read at the domain, or was kept for it; snapshots, which somebody took, have their own copies.
+Data flow: a source (`run:12`, `session:…`, `import:…`, a web domain) -> its records by type ->
+one transaction that moves them to Trash, with `source="forget:<key>"` on each revision, and
+rejects what is pending from there -> the same key restores exactly those.  Reports are kept, and
+so are facts that a person marked as wrong, so that the error isn't found again.  From the content
+store it deletes what came from the source, was read at the domain, or was kept for it; snapshots
+have their own copies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from memory.models.origins import HEURISTIC
 from memory.pages.review import acts as review_acts
 from memory.records.kinds import kind_of
 
-MOST = 5_000  # records of one act; beyond it a person waits too long for the answer
+MOST = 5_000  # records in one act; more would take too long for one request
 LONGEST = 200  # characters of a source
 BATCH = 500
 _DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
@@ -55,7 +55,7 @@ _TYPES: tuple[type[Remembered], ...] = (Note, Observation, TopicFact, Scratchpad
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """How many records of one type would go, and how many of those a person had a hand in."""
+    """How many records of one type would be deleted, and how many of those a person edited."""
 
     type: str
     noun: str
@@ -64,19 +64,19 @@ class Going:
 
 
 def checked_source(text: str) -> str:
-    """Return the source as it is looked for.  Raises InvalidValue for none, or a too long one."""
+    """Return the normalized source.  Raises InvalidValue if it's empty or too long."""
     source = one_line(clean(text)[0]).removesuffix(HEURISTIC)
     if not source:
-        raise InvalidValue(_("Name a source, such as run:12, session:…, import:… or example.org."))
+        raise InvalidValue(_("Enter a source, such as run:12, session:…, import:… or example.org."))
     if len(source) > LONGEST:
         told = {"most": LONGEST, "have": len(source)}
-        problem = _("A source has at most %(most)d characters; this has %(have)d.")
+        problem = _("A source can have at most %(most)d characters, but this one has %(have)d.")
         raise InvalidValue(problem % told)
     return source
 
 
 def from_source(owner: User, source: str) -> list[QuerySet[Any]]:
-    """Return what is remembered from `source`, outside the trash, one queryset a type."""
+    """Return the records from `source` outside Trash, one queryset per type."""
     found: list[QuerySet[Any]] = []
     for model in _TYPES:
         rows = model.objects.of(owner).live().filter(_came_from(model, source))
@@ -97,7 +97,7 @@ def _came_from(model: type[Remembered], source: str) -> Q:
             return named | at
         return at if model is TopicFact else named
     came = Q(source__in=[source, source + HEURISTIC])
-    if ":" not in source:  # no scope of a program's or a run's: the owner's own is no source
+    if ":" not in source:  # only a program's or run's scope; the owner's scope isn't a source
         return came
     if model is ContentItem:
         inside = Q(scope__startswith=f"{source}/") | Q(kept_with__startswith=f"{source}/")
@@ -106,7 +106,7 @@ def _came_from(model: type[Remembered], source: str) -> Q:
 
 
 def what_would_go(owner: User, source: str) -> list[Going]:
-    """Return by type what `forget_source` would move to the trash: two queries a type."""
+    """Return by type what `forget_source` would move to Trash: two queries per type."""
     going = []
     for rows in from_source(owner, source):
         count = rows.order_by().count()
@@ -115,7 +115,7 @@ def what_would_go(owner: User, source: str) -> list[Going]:
             by_hand = rows.filter(_touched(rows.model)).order_by().count()
             going.append(Going(record_type, str(kind_of(record_type).noun), count, by_hand))
     if waiting := review_acts.waiting_from(owner, source).order_by().count():
-        going.append(Going("proposal", _("proposals that wait for you"), waiting, 0))
+        going.append(Going("proposal", _("pending proposals"), waiting, 0))
     return going
 
 
@@ -131,12 +131,12 @@ def _touched(model: type[Remembered]) -> Q:
 
 
 def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, int]:
-    """Move everything from `source` to the trash; return the key of the act, and how many it was.
+    """Move everything from `source` to Trash; return the key of the act, and the number of records.
 
-    One transaction.  Raises InvalidValue where there is nothing, LimitReached beyond MOST.
+    One transaction.  Raises InvalidValue if there is nothing, LimitReached beyond MOST.
     """
     source, key, count = checked_source(source), uuid.uuid4(), 0
-    why = _("everything from %(source)s was forgotten") % {"source": source}
+    why = _("everything from %(source)s was deleted") % {"source": source}
     with transaction.atomic():
         for rows in from_source(owner, source):
             for batch in _batches(rows):
@@ -148,7 +148,7 @@ def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, in
                 _tell_topics(batch)
         count += review_acts.reject_from(owner, source, by=by, why=f"forget:{key}")
         if not count:
-            problem = _("Nothing is remembered from “%(source)s”, or it lies in the trash already.")
+            problem = _("There’s nothing from “%(source)s”, or it’s already in Trash.")
             raise InvalidValue(problem % {"source": source})
         Activity.log(owner, by, "forgot-source", label=source, records=count, key=str(key))
     return key, count
@@ -158,23 +158,23 @@ def _check_count(count: int, source: str) -> None:
     if count > MOST:
         raise LimitReached(
             _(
-                "More than %(most)s records come from “%(source)s”: too many for one act. Nothing "
-                "was changed. In the lists of notes and observations, find source:%(source)s and "
-                "select all that match: that goes on in the background."
+                "More than %(most)s records come from “%(source)s”, which is too many at once. Nothing was changed. In Notes and Observations, search for source:%(source)s, select all that match, and move them to Trash in the background."
             )
             % {"most": f"{MOST:,}", "source": source}
         )
 
 
 def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """Yield the records, their rows held, in batches; one more than may go is enough to know."""
+    """Yield the records in batches, with their rows locked; one more than the limit is enough to
+    know.
+    """
     ids = list(rows.order_by("pk").values_list("pk", flat=True)[: MOST + 1])
     for at in range(0, len(ids), BATCH):
         yield _held(rows.model, ids[at : at + BATCH], trashed_at=None)
 
 
 def _held(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]:
-    """Return the rows, held until the transaction ends; a content item without its 8 MiB."""
+    """Return the rows, locked until the transaction ends; a content item without its 8 MiB."""
     rows = model._default_manager.filter(pk__in=ids, **more).order_by("pk")
     if model is ContentItem:
         rows = rows.defer("content")
@@ -182,7 +182,7 @@ def _held(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]
 
 
 def _tell_topics(batch: Sequence[Any]) -> None:
-    """Let copies of topics follow what became of their facts."""
+    """Update the copies of topics whose facts have changed."""
     for owner_id, topic_id in {
         (fact.owner_id, fact.topic_id) for fact in batch if isinstance(fact, TopicFact)
     }:
@@ -190,7 +190,7 @@ def _tell_topics(batch: Sequence[Any]) -> None:
 
 
 def lying_in_trash(owner: User, key: uuid.UUID) -> int:
-    """Return how many records that the act `key` forgot lie in the trash still, or are rejected."""
+    """Return how many records of the act `key` are still in Trash, or rejected."""
     told = Revision.objects.of(owner).filter(source=f"forget:{key}")
     rejected: int = review_acts.rejected_for(owner, f"forget:{key}").count()
     return rejected + sum(
@@ -206,9 +206,9 @@ def _ids(told: Any, model: type[Remembered]) -> list[Any]:
 
 
 def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]]:
-    """Bring back what the act `key` forgot and nobody has touched since.
+    """Restore what the act `key` deleted and nobody has changed since.
 
-    Returns how many came back, and why others could not.
+    Returns how many were restored, and why others couldn't be.
     """
     source = f"forget:{key}"
     came, refused = 0, []
@@ -230,15 +230,16 @@ def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]
 def _restored(
     model: type[Remembered], records: Sequence[Any], *, by: Actor
 ) -> tuple[int, list[str]]:
-    """Bring records back, together where that is allowed, else one by one by their own rules."""
+    """Restore records together if possible, else one by one by their own rules."""
     if model is not TopicFact:
         try:
             with transaction.atomic():
                 for at in range(0, len(records), BATCH):
                     wanted = [(one, {"trashed_at": None}) for one in records[at : at + BATCH]]
-                    model.change_many(wanted, by=by, why=_("what was forgotten is taken back"))
+                    model.change_many(wanted, by=by, why=_("the deletion was undone"))
         except IntegrityError:
-            # Something of the same name or words was written meanwhile: the others come back.
+            # A record with the same name or text was written since: the others are
+            # restored.
             records = list(model.objects.filter(pk__in=[one.pk for one in records]).in_trash())
         else:
             return len(records), []
@@ -249,12 +250,12 @@ def _restored(
                 kind_of(record.record_type()).restore(record, by)
             came += 1
         except (MemoryRefused, IntegrityError) as exc:
-            said = str(exc) if isinstance(exc, MemoryRefused) else _("the same is there again")
+            said = str(exc) if isinstance(exc, MemoryRefused) else _("the same record exists again")
             problems.append(_("“%(record)s”: %(why)s") % {"record": record, "why": said})
     return came, problems
 
 
-# --- Forgetting that an address was seen, so that a search may bring it as new again ---
+# --- seen URLs ---
 
 KIND = "url-forgotten"
 _DATES = ("published_at",)
@@ -262,31 +263,32 @@ _MOMENTS = ("returned_at", "first_at", "last_at")
 
 
 def forget_url(topic: Topic, url: str, *, by: Actor) -> Activity:
-    """Take an address out of what the topic has seen; return the line that can bring it back.
+    """Remove a URL from those the topic has seen; return the log entry that can restore it.
 
-    Raises InvalidValue where the topic has not seen it.
+    Raises InvalidValue if the topic hasn't seen it.
     """
     url = canonical_url(clean(url)[0])
     with transaction.atomic():
         Topic.objects.select_for_update().get(pk=topic.pk)
         kept = {model.__name__: _taken(model, topic, url) for model in (SeenUrl, Source)}
         if not any(kept.values()):
-            raise InvalidValue(_("The topic has not seen this address (any more)."))
+            raise InvalidValue(_("This topic hasn’t seen this URL, or no longer lists it."))
         line = Activity.log(topic.owner, by, KIND, subject=topic, label=url, url=url, rows=kept)
         Topic.notify_changed(topic.owner_id, topic.pk)
     return line
 
 
 def remember_url(topic: Topic, line_id: int, *, by: Actor) -> str:
-    """Take `forget_url` back; return the address.
+    """Undo `forget_url`; return the URL.
 
-    What a run has met again meanwhile stays as it is.  Raises InvalidValue for no such line.
+    A URL that a run has found again stays as it is.  Raises InvalidValue if there is no such
+    entry.
     """
     with transaction.atomic():
         Topic.objects.select_for_update().get(pk=topic.pk)
         line = Activity.objects.of(topic.owner).filter(pk=line_id, kind=KIND, topic=topic).first()
         if line is None or not line.detail.get("rows"):
-            raise InvalidValue(_("What was forgotten cannot be brought back any more."))
+            raise InvalidValue(_("This can no longer be undone."))
         url = str(line.detail["url"])
         for model in (SeenUrl, Source):
             row = line.detail["rows"].get(model.__name__)
@@ -307,7 +309,7 @@ def _taken(model: type[SeenUrl] | type[Source], topic: Topic, url: str) -> dict[
 
 
 def _read(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row's values as the log's JSON kept them."""
+    """Return a row's values from the log's JSON."""
     read = dict(row)
     for name in _DATES:
         if read.get(name):

@@ -1,7 +1,7 @@
-"""The trash: everything of a person that was moved there, of every kind, and emptying it.
+"""Trash: the list of deleted records of every kind, restoring many, and emptying it.
 
-Data flow: one union over all kinds of records gives a page of ids by the moment of trashing -> the
-last revision of each says what it is called and who moved it.  Two queries, whatever lies there.
+Data flow: one union over all kinds of records gives a page of IDs by the time of deletion -> the
+last revision of each has its title and who deleted it.  Two queries, however much is in Trash.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ from memory.records.kinds import models as record_models
 PAGE = 50
 WHO = ("you", "others")
 LONGEST_SEARCH = 200
-# Fields by which a record in the trash is found: what it is called, and what it says.
+# Fields searched in Trash: title and text.
 _NAMED = ("title", "name", "key", "path", "url")
-_ALONG = ("topicfact", "observation", "note")  # what may go to the trash with a run
+_ALONG = ("topicfact", "observation", "note")  # what can go to Trash with a run
 _SAYING = ("content", "text", "body", "value")
-EMPTY_SECONDS = 10.0  # how long a person waits; what is left then, the next press takes
+EMPTY_SECONDS = 10.0  # how long a person waits; the next request continues
 
 
 @dataclass(slots=True)
 class TrashRow:
-    """One record in the trash: what it is, since when, by whom, and until when it is kept."""
+    """A record in Trash: what it is, since when, who deleted it, and how long it is kept."""
 
     record_type: str
     pk: UUID
@@ -79,28 +79,28 @@ class TrashRow:
 
     @property
     def key(self) -> str:
-        """Return how the row is named in a form that ticks it."""
+        """Return the row's value in a form that selects it."""
         return f"{self.record_type}:{self.pk}"
 
     @property
     def days_left(self) -> int:
-        """Return how many days it is kept still, begun ones counted."""
+        """Return how many days it is still kept, rounded up."""
         left = self.gone_at - timezone.now()
         return max(0, -(-left // timedelta(days=1)))
 
     @property
     def noun(self) -> str:
-        """Return what a record of its kind is called."""
+        """Return the name of its kind."""
         return str(kind_of(self.record_type).noun)
 
     @property
     def gone_at(self) -> datetime:
-        """Return when it is deleted for good."""
+        """Return when it will be deleted permanently."""
         return self.trashed_at + timedelta(days=TRASH_DAYS)
 
     @property
     def purge_url(self) -> str:
-        """Return the page that deletes it for good, once its name is typed."""
+        """Return the page that deletes it permanently, after its name is typed."""
         own = kind_of(self.record_type).purge_page
         if own:
             return reverse(own, args=[self.pk])
@@ -109,7 +109,7 @@ class TrashRow:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the address of the trash asks for; what cannot be is left out."""
+    """The page's filters from its URL; invalid ones are ignored."""
 
     record_type: str = ""
     words: str = ""
@@ -117,7 +117,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read them from a query string."""
         kind, who = query.get("type", ""), query.get("who", "")
         words = one_line(query.get("q", "").replace("\x00", ""))[:LONGEST_SEARCH]
         kinds = record_models()
@@ -125,12 +125,12 @@ class Wanted:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether anything is left out."""
+        """Whether filters can hide records."""
         return bool(self.record_type or self.words or self.who)
 
 
 def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
-    """Yield each kind of records with those of the user's trash that are asked for."""
+    """Yield each kind of record with those of the user's that match."""
     for name, rows in trashed(user, wanted.record_type):
         if not wanted.is_narrowed and name in _ALONG:
             rows = rows.exclude(pk__in=_went_along(user))
@@ -141,21 +141,21 @@ def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What an act on many is of: the ticked ones, else all that the page's filters match."""
+    """The records of a bulk act: the selected ones, else all that match the page's filters."""
 
     wanted: Wanted = Wanted()
     keys: Sequence[str] = ()
 
     @classmethod
     def of(cls, query: Any) -> Chosen | None:
-        """Read it from a form; None where nothing is chosen."""
+        """Read them from a form; None if nothing is selected."""
         if "all" in query:
             return cls(Wanted.of(query))
         keys = query.getlist("record")[:PAGE]
         return cls(keys=keys) if keys else None
 
     def rows(self, user: User) -> Iterator[tuple[str, QuerySet[Any]]]:
-        """Yield each kind of records with those of the user's that are chosen."""
+        """Yield each kind of record with the user's selected ones."""
         if not self.keys:
             yield from found(user, self.wanted)
             return
@@ -172,7 +172,7 @@ class Chosen:
 
 
 def _went_along(user: User) -> QuerySet[Any]:
-    """Return the ids of records that went to the trash with another, and come back with it."""
+    """Return the IDs of records that went to Trash with another, and are restored with it."""
     told = Concat(Value(PutAway.source_of("")), Cast("record_id", CharField()))
     sources = PutAway.objects.of(user).annotate(told=told).values("told")
     moved = Revision.objects.of(user).filter(source__in=sources, after__has_key="trashed_at")
@@ -180,7 +180,7 @@ def _went_along(user: User) -> QuerySet[Any]:
 
 
 def number_along(user: User) -> int:
-    """Return how many records in the trash went there with another."""
+    """Return how many records in Trash went there with another."""
     parts = [
         rows.filter(pk__in=_went_along(user)).values("pk")
         for name, rows in trashed(user)
@@ -190,7 +190,7 @@ def number_along(user: User) -> int:
 
 
 def _says(model: type[Any], word: str) -> Q:
-    """Return what keeps the records in whose name or words the word stands."""
+    """Return the filter for records with the word in their title or text."""
     fields = {field.name: field for field in model._meta.concrete_fields}
     named = [name for name in _NAMED if isinstance(fields.get(name), CharField | TextField)]
     if model is not ContentItem:  # megabytes each
@@ -202,7 +202,7 @@ def _says(model: type[Any], word: str) -> Q:
 
 
 def _by_whom(rows: QuerySet[Any], user: User, who: str) -> QuerySet[Any]:
-    """Keep what the person moved there last, or what anybody else did."""
+    """Keep what the person deleted last, or what anyone else did."""
     moved = Revision.objects.filter(record_id=OuterRef("pk"), after__has_key="trashed_at")
     last = Subquery(moved.order_by("-id").values("actor")[:1])
     rows = rows.annotate(moved_by=last)
@@ -213,10 +213,10 @@ def _by_whom(rows: QuerySet[Any], user: User, who: str) -> QuerySet[Any]:
 def trashed(
     user: User, record_type: str = "", *, scopes: Sequence[str] | None = None
 ) -> Iterator[tuple[str, QuerySet[Any]]]:
-    """Yield each kind of records with those of the user's that lie in the trash.
+    """Yield each kind of record with the user's records in Trash.
 
-    A file of the watched folder is none of them: it lies where it lies.  With `scopes` they are
-    those that an agent of these scopes may read.
+    Files of the watched folder aren't among them: they stay on disk.  With `scopes`, only those
+    that an agent with these scopes can read.
     """
     for name, model in record_models().items():
         if record_type in ("", name):
@@ -227,7 +227,7 @@ def trashed(
 
 
 def _readable(rows: Any, scopes: Sequence[str]) -> Any:
-    """Keep what `ToolContext.may_read` lets through."""
+    """Keep what `ToolContext.may_read` allows."""
     rows = rows.for_agents()
     has_scope = any(field.name == "scope" for field in rows.model._meta.concrete_fields)
     return rows.filter(scope__in=scopes) if has_scope else rows
@@ -242,9 +242,10 @@ def page(
     scopes: Sequence[str] | None = None,
     wanted: Wanted | None = None,
 ) -> Page:
-    """Return one page of the trash, the latest first: two queries, and what comes along.
+    """Return one page of Trash, latest first: two queries, and one for what is restored along.
 
-    `scopes` as in `trashed`; `wanted` narrows it for a person's page, which tells what comes along.
+    `scopes` as in `trashed`; `wanted` filters it for a person's page, which shows what is
+    restored along.
     """
     fields = ("trashed_at", "id", "record_type")
     parts = []
@@ -269,7 +270,7 @@ def page(
 
 
 def _name(user: User, rows: Iterable[TrashRow]) -> None:
-    """Give each row what its last revision knows of it."""
+    """Add to each row what its last revision says."""
     by_id = {row.pk: row for row in rows}
     moved = Revision.objects.filter(record_id__in=by_id, after__has_key="trashed_at")
     last = moved.order_by("record_id", "-id").distinct("record_id")
@@ -278,12 +279,12 @@ def _name(user: User, rows: Iterable[TrashRow]) -> None:
     for revision in revisions:
         row = by_id[revision.record_id]
         row.label, row.actor = plain(revision.label), named[revision.actor].words
-        # What every move says of itself is no reason.
+        # The reason that every deletion has says nothing.
         row.why = "" if revision.reason == _("moved to Trash") else revision.reason
 
 
 def _tell_along(rows: Sequence[TrashRow]) -> None:
-    """Give each row what comes along with it: one query, and what a kind tells by itself."""
+    """Add to each row what is restored with it: one query, and what a kind reports itself."""
     by_kind: dict[str, list[Any]] = {}
     for row in rows:
         by_kind.setdefault(row.record_type, []).append(row.pk)
@@ -296,7 +297,7 @@ def _tell_along(rows: Sequence[TrashRow]) -> None:
 
 
 def what_goes(record: Remembered) -> list[str]:
-    """Return in words what is deleted with one record for good, beside itself."""
+    """Return in words what is permanently deleted together with one record."""
     kind, pk = kind_of(record.record_type()), record.pk
     history = Revision.objects.filter(record_type=record.record_type(), record_id=pk).count()
     uses = Use.objects.filter(record_id=pk).count()
@@ -307,15 +308,15 @@ def what_goes(record: Remembered) -> list[str]:
         *kind.along([pk]).get(pk, ()),
     ]
     if uses:
-        words = ngettext("that it entered %(n)d prompt", "that it entered %(n)d prompts", uses)
+        words = ngettext("its use in %(n)d prompt", "its uses in %(n)d prompts", uses)
         told.append(words % {"n": uses})
     return told
 
 
 def counts(user: User, chosen: Chosen | None = None) -> dict[str, int]:
-    """Return how many records of each kind lie in the trash, of kinds of which there are any.
+    """Return how many records of each kind are in Trash, without empty kinds.
 
-    With `chosen` only those are counted.
+    With `chosen`, only those are counted.
     """
     parts = [
         rows.order_by()
@@ -332,7 +333,7 @@ def counts(user: User, chosen: Chosen | None = None) -> dict[str, int]:
 
 @dataclass(slots=True)
 class Emptied:
-    """What came of emptying the trash: how many are gone, how many could not go, how many wait."""
+    """The result of emptying Trash: how many were deleted, how many couldn't be, how many are left."""
 
     gone: int = 0
     kept: int = 0
@@ -340,7 +341,7 @@ class Emptied:
 
 
 def word() -> str:
-    """Return the word that is typed to empty the trash."""
+    """Return the word to type for emptying Trash."""
     return _("empty")
 
 
@@ -353,9 +354,11 @@ def empty(
     older_than: int = 0,
     chosen: Chosen | None = None,
 ) -> Emptied:
-    """Delete what lies in the trash for good, for at most `seconds`; all, or what is chosen or older.
+    """Permanently delete records in Trash, for at most `seconds`: all, the selected, or the older
+    ones.
 
-    `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  What is moved there meanwhile stays.
+    `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  Records deleted in
+    the meantime stay.
     """
     if one_line(typed).casefold() != word():
         problem = _("That doesn’t match. Type “%(word)s” to confirm.")
@@ -365,7 +368,7 @@ def empty(
     before = timezone.now() - timedelta(days=older_than)
     for _name_of, rows in chosen.rows(user) if chosen else trashed(user):
         rows = rows.filter(trashed_at__lte=before)
-        # The oldest first: a note that was superseded goes before the one that replaced it.
+        # Oldest first: a replaced note goes before the one that replaced it.
         keys = list(rows.order_by("created", "pk").values_list("pk", flat=True))
         for at in range(0, len(keys), traces.AT_ONCE):
             _empty(rows, keys[at : at + traces.AT_ONCE], by, until, done)
@@ -375,7 +378,7 @@ def empty(
 def _empty(
     rows: QuerySet[Any], keys: Sequence[UUID], by: Actor, until: float, done: Emptied
 ) -> None:
-    """Purge a few records, for which copies are looked for together."""
+    """Purge a few records, whose copies are searched for together."""
     if time.monotonic() > until:
         done.left += len(keys)
         return
@@ -388,7 +391,7 @@ def _empty(
 
 
 def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
-    """Purge one record; True if it is gone, also with another (a fact with its topic)."""
+    """Purge one record; True if it is gone, also together with another (a fact with its topic)."""
     record = rows.filter(pk=pk).first()
     try:
         if record is not None:
@@ -398,9 +401,9 @@ def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
     return True
 
 
-# --- Bringing many records back from the trash at once, and moving them there again ---
+# --- restoring many ---
 
-MOST = 1_000  # of one press
+MOST = 1_000  # of one request
 SECONDS = 15.0
 _SALT = "trash-restored"
 _MOST_TOLD = 3
@@ -408,7 +411,7 @@ _MOST_TOLD = 3
 
 @dataclass(slots=True)
 class Restored:
-    """What came of it: the revisions by which records came back, new names, and why others stay."""
+    """The result: the revisions that restored records, new names, and why others stay."""
 
     revisions: list[int] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
@@ -418,20 +421,20 @@ class Restored:
 
     @property
     def key(self) -> str:
-        """Return what an undo is asked with: it can be neither guessed nor changed."""
+        """Return the signed key for an undo."""
         return signing.dumps(self.revisions, salt=_SALT, compress=True)
 
     def leave(self, record: Remembered, why: str) -> None:
-        """Note that a record stays in the trash."""
+        """Record that a record stays in Trash."""
         self.stay += 1
         if len(self.problems) < _MOST_TOLD:
             self.problems.append(f"“{shorten(str(record), 60)}”: {why}")
 
 
 def restore_chosen(user: User, chosen: Chosen, *, seconds: float = SECONDS) -> Restored:
-    """Bring back what is chosen, each for itself, for as long as a request may last.
+    """Restore the selected records one by one, for as long as a request may last.
 
-    The newest first: what another stands in for comes after it.
+    Newest first: a replacement comes before what it replaced.
     """
     until, done = time.monotonic() + seconds, Restored()
     ids = [
@@ -459,7 +462,7 @@ def _restore(user: User, record: Any, done: Restored) -> None:
     except MemoryRefused as exc:
         done.leave(record, str(exc))
     except DatabaseError:
-        done.leave(record, _("that does not fit what else is there now"))
+        done.leave(record, _("it conflicts with existing records"))
     else:
         if revision is not None:
             done.revisions.append(revision.pk)
@@ -468,13 +471,13 @@ def _restore(user: User, record: Any, done: Restored) -> None:
 
 
 def renamed(name: str, record: Remembered) -> str:
-    """Return what is said of a record that came back under another name."""
-    words = _("“%(name)s” is taken by another now, so it came back as “%(new)s”.")
+    """Return the message about a record that was restored under another name."""
+    words = _("The name “%(name)s” is taken, so it was restored as “%(new)s”.")
     return words % {"name": shorten(name, 80), "new": shorten(str(record), 80)}
 
 
 def revisions_of(key: str) -> list[int]:
-    """Return the revisions that a key names; none for one that is no key."""
+    """Return the revisions that a key names; none for an invalid key."""
     try:
         ids: list[int] = signing.loads(key, salt=_SALT)
     except signing.BadSignature:
@@ -483,9 +486,9 @@ def revisions_of(key: str) -> list[int]:
 
 
 def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
-    """Move to the trash again what these revisions brought back and nobody has changed since.
+    """Move to Trash again what these revisions restored and nobody has changed since.
 
-    Returns how many were moved, and why others were not.
+    Returns how many were moved, and why others weren't.
     """
     moved, problems = 0, []
     for revision in Revision.objects.of(user).filter(pk__in=ids).order_by("-pk"):

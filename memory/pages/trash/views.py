@@ -1,4 +1,4 @@
-"""Forgetting everything from one source: what would go, the act, and taking it back."""
+"""Pages of Trash: the list, restoring, emptying, and deleting everything from one source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from memory.web.responses import go_back, go_to, next_of
 @login_required
 @vary_on_headers("HX-Request")
 def forget(request: BeaconRequest) -> HttpResponse:
-    """Show what is remembered from a source; a POST moves it to the trash, with the way back."""
+    """Show the records from a source; a POST moves them to Trash, with an Undo."""
     asked = str(request.POST.get("source") or request.GET.get("source") or "")
     context: dict[str, Any] = {"source": asked, "next": next_of(request)}
     if request.method == "POST":
@@ -40,8 +40,8 @@ def forget(request: BeaconRequest) -> HttpResponse:
             context["problem"] = str(exc)
         else:
             said = ngettext(
-                "One record is in the trash for 30 days.",
-                "%(count)d records are in the trash for 30 days.",
+                "1 record moved to Trash for 30 days.",
+                "%(count)d records moved to Trash for 30 days.",
                 count,
             ) % {"count": count}
             undo = "undo:" + reverse("memory:forgotten-undo", args=[key])
@@ -55,7 +55,7 @@ def forget(request: BeaconRequest) -> HttpResponse:
 
 
 def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
-    """Return what would go, or why the source cannot be looked for."""
+    """Return what would be deleted, or the error in the source."""
     try:
         source = trash_forget.checked_source(asked)
     except InvalidValue as exc:
@@ -71,7 +71,7 @@ def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
 
 
 def _act(request: BeaconRequest) -> dict[str, Any]:
-    """Return the act that the log leads from, as far as it can be taken back."""
+    """Return the act of a log entry, if it can still be undone."""
     try:
         key = UUID(request.GET.get("act", ""))
     except ValueError:
@@ -82,34 +82,34 @@ def _act(request: BeaconRequest) -> dict[str, Any]:
 @require_POST
 @login_required
 def undo(request: BeaconRequest, key: UUID) -> HttpResponse:
-    """Bring back what was forgotten with that key."""
+    """Restore what was deleted with that key."""
     came, refused = trash_forget.take_back(request.user, key, by=request.actor)
     if came or not refused:
         said = ngettext(
-            "%(count)d record is back from the trash.",
-            "%(count)d records are back from the trash.",
+            "%(count)d record restored.",
+            "%(count)d records restored.",
             came,
         )
         messages.success(request, said % {"count": came})
     if refused:
         told = {"count": len(refused), "why": " ".join(refused[:3])}
-        messages.error(request, _("%(count)d stay in the trash. %(why)s") % told)
+        messages.error(request, _("%(count)d are still in Trash. %(why)s") % told)
     return go_back(request, reverse("memory:notes"))
 
 
-# --- The trash: what lies there of every kind, and emptying it ---
+# --- Trash ---
 
-MOST_IN_ADDRESS = 60  # revisions that an Undo's address names
-LAST = "last"  # stands in the address for what the session keeps
+MOST_IN_ADDRESS = 60  # revisions in the URL of an Undo
+LAST = "last"  # is in the URL if the session has the revisions
 _KEPT = "trash_restored"
-OLDER = (0, 7, 14, 21)  # days, of which emptying offers to take what is older
+OLDER = (0, 7, 14, 21)  # days: emptying offers to delete what is older
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def trash(request: BeaconRequest) -> HttpResponse:
-    """Show what lies in the trash, the latest first, as far as it is asked for."""
+    """List the matching records in Trash, latest first."""
     counts, nouns = trash_listing.counts(request.user), record_kinds.nouns()
     wanted = Wanted.of(request.GET)
     page = trash_listing.page(request.user, cursor=request.GET.get("cursor", ""), wanted=wanted)
@@ -129,7 +129,7 @@ def trash(request: BeaconRequest) -> HttpResponse:
 
 
 def _matching(request: BeaconRequest, wanted: Wanted, has_more: bool) -> int:
-    """Return how many match in all; 0 where one page shows them."""
+    """Return how many match in all; 0 if one page shows them."""
     if not has_more and "cursor" not in request.GET:
         return 0
     return sum(trash_listing.counts(request.user, Chosen(wanted)).values())
@@ -138,26 +138,24 @@ def _matching(request: BeaconRequest, wanted: Wanted, has_more: bool) -> int:
 @require_POST
 @login_required
 def trash_restore(request: BeaconRequest) -> HttpResponse:
-    """Bring the ticked records back, or all that match, with one Undo for those that came."""
+    """Restore the selected records, or all that match, with one Undo."""
     chosen = Chosen.of(request.POST)
     if chosen is None:
-        messages.info(request, _("Tick what is to come back first."))
+        messages.info(request, _("Select at least one record to restore."))
         return go_back(request, reverse("memory:trash"))
     done = trash_listing.restore_chosen(request.user, chosen)
     came = len(done.revisions)
     if came:
-        words = ngettext(
-            "%(n)d record is back from the trash.", "%(n)d records are back from the trash.", came
-        ) % {"n": came}
+        words = ngettext("%(n)d record restored.", "%(n)d records restored.", came) % {"n": came}
         words = " ".join([words, *done.renamed[:3]])
         messages.success(request, words, extra_tags=_undo_of(request, done))
     if done.stay:
-        words = ngettext("%(n)d stays in the trash.", "%(n)d stay in the trash.", done.stay)
+        words = ngettext("%(n)d is still in Trash.", "%(n)d are still in Trash.", done.stay)
         messages.warning(request, " ".join([words % {"n": done.stay}, *done.problems]))
     if done.left:
         words = ngettext(
-            "%(n)d more waits: there was no time for it. Press Restore again.",
-            "%(n)d more wait: there was no time for them. Press Restore again.",
+            "%(n)d more is left. Restore again to continue.",
+            "%(n)d more are left. Restore again to continue.",
             done.left,
         )
         messages.warning(request, words % {"n": done.left})
@@ -165,7 +163,7 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
 
 
 def _undo_of(request: BeaconRequest, done: trash_listing.Restored) -> str:
-    """Return the toast's tag; of very many the session keeps which they were."""
+    """Return the toast's tag; for very many records, the session has the list."""
     key = done.key
     if len(done.revisions) > MOST_IN_ADDRESS:
         request.session[_KEPT], key = done.revisions, LAST
@@ -175,11 +173,11 @@ def _undo_of(request: BeaconRequest, done: trash_listing.Restored) -> str:
 @require_POST
 @login_required
 def trash_take_back(request: BeaconRequest, key: str) -> HttpResponse:
-    """Move to the trash again what one press brought back."""
+    """Move to Trash again what one act restored."""
     ids = request.session.pop(_KEPT, []) if key == LAST else trash_listing.revisions_of(key)
     moved, problems = trash_listing.take_back(request.user, ids)
     words = ngettext(
-        "%(n)d record is in the trash again.", "%(n)d records are in the trash again.", moved
+        "%(n)d record moved to Trash again.", "%(n)d records moved to Trash again.", moved
     ) % {"n": moved}
     level = messages.WARNING if problems or not moved else messages.SUCCESS
     messages.add_message(request, level, " ".join([words, *problems]))
@@ -189,12 +187,12 @@ def trash_take_back(request: BeaconRequest, key: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def trash_empty(request: BeaconRequest) -> HttpResponse:
-    """Delete for good what lies in the trash, is chosen there, or is older, once the word is typed."""
+    """Permanently delete all, the selected or the older records in Trash, once the word is typed."""
     chosen, problem = Chosen.of(request.POST), ""
     asked = request.POST.get("older", "")
     older = int(asked) if asked in map(str, OLDER) else 0
     if "ask" in request.POST and chosen is None:
-        messages.info(request, _("Tick what is to be deleted first."))
+        messages.info(request, _("Select at least one record to delete."))
         return go_back(request, reverse("memory:trash"))
     if request.method == "POST" and "ask" not in request.POST:
         typed = request.POST.get("word", "")
@@ -213,7 +211,7 @@ def trash_empty(request: BeaconRequest) -> HttpResponse:
 
 
 def _emptying(request: BeaconRequest, chosen: Chosen | None) -> dict[str, Any]:
-    """Return what the page shows of what would go."""
+    """Return the page's summary of what would be deleted."""
     counts, nouns = trash_listing.counts(request.user, chosen), record_kinds.nouns()
     return {
         "kinds": [(nouns[name], number) for name, number in counts.items()],
@@ -231,15 +229,15 @@ def _say(request: BeaconRequest, done: trash_listing.Emptied) -> None:
     ) % {"n": done.gone}
     if done.left:
         more = ngettext(
-            "%(n)d more waits: there was no time for it. Empty the trash again.",
-            "%(n)d more wait: there was no time for them. Empty the trash again.",
+            "%(n)d more is left. Empty Trash again.",
+            "%(n)d more are left. Empty Trash again.",
             done.left,
         )
         words += " " + more % {"n": done.left}
     if done.kept:
         more = ngettext(
-            "%(n)d stays, because something outside the trash needs it.",
-            "%(n)d stay, because something outside the trash needs them.",
+            "%(n)d is still in Trash because something outside Trash needs it.",
+            "%(n)d are still in Trash because something outside Trash needs them.",
             done.kept,
         )
         words += " " + more % {"n": done.kept}

@@ -88,7 +88,7 @@ def _recall(beacon: Beacon, asked: argparse.Namespace) -> int:
         said = " ".join(hit.content.split())
         print(f"{hit.score:.2f}  {hit.type:<11}  {said if asked.whole else _short(said)}")
     if not hits:
-        print("No results.", file=sys.stderr)
+        print("No results in memory.", file=sys.stderr)
     return OK
 
 
