@@ -629,7 +629,7 @@ def _without_sections_gone(found: Sequence[PageChange], diff: PageDiff) -> list[
 
 
 def _with_more(change: PageChange, number: int) -> PageChange:
-    more = ngettext("and %(n)d more like it", "and %(n)d more like these", number)
+    more = ngettext("and %(n)d more like this", "and %(n)d more like these", number)
     more = f" ({more % {'n': number}})"
     return replace(
         change, sentence=change.sentence + more, told=change.told + more if change.told else ""

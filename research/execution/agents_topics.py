@@ -45,7 +45,7 @@ def check_own(topic: Topic, by: Actor) -> None:
     """Raise Locked where an agent would change a topic that isn't its own."""
     if not by.is_person and not is_own(topic, by):
         raise Locked(
-            _("“%(topic)s” isn’t this agent’s own topic, so only a person changes or deletes it.")
+            _("This agent doesn’t own “%(topic)s”. Only a person can change or delete it.")
             % {"topic": topic.title}
         )
 
@@ -58,13 +58,11 @@ def check_own_run(run: Run, by: Actor) -> None:
     told = told.filter(subject_type="run", subject_id=str(run.pk), actor__startswith="human:")
     if run.actor != str(by):
         words = _(
-            "This agent didn’t start run %(run)d, so only a person cancels, stops or retries it. "
-            "Nothing was changed."
+            "This agent didn’t start run %(run)d. Only a person can cancel, stop or retry it. Nothing was changed."
         )
     elif told.exists():
         words = _(
-            "A person retried run %(run)d, so only a person cancels, stops or retries it. Nothing "
-            "was changed."
+            "A person retried run %(run)d. Only a person can cancel, stop or retry it now. Nothing was changed."
         )
     else:
         return
@@ -75,7 +73,9 @@ def check_fields(named: Iterable[str], by: Actor) -> None:
     """Raise Locked where an agent names what people decide: budgets, schedules, what is announced."""
     fields = sorted(PERSONS_FIELDS.intersection(named))
     if fields and not by.is_person:
-        words = _("Only a person sets %(fields)s of a topic. Leave that out, or ask them to.")
+        words = _(
+            "Only a person can set %(fields)s of a topic. Leave it out, or ask them to set it."
+        )
         raise Locked(words % {"fields": ", ".join(fields)})
 
 
@@ -86,8 +86,7 @@ def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) ->
     )
     if found.is_held:
         words = _(
-            "An agent’s topic can’t wait for review, and this one would have to: %(why)s. Nothing "
-            "was stored. Only the person can do this, so ask them to."
+            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the person to do it."
         )
         raise Locked(words % {"why": found.held})
 
@@ -106,8 +105,7 @@ def check_hour(owner: User, by: Actor) -> None:
     if len(moments) == MOST_AN_HOUR:
         wait = max(1, round((moments[-1] - an_hour_ago).total_seconds()))
         words = _(
-            "This agent created %(most)d topics within the last hour, which is the limit. Try "
-            "again in %(minutes)d min, or ask the person to create the topic."
+            "This agent created %(most)d topics in the last hour, which is the limit. Try again in %(minutes)d min, or ask the person to create the topic."
         )
         told = {"most": MOST_AN_HOUR, "minutes": -(-wait // 60)}
         raise NotNow(words % told, retry_after=wait)

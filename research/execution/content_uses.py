@@ -56,7 +56,7 @@ def used_in(item: ContentItem) -> Iterator[Usage]:
     calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")
     for call in calls.order_by("-pk")[:MOST]:
         told = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
-        words = _("what %(tool)s answered in %(run)s of “%(topic)s”")
+        words = _("result of %(tool)s in %(run)s of “%(topic)s”")
         yield Usage(words % told, _page(call.run), call.created)
 
 

@@ -55,14 +55,14 @@ STEPS: list[StepKind] = [
 TRACKS = StepKind(inputs.STEP, gettext_lazy("Tracks"), tracks.explore)
 
 # Of a run whose topic has an intent or muted sources, before its save.
-JUDGE = StepKind(judging.STEP, gettext_lazy("Weigh against what you asked for"), judging.judge)
+JUDGE = StepKind(judging.STEP, gettext_lazy("Filter changes"), judging.judge)
 
 # Of a recheck: named as those of other runs are, which save and pages look for.
 RECHECK: list[StepKind] = [
     StepKind("load_memory", gettext_lazy("Load memory"), rechecking.load),
-    StepKind("plan", gettext_lazy("Choose the facts"), rechecking.choose),
-    StepKind("search", gettext_lazy("Read their sources again"), rechecking.read_sources),
-    StepKind("filter_seen", gettext_lazy("Search for what they no longer say"), rechecking.search),
+    StepKind("plan", gettext_lazy("Select facts"), rechecking.choose),
+    StepKind("search", gettext_lazy("Read sources again"), rechecking.read_sources),
+    StepKind("filter_seen", gettext_lazy("Search for missing facts"), rechecking.search),
     StepKind("write", gettext_lazy("Compare"), rechecking.compare),
     StepKind("verify", gettext_lazy("Verify citations"), verifying.verify),
     StepKind("save", gettext_lazy("Save memory"), rechecking.save),
@@ -70,9 +70,9 @@ RECHECK: list[StepKind] = [
 
 # Carried out after the save, each on its own: a failure is a warning on the run, never its status.
 FOLLOW_UPS: list[StepKind] = [
-    StepKind("extract", gettext_lazy("Keep observations"), follow_ups.observe),
-    StepKind("summarise", gettext_lazy("Write the summary note"), follow_ups.summarise),
-    StepKind("reflect", gettext_lazy("Look back"), follow_ups.reflect),
+    StepKind("extract", gettext_lazy("Save observations"), follow_ups.observe),
+    StepKind("summarise", gettext_lazy("Write summary note"), follow_ups.summarise),
+    StepKind("reflect", gettext_lazy("Reflection"), follow_ups.reflect),
 ]
 
 
@@ -134,7 +134,7 @@ def _execute(run: Run) -> None:
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
     except (TaskOver, SoftTimeLimitExceeded):
-        if run.requeue(_("works longer than one task may")):
+        if run.requeue(_("exceeds the time limit for one task")):
             outbox.nudge(run.pk)  # the next tick is up to 15 s away
     except Interrupted as exc:
         run.requeue(str(exc))
@@ -147,12 +147,12 @@ def _execute(run: Run) -> None:
         # after its last step.
         logger.warning("database failed under a run", run=run.pk, error=str(exc))
         connection.close()
-        run.postpone_or_fail(_("the database did not answer: %(why)s") % {"why": exc})
+        run.postpone_or_fail(_("the database didn’t respond: %(why)s") % {"why": exc})
     except (KeyboardInterrupt, SystemExit):
         run.requeue(_("interrupted"))
         raise
     except Exception:
-        run.finish(Run.Status.FAILED, _("internal error: the worker's log tells what happened"))
+        run.finish(Run.Status.FAILED, _("internal error, see the worker’s log"))
         raise
 
 
@@ -173,7 +173,7 @@ def carry_out_follow_up(step_id: int) -> bool:
     elif (
         step.attempt > MAX_TRIES
     ):  # a worker that dies of it says nothing, and would do so for ever
-        _put_off(step, _("the worker was lost %(n)d times") % {"n": MAX_TRIES})
+        _put_off(step, _("the worker stopped unexpectedly %(n)d times") % {"n": MAX_TRIES})
     else:
         _try(step, kind)
     return True
@@ -184,7 +184,7 @@ def _try(step: Step, kind: StepKind) -> None:
         with structlog.contextvars.bound_contextvars(run=step.run_id):
             result = _result_of(step, kind)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
-        _put_off(step, str(exc) or _("works longer than one task may"))
+        _put_off(step, str(exc) or _("exceeds the time limit for one task"))
     except Exception as exc:
         _put_off(step, f"{type(exc).__name__}: {exc}")
         raise

@@ -35,14 +35,14 @@ def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> 
     fresh = Topic.objects.select_related("owner", "settings", "schedule").get(pk=topic.pk)
     if not fresh.memory_is_live():
         raise NotNow(
-            _("There is no live memory to check: revive it, or run the topic for a new baseline.")
+            _("The topic’s memory has expired. Restore it, or run the topic for a new baseline.")
         )
     if fact is not None:
         found = [str(fact.pk)] if fact.state == TopicFact.State.CURRENT else []
     else:
         found = ids_of_stale(fresh)
     if not found:
-        raise NotNow(_("None of this topic's facts is stale, so there is nothing to check again."))
+        raise NotNow(_("Nothing to recheck. None of this topic’s facts is stale."))
     trigger = Run.Trigger.RECHECK
     return starting.start_run(fresh, trigger=trigger, by=by, depth="quick", rechecks=found)
 
@@ -100,7 +100,7 @@ def _take(schedule: Schedule, at: datetime) -> bool:
         Schedule.objects.filter(pk=schedule.pk).update(recheck_at=at + AGAIN)
         return False
     except NotNow as exc:
-        why = _("Its stale facts were not rechecked: %(why)s") % {"why": exc}
+        why = _("Stale facts weren’t rechecked: %(why)s") % {"why": exc}
         Activity.log(topic.owner, RESEARCH, SKIPPED, subject=topic, warning=True, why=why)
         logger.info("monthly recheck skipped", topic=topic.slug, why=str(exc))
         return False

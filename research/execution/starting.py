@@ -58,23 +58,23 @@ class Allowance:
         if self.left > FEW_LEFT:
             return ""
         return ngettext(
-            "%(left)d more run may be started within this hour; the limit here is %(most)d.",
-            "%(left)d more runs may be started within this hour; the limit here is %(most)d.",
+            "You can start %(left)d more run this hour. The limit is %(most)d.",
+            "You can start %(left)d more runs this hour. The limit is %(most)d.",
             self.left,
         ) % {"left": self.left, "most": self.most}
 
     def refusal(self) -> NotNow:
         """Return why no run may be started, with the time at which one may."""
         if self.next_at is None:
-            return NotNow(_("No runs may be started by hand here: the limit is 0 an hour."))
+            return NotNow(_("You can’t start runs manually because the limit is 0 per hour."))
         wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
         started = ngettext(
-            "You started %(most)d run within the last hour, which is the limit here.",
-            "You started %(most)d runs within the last hour, which is the limit here.",
+            "You started %(most)d run in the last hour, which is the limit.",
+            "You started %(most)d runs in the last hour, which is the limit.",
             self.most,
         )
         next_one = _(
-            "The next may start at %(time)s (in %(minutes)d min); scheduled runs go on as usual."
+            "You can start the next one at %(time)s (in %(minutes)d min). Scheduled runs aren’t affected."
         )
         values = {
             "most": self.most,
@@ -109,7 +109,7 @@ def limits_in_words(user: User) -> list[str]:
         check_month(user)
     except BudgetReached as exc:
         said.append(
-            _("%(why)s: until the next month begins, runs plan and write without the model.")
+            _("%(why)s. Until next month, runs plan and write without the model.")
             % {"why": str(exc)[:1].upper() + str(exc)[1:]}
         )
     return [words for words in said if words]
@@ -118,9 +118,9 @@ def limits_in_words(user: User) -> list[str]:
 def check_may_start(topic: Topic) -> None:
     """Raise NotNow if no run of `topic` may be started now."""
     if topic.trashed_at is not None:
-        raise NotNow(_("The topic is in the trash: restore it to run it."))
+        raise NotNow(_("The topic is in Trash. Restore it to run it."))
     if topic.archived_at is not None:
-        raise NotNow(_("The topic is archived: take it back from the archive to run it."))
+        raise NotNow(_("The topic is archived. Unarchive it to run it."))
     allowance = allowance_of(topic.owner)
     if not allowance.left:
         raise allowance.refusal()
@@ -186,8 +186,7 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
     if TopicSettings.objects.get(topic=found).services != services:
         raise InvalidValue(
             _(
-                "“%(title)s” is a topic already that is not of the sample: rename it, or take "
-                "another title for the sample."
+                "You already have a topic “%(title)s” that isn’t the sample. Rename it, or use another title for the sample."
             )
             % {"title": found.title}
         )
@@ -226,7 +225,7 @@ def start_run(
     """
     if depth and depth not in DEFAULTS:
         told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
-        problem = _("There is no depth “%(depth)s”. There are %(known)s.") % told
+        problem = _("Unknown depth “%(depth)s”. Choose one of: %(known)s.") % told
         raise InvalidValue(problem, errors={"depth": [problem]})
     with transaction.atomic():
         # Whoever starts holds the owner's row: two tabs must not pass the hourly limit together.
@@ -285,7 +284,9 @@ def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
     nobody (`planning.plan`).  Raises as start_run does, and NotNow for a run without a report.
     """
     if run.number is None or not searching.queries_of(run):
-        raise NotNow(_("Only a run with a report and its queries can be repeated as it was."))
+        raise NotNow(
+            _("This run can’t be repeated exactly because it has no report or no queries.")
+        )
     asked = run.manifest.get("services") or run.settings.get("services", [])
     was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
     person = Run.Trigger.PERSON

@@ -32,8 +32,7 @@ class FactConflict(MemoryRefused):
     def __init__(self, base: str, theirs: TopicFact, change: Revision) -> None:
         super().__init__(
             _(
-                "This fact was changed since you opened it. Nothing was saved: compare the two "
-                "and save again to put yours in its place."
+                "This fact changed since you opened it. Nothing was saved. Compare both versions, then save again to keep yours."
             )
         )
         self.base = base
@@ -108,12 +107,12 @@ def restore_fact(fact: TopicFact, *, by: Actor) -> None:
         if fact.trashed_at is not None and fact.state == TopicFact.State.CURRENT:
             current = list(TopicFact.objects.filter(topic=fact.topic_id).current())
             if any(other.key == fact.key for other in current):
-                raise InvalidValue(_("That is among the topic's facts already."))
+                raise InvalidValue(_("The topic already has this fact."))
             if fact.is_kept:
                 TopicFact.check_room(current)
             if len(current) >= TopicFact.MOST_CURRENT:
                 replaceable = [other for other in current if not other.is_kept]
-                replaceable[-1].retire(by=by, why=_("made room for a fact taken from the trash"))
+                replaceable[-1].retire(by=by, why=_("made room for a fact restored from Trash"))
         fact.restore(by=by)
 
 
@@ -197,10 +196,10 @@ def checked_words(wrong: str, right: str) -> tuple[str, str]:
     wrong, right = one_line(clean(wrong)[0]), one_line(clean(right)[0])
     errors = {}
     if not is_visible(wrong):
-        errors["wrong"] = [_("Say what is wrong, so that later runs can learn from it.")]
+        errors["wrong"] = [_("Describe what’s wrong, so later runs can learn from it.")]
     for name, text in (("wrong", wrong), ("right", right)):
         if len(text) > MOST_WORDS:
-            words = _("At most %(most)d characters; these are %(count)d.")
+            words = _("Use at most %(most)d characters (currently %(count)d).")
             errors[name] = [words % {"most": MOST_WORDS, "count": len(text)}]
     if errors:
         raise InvalidValue(" ".join(one for many in errors.values() for one in many), errors=errors)
@@ -243,7 +242,7 @@ def correct(
     except IntegrityError as exc:
         if "sentence_corrected_once" not in str(exc):
             raise
-        problem = _("This sentence is corrected already: take that back first to say it anew.")
+        problem = _("This sentence already has a correction. Undo that one first.")
         raise InvalidValue(problem) from exc
     return correction
 
@@ -277,10 +276,10 @@ def _lesson(correction: Correction, report: Report) -> str:
     }
     if correction.right:
         return (
-            _("%(title)s, %(run)s said: “%(said)s” That is wrong: %(wrong)s Right is: %(right)s")
+            _("%(title)s, %(run)s said: “%(said)s” This is wrong: %(wrong)s Correct: %(right)s")
             % values
         )
-    return _("%(title)s, %(run)s said: “%(said)s” That is wrong: %(wrong)s") % values
+    return _("%(title)s, %(run)s said: “%(said)s” This is wrong: %(wrong)s") % values
 
 
 def _change_facts(
@@ -328,8 +327,7 @@ def _check_seen(seen: FactSeen) -> None:
     then = undo.state_at(fact, seen.version)
     if seen.version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
         problem = _(
-            "The fact “%(fact)s” was changed since you opened this page, so nothing was stored. What "
-            "you typed is kept: look at the fact as it is now, and send it again."
+            "The fact “%(fact)s” changed since you opened this page. Nothing was saved, but your text is still here. Check the current fact, then save again."
         )
         raise InvalidValue(problem % {"fact": shorten(fact.text, 120)})
     seen.fact.refresh_from_db()
@@ -354,7 +352,7 @@ def corrected_sentences(topic: Topic) -> dict[str, bool]:
 
 # --- taken back --------------------------------------------------------------------------------------
 
-PROBLEM = gettext_lazy("It cannot be taken back as a whole, so nothing was changed: %(why)s")
+PROBLEM = gettext_lazy("The whole correction can’t be undone, so nothing was changed. %(why)s")
 
 
 def take_back(correction: Correction, *, by: Actor) -> bool:
@@ -371,7 +369,7 @@ def take_back(correction: Correction, *, by: Actor) -> bool:
             _put_back(changed, by=by)
         lesson = correction.lesson
         if lesson is not None and lesson.trashed_at is None:
-            lesson.trash(by=by, why=_("the correction was taken back"))
+            lesson.trash(by=by, why=_("the correction was undone"))
         mine.update(taken_back_at=timezone.now())
         _log(correction, correction.report, by, "correction-taken-back")
     return True
@@ -386,12 +384,12 @@ def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
     )
     revision = rows.first()
     if revision is None:  # an archive without its history: the words are put back by hand
-        raise MemoryRefused(str(PROBLEM) % {"why": _("the fact's history is not here.")})
+        raise MemoryRefused(str(PROBLEM) % {"why": _("The fact’s history is missing.")})
     try:
         fact = undo.undo(revision, by=by)
         fact.refresh_from_db()
         # Runs may replace it again, and it is believed as far as before.
-        why = _("the correction was taken back")
+        why = _("the correction was undone")
         fact.change(
             by=by,
             why=why,

@@ -61,7 +61,7 @@ def _change(revision: Revision, runs: dict[Any, Run]) -> Change:
     run = runs.get(int(number)) if number.isdecimal() else None
     if not before:
         words = [Piece("same", str(after.get("text", "")))]
-        return Change(revision, run, [_("first written")], words)
+        return Change(revision, run, [_("created")], words)
     has_text = "text" in before and before["text"] != after.get("text")
     words = word_diff(str(before["text"]), str(after["text"])) if has_text else []
     return Change(revision, run, _said(before, after), words)
@@ -73,7 +73,7 @@ def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     changed = {name for name in after if before.get(name) != after[name]}
     said = []
     if "text" in changed:
-        said.append(_("words changed"))
+        said.append(_("text changed"))
     if "url" in changed:
         said.append(_("source is now %(url)s") % {"url": after["url"] or _("empty")})
     if "state" in changed:
@@ -85,9 +85,9 @@ def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         said.append(_("unlocked") if after["lock"] == Lock.OPEN else _("locked"))
     if "position" in changed:
         places = {"old": before["position"], "new": after["position"]}
-        said.append(_("place %(old)s → %(new)s") % places)
+        said.append(_("position %(old)s → %(new)s") % places)
     if "trashed_at" in changed:
-        said.append(_("to the trash") if after["trashed_at"] else _("from the trash"))
+        said.append(_("moved to Trash") if after["trashed_at"] else _("restored from Trash"))
     return said
 
 

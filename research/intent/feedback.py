@@ -37,19 +37,18 @@ def tell_such(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
         topic = Topic.objects.select_for_update().get(pk=run.topic_id)
         item: DeltaItem | None = DeltaItem.objects.filter(run=run, pk=item_id).first()
         if item is None or not item.is_unasked or item.judged_by not in _OF_INTENT:
-            raise InvalidValue(_("It is not withheld by the topic's intent (any more)."))
+            raise InvalidValue(_("This change isn’t filtered out, or no longer is."))
         also = topic_editing.settings_of(topic).tell_also
         if len(also) >= MOST_ALSO:
             problem = _(
-                "There are %(most)d sentences of such things already, which is the most. Take some "
-                "away in the topic's settings, or say there in the intent itself what you want."
+                "You’ve reached the limit of %(most)d examples. Remove some in the topic’s settings, or describe what you want under “Notify me about”."
             )
             raise LimitReached(problem % {"most": MOST_ALSO})
         wanted = list(dict.fromkeys([*also, item.sentence]))
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
         item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
         item.save(update_fields=["withheld", "judged_by"])
-        _write_anew(run, by, _("told after all: %(text)s") % {"text": item.sentence[:200]})
+        _write_anew(run, by, _("no longer filtered out: %(text)s") % {"text": item.sentence[:200]})
     return item
 
 
@@ -60,13 +59,13 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
         told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
         item: DeltaItem | None = told.first()
         if item is None or judge not in _OF_INTENT:
-            raise InvalidValue(_("It is not among what you asked to be told (any more)."))
+            raise InvalidValue(_("This change isn’t one you asked to see, or no longer is."))
         also = topic_editing.settings_of(topic).tell_also
         wanted = [text for text in also if text != item.sentence]
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
-        item.withheld, item.judged_by = item.judged or _("not asked for"), judge
+        item.withheld, item.judged_by = item.judged or _("doesn’t match your filter"), judge
         item.save(update_fields=["withheld", "judged_by"])
-        _write_anew(run, by, _("withheld again: %(text)s") % {"text": item.sentence[:200]})
+        _write_anew(run, by, _("filtered out again: %(text)s") % {"text": item.sentence[:200]})
     return item
 
 

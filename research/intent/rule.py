@@ -320,20 +320,20 @@ def verdict(
     said = _said(sentence)
     for example in examples:
         if _is_such(said, sentence, example, about):
-            words = _("like what you asked to be told: “%(text)s”")
+            words = _("similar to what you asked for: “%(text)s”")
             return Verdict(True, words % {"text": shorten(example, 120)}, "rule")
     for part in asked.unwanted:
         if _meets(part, said, sentence):
-            return Verdict(False, _("you did not ask for %(what)s") % {"what": part.shown}, "rule")
+            return Verdict(False, _("you don’t want %(what)s") % {"what": part.shown}, "rule")
     if asked.contradictions and status == "contradicted":
-        return Verdict(True, _("it contradicts what was known"), "rule")
+        return Verdict(True, _("contradicts a known fact"), "rule")
     for part in asked.wanted:
         if _meets(part, said, sentence):
-            return Verdict(True, _("it speaks of %(what)s") % {"what": part.shown}, "rule")
+            return Verdict(True, _("mentions %(what)s") % {"what": part.shown}, "rule")
     if asked.wanted or asked.contradictions:
-        why = _("it speaks of nothing that you asked for: %(what)s") % {"what": asked.in_words}
+        why = _("doesn’t mention %(what)s") % {"what": asked.in_words}
         return Verdict(False, why, "rule")
-    return Verdict(True, _("it is none of what you did not want"), "rule")
+    return Verdict(True, _("nothing you excluded"), "rule")
 
 
 @lru_cache(maxsize=512)

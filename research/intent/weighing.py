@@ -88,7 +88,7 @@ def weigh(
             verdicts += found
             warnings += [warning] if warning else []
     except (ProviderError, BudgetReached) as exc:
-        words = _("Everything is told: the intent could not be weighed. %(why)s")
+        words = _("No filter applied, because the model couldn’t judge the changes. %(why)s")
         return Weighed(everything, words % {"why": shorten(str(exc), 300)}, model.profile.model)
     return Weighed(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
 
@@ -100,8 +100,7 @@ def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str
     asked = intent_rule.read(intent, about=about)
     if not asked:
         words = _(
-            "Everything is told: without a model an intent is read by its words, and this one names "
-            "nothing to look for, such as prices, a law or a company."
+            "No filter applied. Without a model, the filter needs keywords such as “prices” or a company name."
         )
         return Weighed([Verdict(True)] * len(items), words)
     verdicts = [
@@ -110,7 +109,7 @@ def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str
         )
         for item in items
     ]
-    return Weighed(verdicts, by=_("the rule of words"))
+    return Weighed(verdicts, by=_("keywords"))
 
 
 # --- with a model ---------------------------------------------------------------------------------
@@ -144,8 +143,8 @@ def _by_model(
     warning = ""
     if missing:
         warning = ngettext(
-            "The model did not judge %(n)d change by your intent: it is told.",
-            "The model did not judge %(n)d changes by your intent: they are told.",
+            "The model didn’t judge %(n)d change, so it isn’t filtered out.",
+            "The model didn’t judge %(n)d changes, so they aren’t filtered out.",
             missing,
         ) % {"n": missing}
     return [said.get(n, Verdict(True)) for n in range(1, len(items) + 1)], warning

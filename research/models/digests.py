@@ -166,4 +166,4 @@ class Feed(PrivateLink):
         indexes = [models.Index(fields=["owner", "created"], name="feed_of_owner")]
 
     def __str__(self) -> str:
-        return _("feed of %(topic)s") % {"topic": self.topic} if self.topic else _("feed")
+        return _("feed for %(topic)s") % {"topic": self.topic} if self.topic else _("feed")

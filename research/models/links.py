@@ -33,7 +33,7 @@ def link_of(address: str) -> Link:
         try:
             return Link(url=reverse("memory:library-document", args=[found[1]]), is_ours=True)
         except NoReverseMatch:
-            return Link(note=_("a document of your library"))
+            return Link(note=_("a document in your library"))
     return Link(url=address) if is_web(address) else Link()
 
 

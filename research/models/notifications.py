@@ -60,7 +60,7 @@ class Channel(models.Model):
     """
 
     class Kind(models.TextChoices):
-        EMAIL = "email", gettext_lazy("e-mail")
+        EMAIL = "email", gettext_lazy("email")
         WEBHOOK = "webhook", gettext_lazy("webhook")
         APPRISE = "apprise", gettext_lazy("Apprise")
 
@@ -207,17 +207,17 @@ class Delivery(models.Model):
 
     class Kind(models.TextChoices):
         REPORT = "report", gettext_lazy("report")
-        FAILURE = "failure", gettext_lazy("failure of a run")
+        FAILURE = "failure", gettext_lazy("failed run")
         DIGEST = "digest", gettext_lazy("digest")
         NOTICE = "notice", gettext_lazy("notice")
         TEST = "test", gettext_lazy("test")
 
     class State(models.TextChoices):
         WAITING = "waiting", gettext_lazy("waiting")
-        SENDING = "sending", gettext_lazy("being sent")
+        SENDING = "sending", gettext_lazy("sending")
         SENT = "sent", gettext_lazy("sent")
-        FAILED = "failed", gettext_lazy("given up")
-        UNSURE = "unsure", gettext_lazy("not known whether it arrived")
+        FAILED = "failed", gettext_lazy("failed")
+        UNSURE = "unsure", gettext_lazy("delivery unknown")
         DROPPED = "dropped", gettext_lazy("not sent")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

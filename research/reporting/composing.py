@@ -149,29 +149,29 @@ def nothing_found(work: RunContext, read: int) -> str:
     values = {"topic": work.topic.title, "read": read, "unread": unread}
     if read:
         said = ngettext(
-            "%(read)d page was read, but it says nothing clear about “%(topic)s”.",
-            "%(read)d pages were read, but none of them says anything clear about “%(topic)s”.",
+            "Beacon read %(read)d page, but it says nothing clear about “%(topic)s”.",
+            "Beacon read %(read)d pages, but none says anything clear about “%(topic)s”.",
             read,
         )
         return said % values
     if unread and work.is_stopping:
         said = ngettext(
-            "The run ended before a page was read: %(unread)d source waits for the next run.",
-            "The run ended before a page was read: %(unread)d sources wait for the next run.",
+            "The run ended before it read a page. The next run reads %(unread)d source.",
+            "The run ended before it read a page. The next run reads %(unread)d sources.",
             unread,
         )
         return said % values
     if unread:
         said = ngettext(
-            "%(unread)d source came up, but it could not be read: see the reason at it.",
-            "%(unread)d sources came up, but none of them could be read: see the reason at each.",
+            "The searches found %(unread)d source, but it couldn’t be read. The reason is listed with it.",
+            "The searches found %(unread)d sources, but none could be read. The reason is listed with each.",
             unread,
         )
         return said % values
     if blocked := counts["blocked"]:
         said = ngettext(
-            "%(blocked)d source came up, but it may not be read: see the reason at it.",
-            "%(blocked)d sources came up, but none that may be read: see the reason at each.",
+            "The searches found %(blocked)d source, but your rules block it. The reason is listed with it.",
+            "The searches found %(blocked)d sources, but your rules block all of them. The reason is listed with each.",
             blocked,
         )
         return said % {"blocked": blocked}
@@ -211,21 +211,21 @@ def what_was_checked(
             )
             % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MOST_SITES])}
         )
-    return " ".join(said) or _("No known page was read again.")
+    return " ".join(said) or _("No known page was checked again.")
 
 
 def _pages_read(again: Outcome, read: int) -> str:
     values = {"read": read, "changed": again.changed}
     if not again.changed:
         words = ngettext(
-            "%(read)d known page was read again, and it hasn’t changed.",
-            "%(read)d known pages were read again, and none changed.",
+            "%(read)d known page was checked again and hasn’t changed.",
+            "%(read)d known pages were checked again and none changed.",
             read,
         )
         return words % values
     words = ngettext(
-        "%(read)d known page was read again, and %(changed)d has changed.",
-        "%(read)d known pages were read again, and %(changed)d changed.",
+        "%(read)d known page was checked again and %(changed)d has changed.",
+        "%(read)d known pages were checked again and %(changed)d changed.",
         read,
     )
     return words % values
@@ -238,21 +238,21 @@ def not_told(again: Outcome) -> list[str]:
         domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
         said.append(
             ngettext(
-                "%(n)d known page now shows something else, so it was not compared and its facts were not checked (%(domains)s)",
-                "%(n)d known pages now show something else, so they were not compared and their facts were not checked (%(domains)s)",
+                "%(n)d known page now has entirely different content, so its facts weren’t checked (%(domains)s)",
+                "%(n)d known pages now have entirely different content, so their facts weren’t checked (%(domains)s)",
                 len(again.replaced),
             )
             % {"n": len(again.replaced), "domains": domains}
         )
     if again.columns:
         said.append(
-            _("Columns of a table changed (%(pages)s)") % {"pages": "; ".join(again.columns[:5])}
+            _("Table columns changed (%(pages)s)") % {"pages": "; ".join(again.columns[:5])}
         )
     if again.left_out:
         said.append(
             ngettext(
-                "%(n)d smaller change of known pages is not listed",
-                "%(n)d smaller changes of known pages are not listed",
+                "%(n)d minor change on known pages isn’t listed",
+                "%(n)d minor changes on known pages aren’t listed",
                 again.left_out,
             )
             % {"n": again.left_out}
@@ -279,8 +279,8 @@ def _again(values: dict[str, int | str]) -> str:
     if not values["again"]:
         return ""
     said = ngettext(
-        "%(again)d known page was read again and has nothing new.",
-        "%(again)d known pages were read again and have nothing new.",
+        "%(again)d known page was checked again and has nothing new.",
+        "%(again)d known pages were checked again and have nothing new.",
         int(values["again"]),
     )
     return said % values
@@ -289,8 +289,8 @@ def _again(values: dict[str, int | str]) -> str:
 def _outcome(values: dict[str, int | str]) -> str:
     if values["read"]:
         said = ngettext(
-            "Nothing new %(since)s. %(read)d new page was read, but it adds nothing.",
-            "Nothing new %(since)s. %(read)d new pages were read, but they add nothing.",
+            "Nothing new %(since)s. Beacon read %(read)d new page, but it adds nothing.",
+            "Nothing new %(since)s. Beacon read %(read)d new pages, but they add nothing.",
             int(values["read"]),
         )
         return said % values
@@ -298,8 +298,8 @@ def _outcome(values: dict[str, int | str]) -> str:
         return _("No new page was read %(since)s.") % values
     if values["known"]:
         said = ngettext(
-            "Nothing new %(since)s. The searches found %(known)d page, which was known.",
-            "Nothing new %(since)s. The searches found %(known)d pages, all of them known.",
+            "Nothing new %(since)s. The searches found %(known)d page, already known.",
+            "Nothing new %(since)s. The searches found %(known)d pages, all already known.",
             int(values["known"]),
         )
         return said % values
@@ -313,14 +313,14 @@ def _rest(values: dict[str, int | str], work: RunContext) -> str:
     unread = int(values["unread"])
     if work.is_stopping:
         said = ngettext(
-            "%(unread)d new source was not read and waits for the next run.",
-            "%(unread)d new sources were not read and wait for the next run.",
+            "The next run reads %(unread)d new source that this run didn’t get to.",
+            "The next run reads %(unread)d new sources that this run didn’t get to.",
             unread,
         )
         return said % values
     said = ngettext(
-        "%(unread)d new source could not be read: see the reason at it.",
-        "%(unread)d new sources could not be read: see the reason at each.",
+        "%(unread)d new source couldn’t be read. The reason is listed with it.",
+        "%(unread)d new sources couldn’t be read. The reason is listed with each.",
         unread,
     )
     return said % values
@@ -404,8 +404,8 @@ def compose(
     if dropped:
         work.run.warn(
             ngettext(
-                "%(count)d finding repeats what you struck and was dropped",
-                "%(count)d findings repeat what you struck and were dropped",
+                "Dropped %(count)d finding that repeats what you marked as wrong",
+                "Dropped %(count)d findings that repeat what you marked as wrong",
                 dropped,
             )
             % {"count": dropped}
@@ -526,7 +526,7 @@ def _lay_out(
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
-    label = _("Extractive: every sentence is taken from its source, written without a model.")
+    label = _("Extractive report: every sentence is quoted from its source. No model was used.")
     body = report_text.laid_out(work.settings.report_style, parts)
     draft.body = report_text.framed(work, body, [*checked, *([label] if fresh or more else [])])
 

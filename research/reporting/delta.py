@@ -249,7 +249,7 @@ def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change
         _relate(change, _status(verdict, fact), fact)
         change.unsure = change.status == Status.CHANGED and verdict.share < SURE
     elif verdict.status == "noise":
-        change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
+        change.withheld = _("not a fact: a question, a call to action or an opinion")
     return change
 
 

@@ -242,7 +242,7 @@ def nothing_asked_for(changes: Sequence[Change]) -> str:
     """Return what stands where a run would list its changes, all of which are withheld."""
     count = sum(bool(change.withheld and change.judged_by) for change in changes)
     return ngettext(
-        "Nothing that you asked to be told. %(n)d change is withheld; it is remembered.",
-        "Nothing that you asked to be told. %(n)d changes are withheld; they are remembered.",
+        "Nothing that matches your filter. %(n)d other change was saved to memory.",
+        "Nothing that matches your filter. %(n)d other changes were saved to memory.",
         count,
     ) % {"n": count}

@@ -267,7 +267,7 @@ def _time_frame(work: RunContext) -> list[str]:
         "frame": work.settings.get_time_frame_display(),
         "date": date_format(since, "j F Y"),
     }
-    text = _("From %(frame)s: sources known to be older than %(date)s were left out.")
+    text = _("Covers %(frame)s. Sources dated before %(date)s were left out.")
     return [text % told]
 
 
@@ -307,13 +307,13 @@ def _memo(parts: Parts) -> list[str]:
     more = [line for line in parts.more if line not in means]
     if parts.is_baseline:
         found = [line for line in parts.fresh if line not in means]
-        blocks = [parts.summary, *_section(_("What was found"), found)]
+        blocks = [parts.summary, *_section(_("Findings"), found)]
     else:
         # The changes stand above one by one, in the section that bears their name.
         blocks = ["## " + _("What happened"), parts.summary]
     if parts.fresh or parts.more:
-        nothing = _("The sources say nothing of what follows from it.")
-        heading = "## " + _("What it means, as far as the sources say")
+        nothing = _("The sources don’t say what follows from this.")
+        heading = "## " + _("What it means, according to the sources")
         blocks += [heading, _list(means) or nothing]
     return [*blocks, *_more(more), *_background(parts), *_known(parts)]
 
@@ -342,7 +342,7 @@ def _more(lines: Sequence[str]) -> list[str]:
 
 
 def _known(parts: Parts) -> list[str]:
-    return _section(_("Known before"), parts.known)
+    return _section(_("Already known"), parts.known)
 
 
 def _section(heading: str, lines: Sequence[str]) -> list[str]:

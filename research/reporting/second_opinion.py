@@ -207,10 +207,8 @@ def _verdict(relation: str, pair: Pair) -> Verdict:
 
 def _failed(count: int, why: str) -> str:
     words = ngettext(
-        "%(n)d sentence was compared with what is known by words alone, as the model gave no "
-        "answer: %(why)s",
-        "%(n)d sentences were compared with what is known by words alone, as the model gave no "
-        "answer: %(why)s",
+        "The model gave no answer, so %(n)d sentence was compared with known facts by its words only: %(why)s",
+        "The model gave no answer, so %(n)d sentences were compared with known facts by their words only: %(why)s",
         count,
     )
     return words % {"n": count, "why": why}
@@ -220,17 +218,15 @@ def _warn_of_rest(missing: int, refused: int, warn: Callable[[str], object]) -> 
     """Warn of pairs that the model left out or was not believed about."""
     if missing:
         words = ngettext(
-            "The model did not say how %(n)d sentence stands to what is known: words alone decided.",
-            "The model did not say how %(n)d sentences stand to what is known: words alone decided.",
+            "The model skipped %(n)d sentence, so it was compared with known facts by its words only.",
+            "The model skipped %(n)d sentences, so they were compared with known facts by their words only.",
             missing,
         )
         warn(words % {"n": missing})
     if refused:
         words = ngettext(
-            "The model's word on %(n)d sentence was not taken, as its own words or numbers say "
-            "otherwise: words alone decided.",
-            "The model's word on %(n)d sentences was not taken, as their own words or numbers say "
-            "otherwise: words alone decided.",
+            "The model’s answer on %(n)d sentence was ignored because the sentence’s own words or numbers contradict it.",
+            "The model’s answers on %(n)d sentences were ignored because the sentences’ own words or numbers contradict them.",
             refused,
         )
         warn(words % {"n": refused})

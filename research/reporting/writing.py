@@ -154,10 +154,12 @@ def write(work: RunContext) -> StepResult:
                 draft = _by_model(work, memory, pages, again, live)
     except BudgetReached as exc:
         # Nothing more is paid for; the report is made of what the pages say, and says so.
-        warning = _("written without the model: %(why)s") % {"why": exc}
+        warning = _("Written without the model: %(why)s") % {"why": exc}
         work.run.warn(warning)
     except ProviderError as exc:
-        warning = _("written without the model, which failed: %(why)s") % {"why": exc}
+        warning = _("The model failed, so the report was written without it: %(why)s") % {
+            "why": exc
+        }
         work.run.warn(warning)
     draft = draft or _extractive(work, memory, pages)
     # A model that could not write is not asked again in the same run.
@@ -236,7 +238,7 @@ def _by_model(
     if answer.warning:
         work.run.warn(answer.warning)
     if len(answer.parsed.body) > MOST_BODY:
-        raise ProviderNonsense(_("its report is longer than a report can be"))
+        raise ProviderNonsense(_("the report exceeds the maximum length"))
     return _drafted(work, answer.parsed, answer.model, pages)
 
 

@@ -65,9 +65,9 @@ def plan_in_words(output: Mapping[str, Any]) -> str:
     """Return what of the rules a plan's output obeys; empty where there are none."""
     parts = []
     if output.get("always"):
-        parts.append(_("always checked: %(rules)s") % {"rules": _listed(output["always"])})
+        parts.append(_("always included: %(rules)s") % {"rules": _listed(output["always"])})
     if output.get("not_at"):
-        parts.append(_("not looked at: %(places)s") % {"places": _listed(output["not_at"])})
+        parts.append(_("never read: %(places)s") % {"places": _listed(output["not_at"])})
     return "; ".join(parts)
 
 
@@ -140,8 +140,8 @@ def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str
     places = (place_of(hit.url, settings.boost_places) for hit in usable)
     return [
         ngettext(
-            "%(n)d hit from %(place)s put first, as you asked",
-            "%(n)d hits from %(place)s put first, as you asked",
+            "%(n)d result from %(place)s boosted by your rule",
+            "%(n)d results from %(place)s boosted by your rule",
             count,
         )
         % {"n": count, "place": shorten(shown(place), 120)}
@@ -160,8 +160,8 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
     """Return a line for each place: `3 hits from example.org left out, as you asked`."""
     return [
         ngettext(
-            "%(n)d hit from %(place)s left out, as you asked",
-            "%(n)d hits from %(place)s left out, as you asked",
+            "%(n)d result from %(place)s blocked by your rule",
+            "%(n)d results from %(place)s blocked by your rule",
             count,
         )
         % {"n": count, "place": shorten(shown(place), 120)}
@@ -185,11 +185,11 @@ def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
     place = "" if asked else reason_against(settings, led_to)
     place = place or place_of(led_to, review_blocked.refused_domains(work.topic.owner))
     if place:
-        words = _("its address leads to %(place)s, where you said not to look")
+        words = _("redirects to %(place)s, which you blocked")
         raise ProviderRejected(words % {"place": shown(place)})
     allowed = [] if asked else settings.allow_domains
     if allowed and not any(is_in_domain(led_to, domain) for domain in allowed):
-        words = _("its address leads to %(place)s, which is not among the domains that you allow")
+        words = _("redirects to %(place)s, which isn’t one of your allowed domains")
         raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
 
 
@@ -233,12 +233,12 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obey
 def _became_of(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
     if not is_address(rule):
         asked = rule.casefold() in {query.casefold() for query in queries or ()}
-        return _("asked") if asked else _("taken out of this run's plan by hand")
+        return _("searched") if asked else _("removed from this run’s plan manually")
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read in this run")
     return {
         Hit.Reading.READ: _("read"),
-        Hit.Reading.FAILED: _("could not be read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},
         Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
-        Hit.Reading.QUARANTINED: _("set aside: %(why)s") % {"why": hit.reason},
+        Hit.Reading.QUARANTINED: _("quarantined: %(why)s") % {"why": hit.reason},
     }[Hit.Reading(hit.reading)]

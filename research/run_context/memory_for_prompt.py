@@ -67,6 +67,6 @@ def in_words(output: dict[str, Any]) -> str:
         said = ngettext("with %(count)d observation", "with %(count)d observations", count)
         words.append(said % {"count": count})
     if lessons:
-        said = ngettext("taught: %(count)d lesson", "taught: %(count)d lessons", lessons)
+        said = ngettext("%(count)d lesson learned", "%(count)d lessons learned", lessons)
         words.append(said % {"count": lessons})
     return ", ".join(words)

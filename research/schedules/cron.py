@@ -26,8 +26,7 @@ def zone_named(name: str) -> ZoneInfo:
     found = dates.named(name)
     if found is None:
         problem = _(
-            "There is no time zone “%(name)s”. Write it as region and city, such as "
-            "“Europe/Berlin” or “Asia/Shanghai”, or “UTC”."
+            "Unknown time zone “%(name)s”. Enter a region and city, such as “Europe/Berlin”, or “UTC”."
         ) % {"name": name}
         raise InvalidValue(problem, errors={"time_zone": [problem]})
     return ZoneInfo(found)
@@ -49,8 +48,7 @@ def check_cron(line: str, zone: str) -> str:
     problem = _not_a_line(fields)
     if not problem and _least_gap(" ".join(fields)) < LEAST_GAP:
         problem = _(
-            "“%(line)s” would start runs less than %(least)d minutes apart. Choose minutes that "
-            "lie further from each other, such as “0 * * * *” for every hour."
+            "“%(line)s” would start runs less than %(least)d minutes apart. Space them out, for example “0 * * * *” for every hour."
         ) % {"line": line, "least": LEAST_GAP.seconds // 60}
     if problem:
         raise InvalidValue(problem, errors={"cron": [problem]})
@@ -62,13 +60,12 @@ def _not_a_line(fields: list[str]) -> str:
     line = " ".join(fields)
     if len(fields) != 5:
         return _(
-            "A cron line has five fields (minute, hour, day of the month, month, weekday), such "
-            "as “0 7 * * MON”; this has %(have)d."
+            "Enter a cron expression with 5 fields (minute, hour, day, month, weekday), such as “0 7 * * MON”. This one has %(have)d."
         ) % {"have": len(fields)}
     if len(line) > _LONGEST:
-        return _("A cron line has at most %(most)d characters.") % {"most": _LONGEST}
+        return _("Use at most %(most)d characters for the cron expression.") % {"most": _LONGEST}
     never = _(
-        "“%(line)s” never fires: no month it names has such a day. Choose another day or month."
+        "“%(line)s” never starts a run because none of its months has that day. Choose another day or month."
     ) % {"line": line}
     try:
         next(CronSim(line, _START))
@@ -102,7 +99,7 @@ def _bad_field(line: str, why: str) -> str:
         "month": _("month (1 to 12, or JAN to DEC)"),
         "day-of-week": _("weekday (0 to 7, or SUN to SAT)"),
     }
-    return _("“%(line)s” is no cron line: look at its %(field)s.") % {
+    return _("“%(line)s” isn’t a valid cron expression. Check the %(field)s field.") % {
         "line": line,
         "field": names.get(name, name),
     }

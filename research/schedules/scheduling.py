@@ -37,10 +37,10 @@ LATELY = timedelta(days=7)
 def missed_in_words(count: int) -> str:
     """Return that so many slots were missed; beyond MOST_COUNTED they are not counted."""
     if count >= MOST_COUNTED:
-        return _("%(count)d slots or more were missed") % {"count": MOST_COUNTED}
-    return ngettext("%(count)d slot was missed", "%(count)d slots were missed", count) % {
-        "count": count
-    }
+        return _("at least %(count)d scheduled runs were missed") % {"count": MOST_COUNTED}
+    return ngettext(
+        "%(count)d scheduled run was missed", "%(count)d scheduled runs were missed", count
+    ) % {"count": count}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
     if line.kind == SKIPPED and line.is_warning:
         words = _("A scheduled run was skipped: %(why)s") % {"why": words}
     elif line.kind == UNREADABLE:
-        words = _("The schedule cannot be read: %(why)s") % {"why": words}
+        words = _("The schedule can’t be read: %(why)s") % {"why": words}
     return Notice(line.created, words, line.is_warning)
 
 
@@ -150,7 +150,7 @@ def schedule_fields(
     Raises InvalidValue, its errors by field, for what can be no schedule.
     """
     if preset not in Preset.values:
-        problem = _("There is no schedule “%(name)s”. Choose among: %(names)s.") % {
+        problem = _("Unknown schedule “%(name)s”. Choose one of: %(names)s.") % {
             "name": preset,
             "names": ", ".join(Preset.values),
         }
@@ -223,7 +223,7 @@ def in_words(schedule: Schedule, *, seen_from: str = "") -> str:
     To a person whose own time zone is `seen_from` that zone need not be named.
     """
     if schedule.preset == Preset.NONE or not schedule.cron:
-        return _("only by hand")
+        return _("manually")
     if schedule.time_zone == seen_from:
         return _times(schedule)
     return _("%(times)s (%(zone)s)") % {"times": _times(schedule), "zone": schedule.time_zone}
@@ -358,7 +358,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
         if not claimed:
             return None
         if missed and schedule.missed == Schedule.Missed.SKIP:
-            words = _("%(slots)s while Beacon was off, and the schedule skips what was missed")
+            words = _("%(slots)s while Beacon was off, and this schedule skips missed runs")
             _skipped(schedule, slot, words % {"slots": missed_in_words(missed)}, slots=missed)
             missed = 0
             if is_late:
@@ -371,12 +371,12 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     topic = schedule.topic
     fit = forecasting.fit_of(topic)
     if fit.why and fit.smaller is None:
-        words = _("%(why)s: it is skipped, as the topic's settings say")
+        words = _("%(why)s. It was skipped, as set in the topic’s settings")
         _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
     if fit.smaller is not None:
-        said = _("run smaller than usual (quick, a skim, with what is left): %(why)s")
+        said = _("Ran smaller than usual (quick, few pages, with what was left): %(why)s")
         fields = {**fit.smaller, "warnings": [said % {"why": fit.why}]}
     try:
         run: Run = Run.objects.start(
@@ -391,7 +391,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         _skipped(schedule, slot, str(exc), warning=True)
         return None
     if missed:
-        words = _("%(slots)s while Beacon was off; one run caught up")
+        words = _("%(slots)s while Beacon was off, so one run caught up")
         words %= {"slots": missed_in_words(missed)}
         Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
     transaction.on_commit(lambda: outbox.nudge(run.pk))
@@ -476,10 +476,9 @@ def _pause(run: Run) -> bool:
             told_of_failures(run),
             f"schedule-failing:{run.pk}",
             topic=topic,
-            subject=_("%(topic)s: its schedule is paused") % names,
+            subject=_("Schedule paused: %(topic)s") % names,
             message=_(
-                "The last %(count)d runs of “%(topic)s” failed, so its schedule is paused until you "
-                "resume it in the topic’s settings. The last one said: %(why)s"
+                "The last %(count)d runs of “%(topic)s” failed, so its schedule is paused until you resume it in the topic’s settings. Last error: %(why)s"
             )
             % names,
         )

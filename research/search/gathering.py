@@ -155,7 +155,7 @@ def _usable(work: RunContext, asked: Asked) -> list[SearchHit]:
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):
         work.run.warn(
-            _("%(service)s gave hits without a usable address; they are left out")
+            _("%(service)s returned results without a usable URL. They were left out.")
             % {"service": asked.service}
         )
     return usable
@@ -244,8 +244,8 @@ def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
         _("%(done)d of %(all)d queries answered")
         % {"done": len(done) - failed - unasked, "all": count},
         _("%(n)d failed") % {"n": failed} if failed else "",
-        _("%(n)d not asked any more") % {"n": unasked} if unasked else "",
-        ngettext("%(n)d hit", "%(n)d hits", hits) % {"n": hits},
+        _("%(n)d skipped") % {"n": unasked} if unasked else "",
+        ngettext("%(n)d result", "%(n)d results", hits) % {"n": hits},
     ]
     return ", ".join(part for part in parts if part)
 
@@ -261,9 +261,9 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
             # A run looks at the watched folder itself: what was changed a moment ago counts.
             library_folder.look_if_due(every=0)
         if name == "feeds" and not work.settings.feeds:
-            lacking.append(_("the topic names no feed"))
+            lacking.append(_("the topic has no feeds"))
         elif name == "library" and library_services.is_empty(work.topic.owner):
-            lacking.append(_("the library holds no document"))
+            lacking.append(_("the library is empty"))
         else:
             provider = searching.search_provider(name, owner=work.topic.owner)
             if provider is not None:
@@ -272,13 +272,11 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
                 ready.append(Service(provider, own[:bound], len(own)))
     if ready:
         return ready
-    none = _("none of the services that it names may be asked here")
+    none = _("none of its search services is enabled on this server")
     why = get_text_list(lacking, _("and")) if lacking else none
     raise NothingToAsk(
         _(
-            "No search service could be asked: %(why)s. Add a document to the library, name a "
-            "feed, or tick a service that needs no key, such as Wikipedia, in the topic's "
-            "settings; then retry the run. The sample topic needs none of them."
+            "No search service is available: %(why)s. In the topic’s settings, add a feed or select a service that needs no key, such as Wikipedia. Or add a document to the library. Then retry the run. The sample topic needs none of these."
         )
         % {"why": why}
     )
@@ -369,15 +367,12 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
     why = " ".join(complaints)
     if answered:
         told = {"why": why, "services": searching.listed(sorted(answered))}
-        message = _("every other search failed, and nothing was found in %(services)s: %(why)s")
+        message = _("%(services)s found nothing, and every other search failed: %(why)s")
         message %= told
     else:
         message = _("every search failed: %(why)s") % {"why": why}
     if searching.unreachable(failed):
-        message += " " + _(
-            "Documents of the library can be searched without a network, and the sample topic "
-            "needs none."
-        )
+        message += " " + _("The library and the sample topic work without a network.")
     if any(entry["may_retry"] for entry in failed):
         waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
         raise ProviderUnavailable(message, retry_after=max(waits, default=None))
@@ -390,11 +385,11 @@ def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int)
     gave = {entry["service"] for entry in done if entry["hits"]} or answered
     names = [service.name for service in services if service.name in gave]
     parts = [
-        ngettext("%(hits)d hit from %(services)s", "%(hits)d hits from %(services)s", count)
+        ngettext("%(hits)d result from %(services)s", "%(hits)d results from %(services)s", count)
         % {"hits": count, "services": ", ".join(map(searching.label_of, names))}
     ]
     parts += [
-        _("%(service)s was asked the first %(some)d of %(all)d queries")
+        _("%(service)s got the first %(some)d of %(all)d queries")
         % {
             "service": searching.label_of(service.name),
             "some": len(service.queries),
@@ -463,7 +458,7 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
         place = standing_rules.place_of(hit.url, refuses)
         if place:
             told = {"place": standing_rules.shown(place)}
-            hit.state, hit.reason = Hit.State.BLOCKED, _("you refuse all of %(place)s") % told
+            hit.state, hit.reason = Hit.State.BLOCKED, _("you blocked all of %(place)s") % told
             turned_away[place] += 1
     for place, number in turned_away.items():
         review_blocked.count_pages(work.topic.owner, place, number)
@@ -472,18 +467,18 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
 def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
     settings = work.settings
     if not hit.url.startswith(_OPENABLE):
-        return Hit.State.BLOCKED, _("no page: its address is neither http nor https")
+        return Hit.State.BLOCKED, _("not a web page (the URL isn’t http or https)")
     place = standing_rules.reason_against(settings, hit.url)
     if place and not _is_checked_all_the_same(settings, hit):
         where = standing_rules.shown(place)
-        return Hit.State.BLOCKED, _("the topic does not look at %(place)s") % {"place": where}
+        return Hit.State.BLOCKED, _("the topic never reads %(place)s") % {"place": where}
     if applied_rules.is_always(settings, hit):
         if hit.url in seen or hit.url in read:
-            return Hit.State.RETURNING, _("always checked, as you asked")
+            return Hit.State.RETURNING, _("always included by your rule")
         return Hit.State.NEW, ""
     allowed = settings.allow_domains
     if allowed and not any(is_in_domain(hit.url, domain) for domain in allowed):
-        return Hit.State.BLOCKED, _("not among the domains that the topic allows")
+        return Hit.State.BLOCKED, _("not one of the topic’s allowed domains")
     if hit.url in seen:
         return Hit.State.KNOWN, ""
     if hit.url in read:

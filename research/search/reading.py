@@ -88,10 +88,10 @@ def reason_against(title: str, text: str) -> str:
     # Of a longer text neither the title nor the first words are enough: they may be its subject.
     is_brief = len(said) <= LEAD
     if _CHALLENGE.search(lead) or (kind == "challenge" and is_brief):
-        return _("the site asks visitors to prove that they are human, and sent no text")
+        return _("the site sent a CAPTCHA instead of the text")
     for name, pattern, words in (
         ("sign-in", _SIGN_IN, _("the site sent a sign-in page instead of the text")),
-        ("not found", _NOT_FOUND, _("the site says that the page doesn't exist")),
+        ("not found", _NOT_FOUND, _("the site says the page doesn’t exist")),
     ):
         signs = (kind == name) + bool(pattern.search(lead)) + is_brief
         if signs >= 2:
@@ -229,7 +229,7 @@ def keep(
         applied_rules.check_where_it_led(work, hit, page.final_url)
         text = clean(page.text)[0][:MOST_TEXT].strip()
         if not text:
-            raise ProviderRejected(_("the page holds no text"))
+            raise ProviderRejected(_("the page has no text"))
         is_web = hit.link.startswith(("http://", "https://"))
         if is_web and (why := reason_against(page.title, text)):
             raise ProviderRejected(why)
@@ -245,9 +245,7 @@ def keep(
     if smell:
         # Whatever is derived from it would be no better: nothing of it reaches a prompt or a fact.
         hit.reading = Hit.Reading.QUARANTINED
-        hit.reason = _("the page gives orders to its reader and is set aside: %(why)s") % {
-            "why": smell
-        }
+        hit.reason = _("possible prompt injection: %(why)s") % {"why": smell}
     hit.content_item = _content_item(work, hit, text, last)
     hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
 
@@ -290,7 +288,7 @@ def _read(
     for place, of in repeated.items():
         hit = by_place[place]
         hit.reading = Hit.Reading.NEAR_DUPLICATE
-        hit.reason = _("carries the same text as %(domain)s") % {"domain": by_place[of].domain}
+        hit.reason = _("has the same text as %(domain)s") % {"domain": by_place[of].domain}
         hit.save(update_fields=["reading", "reason"])
     set_aside = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
     if set_aside:
@@ -308,7 +306,9 @@ def _read(
     _say_what_was_left(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
     warning = ""
     if failed:
-        warning = _("%(failed)d of %(all)d pages could not be read; the reason stands on each") % {
+        warning = _(
+            "%(failed)d of %(all)d pages couldn’t be read. The reason is listed with each."
+        ) % {
             "failed": failed,
             "all": len(new),
         }
@@ -337,8 +337,8 @@ def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
         if len(failed) > MOST_NAMED:
             pages += " …"
         said = ngettext(
-            "%(n)d known page could not be read again, so its facts were not checked (%(pages)s)",
-            "%(n)d known pages could not be read again, so their facts were not checked (%(pages)s)",
+            "%(n)d known page couldn’t be read again, so its facts weren’t checked (%(pages)s)",
+            "%(n)d known pages couldn’t be read again, so their facts weren’t checked (%(pages)s)",
             len(failed),
         )
         work.run.warn(said % {"n": len(failed), "pages": pages})
@@ -351,8 +351,8 @@ def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
     ]
     if cut:
         said = ngettext(
-            "%(n)d long page was compared only in its first %(most)s characters (%(pages)s)",
-            "%(n)d long pages were compared only in their first %(most)s characters (%(pages)s)",
+            "Only the first %(most)s characters of %(n)d long page were compared (%(pages)s)",
+            "Only the first %(most)s characters of %(n)d long pages were compared (%(pages)s)",
             len(cut),
         )
         pages = ", ".join(hit.domain for hit in cut[:MOST_NAMED])
@@ -363,7 +363,7 @@ def _in_words(pages: int, again: int, same: int) -> str:
     read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
     if again:
         read += ngettext(" (%(n)d read before)", " (%(n)d read before)", again) % {"n": again}
-    aside = ngettext("%(n)d near-duplicate set aside", "%(n)d near-duplicates set aside", same)
+    aside = ngettext("%(n)d near-duplicate skipped", "%(n)d near-duplicates skipped", same)
     return f"{read}, {aside % {'n': same}}"
 
 
@@ -375,8 +375,7 @@ def _say_what_was_left(work: RunContext, wanted: int) -> None:
     if new > wanted:
         work.run.warn(
             _(
-                "%(read)d of %(all)d new pages were read: the run's budget is %(most)d pages; "
-                "the others stand with their snippets"
+                "%(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. The others are represented by their search snippets."
             )
             % {"read": wanted, "all": new, "most": work.budget.pages}
         )
@@ -455,10 +454,10 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
             return page, False
         whole = in_effect(settings, everywhere(held.owner_id))
         if place := standing_rules.reason_against(whole, canonical_url(page)):
-            problem = _("Runs do not look at “%(place)s”: take that away first.")
+            problem = _("“%(place)s” is blocked for this topic. Unblock it first.")
             raise InvalidValue(problem % {"place": standing_rules.shown(place)})
         if len(settings.read_next) >= MOST:
-            problem = _("%(most)d pages wait for the next run already, which is the most.")
+            problem = _("The next run already has %(most)d pages to read, which is the limit.")
             raise LimitReached(problem % {"most": MOST})
         _keep(held, [*settings.read_next, page])
         Activity.log(held.owner, by, "read-next", subject=held, label=page)
@@ -497,7 +496,7 @@ def _checked(address: str) -> str:
     """
     if not is_address(address.strip()):
         raise InvalidValue(
-            _("“%(text)s” is no address of a page: it begins with http:// or https://.")
+            _("“%(text)s” isn’t a URL. Enter one that begins with http:// or https://.")
             % {"text": address[:200]}
         )
     page = check_from(address)

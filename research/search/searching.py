@@ -202,7 +202,7 @@ def _tried(
     except ProviderError as exc:
         return [], exc
     except DatabaseError as exc:  # the library's
-        return [], ProviderUnavailable(_("the database did not answer: %(why)s") % {"why": exc})
+        return [], ProviderUnavailable(_("the database didn’t respond: %(why)s") % {"why": exc})
 
 
 def _waited(failure: ProviderError, tries: int, gate: Gate) -> bool:
@@ -268,7 +268,7 @@ def complaints(asked: Sequence[dict[str, Any]]) -> list[str]:
     unreached = unreachable(asked)
     said = []
     if unreached:
-        text = _("The network could not be reached: there is no connection to %(services)s.")
+        text = _("No network connection. Beacon couldn’t reach %(services)s.")
         said.append(text % {"services": listed(unreached)})
     return said + [
         _complaint(service, entries)
@@ -305,7 +305,7 @@ def _complaint(service: str, entries: Sequence[dict[str, Any]]) -> str:
         return _("%(service)s: %(failed)d of %(all)d searches failed: %(why)s") % told
     if len(reasons) == 1 and label_of(service).casefold() in reasons[0].casefold():
         return reasons[0]
-    return _("%(service)s could not be searched: %(why)s") % told
+    return _("%(service)s couldn’t be searched: %(why)s") % told
 
 
 # --- A run that repeats another as it was: its queries, and what of then is no longer there ---
@@ -326,7 +326,7 @@ def queries_of(run: Run) -> list[str]:
 def what_is_gone(work: RunContext, was: Run) -> list[str]:
     """Return in words which services of the run `was` this one cannot ask any more."""
     return [
-        _("%(run)s asked %(service)s, which cannot be asked any more: %(why)s")
+        _("%(run)s searched %(service)s, which is no longer available: %(why)s")
         % {"run": was, "service": label_of(name), "why": why}
         for name, why in _services_gone(work)
     ]
@@ -341,12 +341,12 @@ def _services_gone(work: RunContext) -> list[tuple[str, str]]:
     for name in names:
         profile = profiles.get(name)
         if name not in allowed:
-            gone.append((name, _("this Beacon does not ask it (BEACON_SEARCH)")))
+            gone.append((name, _("BEACON_SEARCH doesn’t include it")))
         elif profile is not None and (lacks := connections.lacks(profile)):
-            missing = _("its key") if lacks == KEY else _("its address")
-            gone.append((name, _("%(what)s is not set up") % {"what": missing}))
+            missing = _("its key") if lacks == KEY else _("its URL")
+            gone.append((name, _("%(what)s isn’t set") % {"what": missing}))
         elif name == "library" and library_services.is_empty(work.topic.owner):
-            gone.append((name, _("the library holds no document")))
+            gone.append((name, _("the library is empty")))
     return gone
 
 
@@ -361,10 +361,10 @@ def model_gone(was: Run) -> str:
         return ""
     values = {"run": was, "before": before, "now": now}
     if before == EXTRACTIVE:
-        return _("%(run)s was written without a model; this one asks %(now)s.") % values
+        return _("%(run)s was written without a model. This run uses %(now)s.") % values
     if now == EXTRACTIVE:
-        return _("%(run)s was written by %(before)s; now no model is set up.") % values
-    return _("%(run)s was written by %(before)s; this one asks %(now)s.") % values
+        return _("%(run)s was written by %(before)s. No model is set up now.") % values
+    return _("%(run)s was written by %(before)s. This run uses %(now)s.") % values
 
 
 # --- search health ---

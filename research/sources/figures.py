@@ -219,28 +219,28 @@ STATE_LABELS = {
     "boost": gettext_lazy("boosted"),
     "mute": gettext_lazy("muted"),
     "cited": gettext_lazy("cited"),
-    "facts": gettext_lazy("brought new facts"),
-    "contradicted": gettext_lazy("contradict what is known"),
-    "unsupported": gettext_lazy("do not say what was cited"),
-    "failed": gettext_lazy("could not be read"),
+    "facts": gettext_lazy("new facts"),
+    "contradicted": gettext_lazy("contradicts known facts"),
+    "unsupported": gettext_lazy("unsupported citations"),
+    "failed": gettext_lazy("unreadable"),
     "quarantined": gettext_lazy("set aside"),
 }
 COLUMNS = {
     "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned it")),
-    "read": (gettext_lazy("Read"), gettext_lazy("how often its text was read")),
-    "cited": (gettext_lazy("Cited"), gettext_lazy("in how many reports it is cited")),
-    "facts": (gettext_lazy("New facts"), gettext_lazy("facts that it brought first")),
-    "confirmed": (gettext_lazy("Confirmed"), gettext_lazy("known facts that it confirmed")),
+    "read": (gettext_lazy("Read"), gettext_lazy("how often Beacon read its text")),
+    "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite it")),
+    "facts": (gettext_lazy("New facts"), gettext_lazy("facts it was first to report")),
+    "confirmed": (gettext_lazy("Confirmed"), gettext_lazy("known facts it confirmed")),
     "contradicted": (
         gettext_lazy("Contradicts"),
-        gettext_lazy("facts of yours that it contradicts"),
+        gettext_lazy("known facts it contradicts"),
     ),
     "unsupported": (
         gettext_lazy("Unsupported"),
-        gettext_lazy("sentences cited from it that it does not say"),
+        gettext_lazy("sentences that cite it but aren’t in it"),
     ),
-    "failed": (gettext_lazy("Unread"), gettext_lazy("how often it could not be read")),
-    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search returned it last")),
+    "failed": (gettext_lazy("Unread"), gettext_lazy("how often it couldn’t be read")),
+    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search last returned it")),
 }
 ACT_WORDS = {
     Act.BLOCK: gettext_lazy("blocked"),
@@ -376,11 +376,11 @@ class DeskRow:
         """Return what the trust rests on."""
         quotes, bad = self.figures.quotes, self.figures.unsupported
         if self.figures.quarantined:
-            return _("A page of it gave orders to its reader and was set aside.")
+            return _("One of its pages was quarantined as possible prompt injection.")
         if not quotes:
-            return _("Nothing was quoted from it yet.")
+            return _("No quotes from it yet.")
         told = {"good": quotes - bad, "all": quotes}
-        return _("%(good)d of %(all)d quoted sentences stand in it.") % told
+        return _("%(good)d of %(all)d quotes were found in its text.") % told
 
 
 @dataclass(frozen=True, slots=True)

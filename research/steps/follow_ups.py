@@ -46,9 +46,9 @@ def in_trash(run: Run) -> str:
     """Return why nothing is kept of the run: its topic, or itself, lies in the trash by now."""
     row = Run.objects.filter(pk=run.pk).values("topic__trashed_at", "report__trashed_at").get()
     if row["topic__trashed_at"] is not None:
-        return _("the topic is in the trash: nothing was kept")
+        return _("nothing was saved because the topic is in Trash")
     if row["report__trashed_at"] is not None:
-        return _("the run is in the trash: nothing was kept")
+        return _("nothing was saved because the run is in Trash")
     return ""
 
 
@@ -204,9 +204,12 @@ def task_of(work: RunContext) -> str:
     if settings.focus:
         parts.append(_("Focus: %(text)s") % {"text": shorten(settings.focus, 300)})
     if run.is_baseline:
-        parts.append(_("This was %(run)s, a baseline.") % {"run": run})
+        parts.append(_("This was %(run)s, a baseline run.") % {"run": run})
     else:
-        parts.append(_("This was %(run)s: what is new since the run before.") % {"run": run})
+        parts.append(
+            _("This was %(run)s, which looked for what’s new since the previous run.")
+            % {"run": run}
+        )
     return " ".join(parts)
 
 
@@ -221,7 +224,7 @@ def history_of(work: RunContext) -> list[Message]:
             told += _call(f"p{number}", "open_page", {"url": hit.link}, _read(hit))
     if work.run.warnings:
         warned = "\n".join(f"- {shorten(one, 300)}" for one in work.run.warnings)
-        told.append(Message("assistant", _("What went wrong:") + f"\n{warned}"))
+        told.append(Message("assistant", _("Problems:") + f"\n{warned}"))
     # The report itself is the result, which the reflector gets in addition to the history.
     told.append(Message("assistant", _("I wrote the report.")))
     return told
@@ -239,13 +242,13 @@ def _found(work: RunContext, query: str, hits: list[Hit]) -> str:
         if entry["query"] != query:
             continue
         n = entry["hits"]
-        words = ngettext("%(service)s: %(n)d hit", "%(service)s: %(n)d hits", n)
+        words = ngettext("%(service)s: %(n)d result", "%(service)s: %(n)d results", n)
         words %= {"service": entry["service"], "n": n}
         why = shorten(entry["problem"], _LONGEST_REASON)
         lines.append(f"{words} ({why})" if why else words)
     own = [hit for hit in hits if any(one["query"] == query for one in hit.queries)]
     lines += [f"- {hit.title} ({hit.get_state_display()})" for hit in own[:MOST_TITLES]]
-    return "\n".join(lines) or _("not asked")
+    return "\n".join(lines) or _("not searched")
 
 
 def _read(hit: Hit) -> str:
@@ -318,7 +321,7 @@ def _reflection_result(done: Reflection) -> StepResult:
     if done.state == Reflection.State.SKIPPED:
         return StepResult(output, _("left out: %(why)s") % {"why": done.why}, counts)
     if done.state == Reflection.State.FAILED:
-        warning = _("Nothing was kept in the memory files: %(why)s") % {"why": done.why}
+        warning = _("Nothing was saved to the memory files: %(why)s") % {"why": done.why}
         return StepResult(output, _("failed"), counts, warning)
     by_rules = done.by == reflection_services.RULES
     told = _("without a model") if by_rules else _("by the model")
@@ -406,19 +409,19 @@ def _summary_result(
     note: Note, *, is_new: bool, by_model: bool = False, warning: str = ""
 ) -> StepResult:
     if is_new:
-        detail = ngettext("a note for %(n)d day", "a note for %(n)d days", TTL_DAYS) % {
+        detail = ngettext("note kept for %(n)d day", "note kept for %(n)d days", TTL_DAYS) % {
             "n": TTL_DAYS
         }
         detail += ", " + (_("by the model") if by_model else _("without a model"))
     else:
-        detail = _("the note was written already")
+        detail = _("the note already exists")
     output = {"note": str(note.pk), "by": "model" if by_model else "rules"}
     return StepResult(output, detail, {"notes": int(is_new)}, warning)
 
 
 def _without_model(exc: Exception) -> str:
     told = {"why": shorten(str(exc), 300)}
-    return _("The summary note was written without the model, which failed: %(why)s") % told
+    return _("The model failed, so the summary note was written without it: %(why)s") % told
 
 
 # --- what the note says ---------------------------------------------------------------------------
@@ -456,8 +459,7 @@ def _actions(run: Run) -> str:
     queries = len(steps.get("plan", {}).get("queries", []))
     saved = steps.get("save", {})
     words = _(
-        "queries asked %(queries)d, hits %(hits)d (new %(new)d), pages read %(read)d, sources cited "
-        "%(cited)d; facts new %(learnt)d, confirmed %(confirmed)d, retired %(retired)d."
+        "queries: %(queries)d, results: %(hits)d (%(new)d new), pages read: %(read)d, sources cited: %(cited)d, facts: %(learnt)d new, %(confirmed)d confirmed, %(retired)d replaced."
     ) % {
         "queries": queries,
         "hits": len(hits),
@@ -469,7 +471,7 @@ def _actions(run: Run) -> str:
         "retired": saved.get("facts_retired", 0),
     }
     if run.warnings:
-        words += " " + _("It warned: %(why)s") % {"why": shorten(run.warnings[0], 200)}
+        words += " " + _("Warning: %(why)s") % {"why": shorten(run.warnings[0], 200)}
     return words
 
 
@@ -490,15 +492,14 @@ def _next_steps(work: RunContext, topic: Topic) -> list[str]:
     contradicted = _items(work.run, (DeltaItem.Status.CONTRADICTED,))
     quiet = _items(work.run, (DeltaItem.Status.GONE_QUIET,))
     steps = [
-        _("Settle what sources contradict: %(fact)s")
-        % {"fact": shorten(_plain(i.previous_text), 160)}
+        _("Resolve the contradiction: %(fact)s") % {"fact": shorten(_plain(i.previous_text), 160)}
         for i in contradicted[:2]
     ]
     if quiet:
         n = len(quiet)
         words = ngettext(
-            "Look again for %(n)d fact of which nothing was heard.",
-            "Look again for %(n)d facts of which nothing was heard.",
+            "Look again for %(n)d fact that no source mentioned.",
+            "Look again for %(n)d facts that no source mentioned.",
             n,
         )
         steps.append(words % {"n": n})
@@ -507,7 +508,7 @@ def _next_steps(work: RunContext, topic: Topic) -> list[str]:
         at = date_format(timezone.localtime(schedule.next_run_at), "j F Y, H:i")
         steps.append(_("The next run is due on %(at)s.") % {"at": at})
     else:
-        steps.append(_("Run it again by hand: no run is scheduled."))
+        steps.append(_("Start the next run manually. None is scheduled."))
     return steps
 
 

@@ -40,7 +40,7 @@ def judge(work: RunContext) -> StepResult:
     """Set on each listed change whether it is told, why, and who judged."""
     changes = _verified(work)
     if inputs.known(work) is None:
-        return StepResult({}, detail=_("a first run: there is nothing to withhold"))
+        return StepResult({}, detail=_("first run, nothing to filter"))
     muted = _mute(work, changes)
     listed = [place for place, change in enumerate(changes) if change.is_listed]
     weighed = intents.weigh(
@@ -99,7 +99,7 @@ def _mute(work: RunContext, changes: list[Change]) -> int:
         if not change.is_listed or not cited or not all(places):
             continue
         named = ", ".join(dict.fromkeys(map(standing_rules.shown, places)))
-        why = _("only muted sources say it: %(places)s") % {"places": named[:200]}
+        why = _("only muted sources report it: %(places)s") % {"places": named[:200]}
         changes[place] = replace(change, withheld=why, judged_by=DeltaItem.Judge.MUTED, judged=why)
         count += 1
     return count
@@ -110,12 +110,12 @@ def _muted_place(work: RunContext, source: dict[str, Any]) -> str:
 
 
 def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
-    parts = [_("%(n)d told") % {"n": told}]
+    parts = [_("%(n)d announced") % {"n": told}]
     if withheld:
-        words = _("%(n)d withheld by your intent, by %(by)s")
+        words = _("%(n)d filtered out (by %(by)s)")
         parts.append(words % {"n": withheld, "by": by})
     if muted:
-        parts.append(_("%(n)d from muted sources alone") % {"n": muted})
+        parts.append(_("%(n)d only from muted sources") % {"n": muted})
     return ", ".join(parts)
 
 

@@ -67,12 +67,12 @@ def load_memory(work: RunContext) -> StepResult:
         return StepResult(
             {"memory": None, "problem": loaded.problem},
             warning=loaded.problem,
-            detail=_("failed: the run is written as a baseline"),
+            detail=_("failed, so the report is a baseline"),
             of_run=of_run,
         )
     if loaded.memory is None:
         none: dict[str, Any] = {"memory": None, "problem": ""}
-        return StepResult(none, detail=_("none yet: a baseline"), of_run=of_run)
+        return StepResult(none, detail=_("none yet (baseline)"), of_run=of_run)
     # What a person corrected in a report is not found anew, whatever words the fact has now.
     corrected = correcting.corrected_sentences(work.topic)
     struck = dict.fromkeys([*loaded.memory.struck, *corrected])
@@ -106,8 +106,7 @@ def _say_who_is_not_told(work: RunContext) -> None:
     if is_secret and connections.language_model() is not None:
         work.run.warn(
             _(
-                "The topic is marked sensitive, so no model is told of it: queries are planned by "
-                "templates, and the report is made of the pages' own sentences."
+                "The topic is marked sensitive, so no model is used. Templates plan the queries, and the report quotes the pages."
             )
         )
 
@@ -133,11 +132,11 @@ def plan(work: RunContext) -> StepResult:
             asked = _by_model(work, memory, told, lessons)
             queries, by = (asked, "model") if asked else (_by_facets(work, memory), "facets")
     except BudgetReached as exc:
-        warning = _("planned without the model: %(why)s") % {"why": exc}
+        warning = _("Planned without the model: %(why)s") % {"why": exc}
         work.run.warn(warning)
         queries, by = _by_facets(work, memory), "facets"
     except ProviderError as exc:
-        warning = _("the model could not plan, three standard queries are asked: %(why)s") % {
+        warning = _("The model couldn’t plan, so 3 standard queries are used: %(why)s") % {
             "why": exc
         }
         work.run.warn(warning)
@@ -193,8 +192,8 @@ def by_words(by: str) -> str:
         "model": _("planned by the model"),
         "facets": _("planned by templates"),
         "fallback": _("planned without the model, which failed"),
-        "person": _("changed by hand"),
-        "rerun": _("taken from the run that this one repeats"),
+        "person": _("edited by you"),
+        "rerun": _("copied from the repeated run"),
     }.get(by, by)
 
 
@@ -251,7 +250,7 @@ def _by_model(
         return []
     queries = answer.parsed.usable() if isinstance(answer.parsed, Plan) else []
     if not queries:
-        raise ProviderNonsense(_("its plan holds no query"), text=answer.text)
+        raise ProviderNonsense(_("its plan has no queries"), text=answer.text)
     return queries
 
 
@@ -362,18 +361,20 @@ def became_of(run: Run) -> str:
     """Return what became of a plan that does not wait any more."""
     run.refresh_from_db(fields=["status", "waiting_since", "number"])
     if run.waiting_since is not None:
-        return _("The run was planned anew meanwhile: another plan waits now.")
+        return _("A new plan was created in the meantime. Review that one instead.")
     if run.status == Run.Status.CANCELLED:
-        return _("The run was cancelled meanwhile.")
+        return _("The run was cancelled in the meantime.")
     step = Step.objects.filter(run=run, name="plan", part=0).first()
     reviewed = (step.output if step else {}).get(REVIEWED)
     if not reviewed:
-        return _("The run is planned anew just now.")
+        return _("A new plan is being created.")
     if not reviewed["by"]:
-        return _("The run went on by itself with the queries as they were planned.")
+        return _(
+            "The run already continued with the planned queries because nobody reviewed them in time."
+        )
     if reviewed["edited"]:
-        return _("The run went on already, with queries that were changed in another window.")
-    return _("The run went on already, with the queries as they were planned.")
+        return _("The run already continued with queries edited in another window.")
+    return _("The run already continued with the planned queries.")
 
 
 def goes_on_at(run: Run) -> datetime | None:

@@ -191,7 +191,7 @@ def search_for(
     try:
         services = gathering.services_of(work, queries)[:MOST_SERVICES]
     except ProviderError as exc:
-        work.run.warn(_("facts were not searched for: %(why)s") % {"why": exc})
+        work.run.warn(_("Facts weren’t searched for: %(why)s") % {"why": exc})
         return [], {}
     calls: list[Callable[[], list[SearchHit]]] = [
         partial(_ask, work, service.provider, query) for query in queries for service in services
@@ -233,8 +233,8 @@ def load(work: RunContext) -> StepResult:
     """Load the memory whose facts are checked; without it there is nothing to check."""
     result = planning.load_memory(work)
     if result.output["memory"] is None:
-        why = result.output["problem"] or _("the topic's memory has lapsed")
-        raise ProviderRejected(_("There is nothing to recheck: %(why)s.") % {"why": why})
+        why = result.output["problem"] or _("the topic’s memory has expired")
+        raise ProviderRejected(_("Nothing to recheck: %(why)s.") % {"why": why})
     return result
 
 
@@ -242,9 +242,7 @@ def choose(work: RunContext) -> StepResult:
     """Name the facts that are checked: those asked for that are still current."""
     facts = facts_of(work)
     if not facts:
-        raise ProviderRejected(
-            _("The facts that were to be checked are no longer current: there is nothing to do.")
-        )
+        raise ProviderRejected(_("Nothing to recheck: the selected facts are no longer current."))
     output = {"queries": [], "by": BY, "facts": [str(fact.pk) for fact in facts]}
     return StepResult(output, detail=_facts(len(facts)), counts={"facts": len(facts)})
 
@@ -292,7 +290,7 @@ def compare(work: RunContext) -> StepResult:
     _forget_unused(work, output["sources"])
     counts = _write_down(work, facts, output)
     _drop_unmentioned(output)
-    output |= {"fell_back": False, "heading": _("What the Recheck Found")}
+    output |= {"fell_back": False, "heading": _("Recheck Results")}
     return StepResult(output, detail=_in_words(counts), counts=counts)
 
 
@@ -342,7 +340,7 @@ def _write_down(work: RunContext, facts: list[TopicFact], output: dict[str, Any]
         Status.CONTRADICTED: _("Contradicted"),
         Status.CHANGED: _("Changed"),
         Status.CONFIRMED: _("Confirmed"),
-        "": _("Could not be checked"),
+        "": _("Couldn’t be checked"),
     }
     counts = {
         "confirmed": len(groups.get(Status.CONFIRMED, [])),
@@ -373,10 +371,10 @@ def _why_not(work: RunContext, fact: TopicFact) -> str:
     """Return why a fact could not be checked."""
     hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
     if hit is None:
-        return _("it names no source that may be read, and a search found nothing that says it")
+        return _("it has no readable source, and a search found no other")
     if hit.reading != Hit.Reading.READ:
         why = hit.reason or _("not read")
-        return _("its source could not be read: %(why)s") % {"why": why.rstrip(".")}
+        return _("its source couldn’t be read: %(why)s") % {"why": why.rstrip(".")}
     return _("its source no longer says it, and a search found no other")
 
 
@@ -389,7 +387,7 @@ def _in_words(counts: dict[str, int]) -> str:
         "contradicted": _("%(n)d contradicted"),
         "changed": _("%(n)d changed"),
         "confirmed": _("%(n)d confirmed"),
-        "unchecked": _("%(n)d could not be checked"),
+        "unchecked": _("%(n)d couldn’t be checked"),
     }
     told = [words[name] % {"n": counts[name]} for name in words if counts[name]]
     return ", ".join(told)

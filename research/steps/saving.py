@@ -71,8 +71,8 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
 
 def _why(change: Change) -> str:
     if change.status == Status.CHANGED:
-        return _("This might replace what was known.")
-    return _("A source says otherwise than what was known.")
+        return _("This might replace a known fact.")
+    return _("A source contradicts a known fact.")
 
 
 # --- Step 8: one transaction that gives the run its number, its report and its delta items ---
@@ -104,7 +104,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         if run is None:
             raise RunLost(str(work.run.pk))
         if topic.trashed_at is not None:
-            raise Cancelled(_("the topic was moved to the trash"))
+            raise Cancelled(_("the topic was moved to Trash"))
         number = topic.run_count + 1
         report = _report(work, written, at)
         facts, problem = _remember(work, topic, written, number, at)
@@ -146,7 +146,7 @@ def _report(work: RunContext, written: _Written, at: datetime) -> Report:
     if memory and report.is_quiet and judging.withholds(written.changes):
         report.delta = delta_text.nothing_asked_for(written.changes)
     elif memory and report.is_quiet and not report.delta:
-        report.delta = _("Nothing new: what was found is not supported by its sources.")
+        report.delta = _("Nothing new. The findings aren’t supported by their sources.")
     report.save(force_insert=True)
     Report.follow([report])
     return report
@@ -189,7 +189,7 @@ def _remember(
         # Whatever it is, the report is not lost for it (R44): the savepoint is rolled back alone,
         # the run says so and ends partial.
         logger.exception("topic memory not saved", run=work.run.pk)
-        return FactChanges(), _("memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
+        return FactChanges(), _("Memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
 
 
 def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:
@@ -202,7 +202,7 @@ def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:
     if loaded["memory"] and not topic.memory_is_live(at):
         ended_by_hand = loaded.get("expires_at") != _text(topic.expires_at)
         if ended_by_hand:
-            work.run.warn(_("the topic's memory was ended during the run and stays so"))
+            work.run.warn(_("the topic’s memory was expired during the run"))
             return None
     if not loaded["memory"] and topic.expires_at is not None and not work.output("write")["main"]:
         return None
@@ -343,7 +343,7 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
         "facts_confirmed": len(facts.confirmed),
         "facts_retired": len(facts.retired),
     }
-    detail = _("saved as Run #%(number)d; facts: %(new)d new, %(retired)d retired") % {
+    detail = _("saved as Run #%(number)d (facts: %(new)d new, %(retired)d replaced)") % {
         "number": number,
         "new": len(facts.new),
         "retired": len(facts.retired),

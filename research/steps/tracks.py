@@ -48,15 +48,13 @@ OVERVIEW = Track(
     1,
     "overview",
     gettext_lazy("Overview"),
-    "Find out what the subject is, how it stands today, who and what matters in it, and the "
-    "numbers that describe it. Prefer primary and reference sources.",
+    "Find out what the subject is, its current state, who and what matters in it, and the numbers that describe it. Prefer primary and reference sources.",
 )
 NEWS = Track(
     2,
     "news",
     gettext_lazy("News"),
-    "Find out what has happened lately: releases, decisions, events, figures, each with its date. "
-    "Prefer the source that reports at first hand.",
+    "Find out what has happened recently: releases, decisions, events and figures, each with its date. Prefer first-hand sources.",
 )
 VOICES = Track(
     3,
@@ -116,7 +114,7 @@ class TrackMeter:
         """Raise BudgetReached if the run may spend nothing more, or ShareUsed if the track may not."""
         self._meter.check()
         if self._meter.run.tokens >= self._most:
-            words = _("its share of the run's budget, %(share)s tokens, is used up")
+            words = _("it reached its share of the run’s token limit (%(share)s)")
             raise ShareUsed(words % {"share": f"{self._share:,}"})
 
     def count(self, usage: Usage, money: Decimal | None) -> None:

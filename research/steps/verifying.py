@@ -39,7 +39,7 @@ def verify(work: RunContext) -> StepResult:
         _look_at_body(written, checks)
     unsupported = [check["sentence"] for check in checks.made if not check["supported"]]
     bad = {match_key(sentence) for sentence in unsupported}
-    reason = _("unsupported: the quoted words do not stand in the source")
+    reason = _("unsupported: the quote isn’t in the source")
     changes = [
         {**change, "withheld": reason}
         if match_key(change["sentence"]) in bad
@@ -85,8 +85,8 @@ def _warning(count: int) -> str:
     if not count:
         return ""
     return ngettext(
-        "%(count)d sentence is marked unsupported: its source does not say it",
-        "%(count)d sentences are marked unsupported: their sources do not say them",
+        "%(count)d sentence is marked unsupported because its source doesn’t say it",
+        "%(count)d sentences are marked unsupported because their sources don’t say them",
         count,
     ) % {"count": count}
 

@@ -44,12 +44,12 @@ def domain_from(text: str) -> str:
     inside = _host_of(text)
     if inside:
         raise NotADomain(
-            _("“%(text)s” is an address, here only the domain belongs: “%(domain)s”.")
+            _("Enter only the domain: “%(domain)s”, not “%(text)s”.")
             % {"text": text, "domain": shown(inside)},
             suggestion=inside,
         )
     raise NotADomain(
-        _("“%(text)s” is no domain. Write it like “example.org”; what lies below is included.")
+        _("“%(text)s” isn’t a domain. Enter one such as example.org. Subdomains are included.")
         % {"text": text}
     )
 
@@ -113,12 +113,8 @@ class EditConflict(MemoryRefused):
     def __init__(self, theirs: State, now: State) -> None:
         super().__init__(
             ngettext(
-                "Somebody else changed this topic since you opened it, and %(count)d field that "
-                "you changed too. Nothing was saved: look at their words beside yours, then save "
-                "again to keep yours.",
-                "Somebody else changed this topic since you opened it, and %(count)d fields that "
-                "you changed too. Nothing was saved: look at their words beside yours, then save "
-                "again to keep yours.",
+                "Someone else changed this topic since you opened it, including %(count)d field you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
+                "Someone else changed this topic since you opened it, including %(count)d fields you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
                 len(theirs),
             )
             % {"count": len(theirs)}

@@ -50,12 +50,10 @@ def check_from(text: str) -> str:
     if is_address(text):
         return _page_from(text)
     if not any(map(str.isalnum, text)):
-        raise InvalidValue(
-            _("Write a question or words to search for, or an address that begins with https://.")
-        )
+        raise InvalidValue(_("Enter a search query, or a URL that begins with https://."))
     if len(text) > LONGEST_CHECK:
         raise InvalidValue(
-            _("That has %(count)d characters; what is always asked may have %(most)d.")
+            _("Use at most %(most)d characters (currently %(count)d).")
             % {"count": len(text), "most": LONGEST_CHECK}
         )
     return text
@@ -74,8 +72,7 @@ def place_from(text: str) -> str:
     except NotADomain as exc:
         raise InvalidValue(
             _(
-                "“%(text)s” is neither a domain, such as example.org, nor the address of a page, "
-                "such as https://example.org/news."
+                "“%(text)s” isn’t a domain or a URL. Enter one such as example.org or https://example.org/news."
             )
             % {"text": text[:200]}
         ) from exc
@@ -84,12 +81,12 @@ def place_from(text: str) -> str:
 def _page_from(text: str) -> str:
     if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
         raise InvalidValue(
-            _("“%(text)s…” is no address: it has no spaces and at most %(most)d characters.")
+            _("“%(text)s…” isn’t a valid URL. Use no spaces and at most %(most)d characters.")
             % {"text": text[:80], "most": LONGEST_ADDRESS}
         )
     scheme, _sep, rest = text.partition(":")
     if not rest.strip("/"):
-        raise InvalidValue(_("“%(text)s” names no page.") % {"text": text})
+        raise InvalidValue(_("“%(text)s” isn’t the URL of a page.") % {"text": text})
     return f"{scheme.lower()}:{rest}"
 
 
@@ -168,8 +165,7 @@ def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
     most = MOST_CHECKS if kind == CHECK else MOST_PLACES
     if len(kept) >= most:
         raise LimitReached(
-            _("There are %(most)d already, which is the most. Take one away first.")
-            % {"most": most}
+            _("You’ve reached the limit of %(most)d. Remove one first.") % {"most": most}
         )
     checks, places = settings.always_check, places_of(settings)
     if kind == CHECK:
@@ -191,13 +187,11 @@ def contradiction(
     for check in filter(is_address, checks):
         if place := place_of(canonical_url(check), places):
             return _(
-                "“%(check)s” is always checked, and “%(place)s” is where runs stop looking: "
-                "take one of the two away."
+                "“%(check)s” is always included, but “%(place)s” is never read. Remove one of the two."
             ) % {"check": check[:200], "place": shown(place)[:200]}
     both = next((place for place in places if place in allowed), "")
     if both:
         return _(
-            "“%(place)s” is among the domains to which the topic's settings keep its runs: "
-            "take it out there first."
+            "“%(place)s” is one of the topic’s allowed domains. Remove it in the topic’s settings first."
         ) % {"place": shown(both)}
     return ""

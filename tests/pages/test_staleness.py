@@ -92,7 +92,7 @@ def test_a_button_starts_the_recheck_and_shows_it(browser: Client, topic: Topic,
     assert run.rechecks == [str(fact.pk)]
     assert answer.headers["Location"] == reverse("research:run", args=[topic.slug, run.pk])
     page = text_of(browser.get(answer.headers["Location"]))
-    assert "Read their sources again" in page
+    assert "Read sources again" in page
 
 
 def test_pressed_again_it_shows_the_one_that_is_going_on(browser: Client, topic: Topic):

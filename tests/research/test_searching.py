@@ -133,7 +133,7 @@ def test_a_network_that_is_down_is_told_once():
     ]
 
     [told] = complaints([*down, entry("library")])
-    assert told.startswith("The network could not be reached: ")
+    assert told.startswith("No network connection: ")
     assert told.endswith("no connection to Wikipedia, arXiv and Hacker News.")
 
 
