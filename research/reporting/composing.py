@@ -1,10 +1,10 @@
-"""Compose a report from a draft: compare it with known facts, lay it out, and number its sources.
+"""Compose a report: compare the draft with known facts, lay it out, and number its sources.
 
-Draft (citing 1..k) -> changes against the facts, which cite the sources that they came from as k+1
-and following -> summary and body of a report without a model -> the step's output, every citation
+Draft (citing 1..k) -> changes against the facts, whose own sources are cited from k+1 on
+-> summary and body of a report without a model -> the step's output, every citation
 renumbered to the sources that are shown (R48).
 
-A quiet report names only what was read or searched (R42): hits that were not read aren't called known.
+A quiet report counts only what was read or searched (R42). Unread hits aren't called known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CITATION = re.compile(r"\s*(?:\[\d{1,3}\])+")
 
 @dataclass(frozen=True, slots=True)
 class KnownSources:
-    """Where the known facts come from: the sources that this run did not read, as `pages`.
+    """The sources of known facts that this run didn't read, as `pages`.
 
     `numbers` are the citations of the facts and `notes` say how often each was confirmed, both by
     the fact's id.
@@ -59,7 +59,7 @@ class KnownSources:
         pages: Sequence[Reading],
         changes: list[Change],
     ) -> KnownSources:
-        """Number the sources of `facts`; two or three queries if there are any facts."""
+        """Number the sources of `facts`, in 2 or 3 queries."""
         by_url = {page.url: page.number for page in pages}
         last = max(by_url.values(), default=0)
         earlier: list[Reading] = []
@@ -132,9 +132,9 @@ def _note(count: int, at: datetime | None, created: datetime, who: str) -> str:
 
 
 def _unread(work: RunContext) -> int:
-    """Count the new and returning hits of which nothing reached the writer.
+    """Count the new and returning hits that the writer got no text of.
 
-    Where the run is stopping, those that the next run reads.
+    If the run is stopping, count those that the next run will read.
     """
     hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
     if work.is_stopping:
@@ -232,7 +232,7 @@ def _pages_read(again: Outcome, read: int) -> str:
 
 
 def not_told(again: Outcome) -> list[str]:
-    """Say what came of known pages that no item tells: pages that were replaced, columns, what was too much."""
+    """Describe what no delta item covers: replaced pages, table columns, and changes beyond the limit."""
     said = []
     if again.replaced:
         domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
@@ -275,7 +275,7 @@ def nothing_new(
 
 
 def _again(values: dict[str, int | str]) -> str:
-    """Say how many known pages were read again without news."""
+    """Describe the known pages that have nothing new."""
     if not values["again"]:
         return ""
     said = ngettext(
@@ -307,7 +307,7 @@ def _outcome(values: dict[str, int | str]) -> str:
 
 
 def _rest(values: dict[str, int | str], work: RunContext) -> str:
-    """Say what became of the new sources that were not read."""
+    """Describe the new sources that weren't read."""
     if not values["unread"]:
         return ""
     unread = int(values["unread"])
@@ -331,13 +331,13 @@ def _rest(values: dict[str, int | str], work: RunContext) -> str:
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
 MOST_SITES = 5  # that a sentence names
-REPORTS = 10  # whose sentences aren't told as new again
-TIMELINE = 300  # retired facts that a finding is held against
+REPORTS = 10  # whose sentences aren't reported as new again
+TIMELINE = 300  # retired facts that a finding is compared with
 
 
 @dataclass(slots=True)
 class Draft:
-    """A report before it is held against what is known; citations are the readings' numbers."""
+    """A report before it is compared with known facts. Citations are the readings' numbers."""
 
     summary: str
     body: str
@@ -349,7 +349,7 @@ class Draft:
 
 
 def heading(work: RunContext, memory: TopicMemory | None) -> str:
-    """Return the heading of the delta section, by the schedule of when the run was taken up."""
+    """Return the heading of the delta section, by the schedule at the start of the run."""
     schedule: Schedule | None = getattr(work.topic, "schedule", None)
     return delta.heading(schedule, memory.run_count if memory else 0)
 
@@ -362,9 +362,9 @@ def compose(
     second: SecondOpinion | None = None,
     again: Outcome | None = None,
 ) -> dict[str, Any]:
-    """Compare a draft with what is known; `second` is asked about what the comparison is unsure of.
+    """Compare a draft with what is known; `second` decides where the comparison is unsure.
 
-    `again` is what reading known pages again brought.
+    `again` is the outcome of reading known pages again.
     """
     again = again or Outcome()
     facts = list(memory.facts) if memory else []
@@ -417,7 +417,7 @@ def compose(
 def _reported_before(work: RunContext) -> frozenset[str]:
     """Return the keys of the cited sentences of the last reports, which aren't news if another page copies them.
 
-    A run that could not save its memory doesn't count: the next one reports the same again (R8).
+    A run that couldn't save its memory doesn't count, so the next one reports the same news (R8).
     """
     reports = Report.objects.filter(run__topic=work.topic, trashed_at=None).exclude(run=work.run)
     not_saved = Step.objects.filter(run__topic=work.topic, name="save").exclude(warning="")
@@ -436,7 +436,7 @@ def _not_reported(
 
 
 def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
-    """Join what known pages say of facts with what new pages say of the same ones.
+    """Merge what known pages and new pages say about the same facts.
 
     A fact's own page goes first.  Another page that confirms it is cited beside it; one that says
     something else makes the change unsure, so that both stay until a person decides.
@@ -472,7 +472,7 @@ def _timeline(work: RunContext, found: Iterable[Statement]) -> list[KnownFact]:
 
 
 def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
-    """Return the facts that stay: all but those that were replaced, or are gone from their page."""
+    """Return the facts that remain: all except the replaced ones and those gone from their page."""
     changes = list(changes)
     replaced = {c.replaces for c in changes}
     gone = {c.previous_id for c in changes if c.status == Status.GONE}
@@ -491,7 +491,7 @@ def _lay_out(
     again: Outcome,
     checked: Sequence[str],
 ) -> None:
-    """Set summary and body of an extractive report; `checked` says which known pages were read again."""
+    """Set the summary and body of an extractive report. `checked` names the known pages that were read again."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
     # What the section above calls superseded isn't repeated below it as if it were still true.
@@ -532,7 +532,7 @@ def _lay_out(
 
 
 def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -> bool:
-    """Whether a sentence says what one of the `old` says; what is listed as news does not."""
+    """Whether a sentence repeats one of `old`. Sentences listed as news don't count."""
     if not old or match_key(sentence) in listed:
         return False
     found = match(without_citations(sentence), old)
@@ -542,7 +542,7 @@ def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -
 def _background(
     work: RunContext, memory: TopicMemory | None, pages: list[Reading], draft: Draft
 ) -> list[Statement]:
-    """Return the findings whose page was published before the last run: known late, but not new."""
+    """Return the findings whose page was published before the last run: found late, but not news."""
     if memory is None or memory.last_run_at is None:
         return []
     horizon = timezone.localtime(memory.last_run_at).date() - PUBLISHED_LATE
@@ -571,7 +571,7 @@ def _summary(
 
 
 def _as_told(change: Change) -> Statement:
-    """Return a change as a sentence of the summary: marked if it is gone, and with a full stop at its end."""
+    """Return a change as a summary sentence, marked if it is gone and ending with a full stop."""
     said = change.told or change.sentence
     if change.status == Status.GONE:
         said = _("No longer on its page: %(sentence)s") % {"sentence": said}

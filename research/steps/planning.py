@@ -370,7 +370,7 @@ def became_of(run: Run) -> str:
         return _("A new plan is being created.")
     if not reviewed["by"]:
         return _(
-            "The run already continued with the planned queries because nobody reviewed them in time."
+            "The run already continued with the planned queries because they weren’t reviewed in time."
         )
     if reviewed["edited"]:
         return _("The run already continued with queries edited in another window.")
