@@ -1,7 +1,7 @@
-"""What agents do with topics and runs: a person's are a person's, and an agent's own pass the review.
+"""What agents can do with topics and runs: not a person's, and their own subject to review.
 
 A topic's objective enters the prompts of its runs as the owner's words, its budgets and schedule
-spend the owner's money.  Topics have no proposals, so a change that would wait is refused.
+spend the owner's money.  Topics have no proposals, so a change that needs review is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from research.models import Run, Schedule
 from research.models.runs import RETRIED
 
 HOUR = timedelta(hours=1)
-MOST_AN_HOUR = 10  # topics that one agent makes
+MOST_AN_HOUR = 10  # topics that one agent creates
 PERSONS_FIELDS = frozenset(
     {
         "max_pages", "max_minutes", "max_tokens", "max_money", "month_tokens", "month_money",
@@ -32,7 +32,7 @@ PERSONS_FIELDS = frozenset(
 
 
 def is_own(topic: Topic, by: Actor) -> bool:
-    """Whether the agent made the topic, and no person changed or scheduled it since."""
+    """Whether the agent created the topic, and no person changed or scheduled it since."""
     if topic.source != str(by) or topic.trust == Trust.OWNER:
         return False
     told = Revision.objects.filter(record_type=topic.record_type(), record_id=topic.pk)
@@ -42,7 +42,7 @@ def is_own(topic: Topic, by: Actor) -> bool:
 
 
 def check_own(topic: Topic, by: Actor) -> None:
-    """Raise Locked where an agent would change a topic that isn't its own."""
+    """Raise Locked if the topic isn't the agent's own."""
     if not by.is_person and not is_own(topic, by):
         raise Locked(
             _("This agent doesn’t own “%(topic)s”. Only a person can change or delete it.")
@@ -51,7 +51,7 @@ def check_own(topic: Topic, by: Actor) -> None:
 
 
 def check_own_run(run: Run, by: Actor) -> None:
-    """Raise Locked where an agent would change a run that it didn't start, or a person retried."""
+    """Raise Locked if the agent didn't start the run, or a person retried it."""
     if by.is_person:
         return
     told = Activity.objects.filter(owner=run.topic.owner_id, kind=RETRIED, created__gt=run.created)
@@ -70,7 +70,7 @@ def check_own_run(run: Run, by: Actor) -> None:
 
 
 def check_fields(named: Iterable[str], by: Actor) -> None:
-    """Raise Locked where an agent names what people decide: budgets, schedules, what is announced."""
+    """Raise Locked if an agent sets what people decide: budgets, schedules, notifications."""
     fields = sorted(PERSONS_FIELDS.intersection(named))
     if fields and not by.is_person:
         words = _(
@@ -80,7 +80,7 @@ def check_fields(named: Iterable[str], by: Actor) -> None:
 
 
 def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) -> None:
-    """Raise Locked where the agent's topic, or its change, would have to wait for a person."""
+    """Raise Locked if the agent's topic, or its change, would need review."""
     found = review_services.verdict(
         owner, "topic", by=by, trust=trust, texts=list(texts), leaves_topic=True
     )
@@ -92,9 +92,9 @@ def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) ->
 
 
 def check_hour(owner: User, by: Actor) -> None:
-    """Raise NotNow where the agent made as many topics within the hour as it may.
+    """Raise NotNow if the agent reached its limit of topics per hour.
 
-    Call it in the transaction that makes the topic: it holds the owner's row until the end.
+    Call it in the transaction that creates the topic. It locks the owner's row until the end.
     """
     if by.is_person:
         return
@@ -112,7 +112,7 @@ def check_hour(owner: User, by: Actor) -> None:
 
 
 def texts_of(asked: Mapping[str, Any]) -> list[str]:
-    """Return all the texts that a request names, which the review looks at."""
+    """Return all texts of a request, for the review."""
     found: list[str] = []
     for value in asked.values():
         parts = value if isinstance(value, list) else [value]

@@ -526,7 +526,7 @@ def _lay_out(
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
-    label = _("Extractive report: every sentence is quoted from its source. No model was used.")
+    label = _("Extractive report: every sentence is quoted from its source, without a model.")
     body = report_text.laid_out(work.settings.report_style, parts)
     draft.body = report_text.framed(work, body, [*checked, *([label] if fresh or more else [])])
 

@@ -1,4 +1,6 @@
-"""What follows the save of a run: each on its own, repeatable, its failure a warning (decision 7)."""
+"""The steps after the save of a run: observations, reflection and the summary note.
+
+Each runs independently and can be repeated. A failure is only a warning (decision 7)."""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ from research.steps.verifying import unsupported_mark
 
 
 def in_trash(run: Run) -> str:
-    """Return why nothing is kept of the run: its topic, or itself, lies in the trash by now."""
+    """Return why nothing is saved from the run: its topic, or the run itself, is in the trash."""
     row = Run.objects.filter(pk=run.pk).values("topic__trashed_at", "report__trashed_at").get()
     if row["topic__trashed_at"] is not None:
         return _("nothing was saved because the topic is in Trash")
@@ -52,7 +54,7 @@ def in_trash(run: Run) -> str:
     return ""
 
 
-# --- The follow-up that keeps what a run found out as observations (R94) ---
+# --- observations ---
 
 REPORT = "write"  # the step whose output the report is
 FACTS = "save"
@@ -60,10 +62,10 @@ TYPE = Observation.StepType.RUN
 
 
 def observe(work: RunContext) -> StepResult:
-    """Keep the run's facts as findings, and what its report says beyond them.
+    """Save the run's facts as findings, and what else its report says (R94).
 
-    Repeatable: the same again adds nothing, and a report is extracted once.  A model that is not
-    there now is tried again later; one that refuses, or answers nonsense, leaves a warning.
+    Repeatable: a report is extracted once, and duplicates add nothing.  If the model is
+    unavailable, it is tried again later. If it refuses or answers nonsense, that is a warning.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
@@ -91,9 +93,9 @@ def observe(work: RunContext) -> StepResult:
 
 
 def facts_of(work: RunContext) -> list[str]:
-    """Return the sentences that the run found to be so and verified, without what was struck.
+    """Return the sentences that the run found and verified, without those marked as wrong.
 
-    Of a later run what it confirmed is not told again: the finding of an earlier run stands.
+    In later runs, confirmed facts are left out, because an earlier run saved them.
     """
     verified = work.output("verify")
     if work.output("load_memory")["memory"]:
@@ -110,7 +112,7 @@ def facts_of(work: RunContext) -> list[str]:
 
 
 def _told_before(work: RunContext) -> list[str]:
-    """Return what was known before the run, or struck: a report's background is no finding."""
+    """Return what was known or marked as wrong before the run. Background isn't a finding."""
     memory = work.output("load_memory")["memory"]
     told = [fact["text"] for fact in memory["facts"]] if memory else []
     struck = TopicFact.objects.filter(topic=work.topic).struck()
@@ -118,7 +120,7 @@ def _told_before(work: RunContext) -> list[str]:
 
 
 def _own_words(report: Report) -> list[str]:
-    """Return what Beacon itself says in an extract that cites nothing: it tells of the run alone."""
+    """Return Beacon's own uncited sentences in an extract, which are only about the run."""
     is_own = report.is_extractive and report.summary == without_citations(report.summary)
     return split(report.summary) if is_own else []
 
@@ -189,7 +191,7 @@ def _result(facts: int, further: int, found: Extracted) -> StepResult:
 
 # --- reflecting ---
 
-# --- the transcript ----------------------------------------------------------------------------
+# --- transcript ----------------------------------------------------------------------------
 
 MOST_TITLES = 5  # of one query's hits
 _LONGEST_REASON = 200  # characters of the reason why a service or a page failed
@@ -332,7 +334,7 @@ def _reflection_result(done: Reflection) -> StepResult:
     return StepResult(output, detail, counts, warning)
 
 
-# --- The follow-up that writes a run's summary note: goal, actions, next steps (R206) ---
+# --- summary note ---
 
 TTL_DAYS = 7  # R206
 TAG = "run"
@@ -343,17 +345,17 @@ _MOST_RESULT, _MOST_STEP = 1_200, 300
 
 
 class RunSummary(BaseModel):
-    """What a model makes of a report."""
+    """A model's summary of a report."""
 
     result: str = Field(min_length=1)
     next_steps: list[str] = Field(default_factory=list)
 
 
 def summarise(work: RunContext) -> StepResult:
-    """Write the run's note, once however often it is asked for.
+    """Write the run's summary note once: goal, actions, result and next steps.
 
-    A model that is not there now is tried again later; one that refuses, or answers nonsense,
-    leaves a warning and the note that is written without it.
+    If the model is unavailable, it is tried again later. If it refuses or answers nonsense, the
+    note is written without it, with a warning.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
@@ -371,7 +373,7 @@ def summarise(work: RunContext) -> StepResult:
         warning = _without_model(exc)
     content = _content(work, topic, written)
     with transaction.atomic():
-        # One after the other: a worker that was given up on may come late.
+        # Under a lock, because a worker that was given up on can come late.
         Topic.objects.select_for_update(no_key=True).get(pk=topic.pk)
         if (note := _written(work.run, topic)) is not None:
             return _summary_result(note, is_new=False)
@@ -380,7 +382,7 @@ def summarise(work: RunContext) -> StepResult:
 
 
 def _written(run: Run, topic: Topic) -> Note | None:
-    """Return the run's note, also one that was merged or moved to the trash since."""
+    """Return the run's note, even if it was merged or moved to the trash since."""
     found: Note | None = (
         Note.objects.of(topic.owner)
         .filter(source=run.source, job=run.source, kind=Note.Kind.SUMMARY)
@@ -424,7 +426,7 @@ def _without_model(exc: Exception) -> str:
     return _("The model failed, so the summary note was written without it: %(why)s") % told
 
 
-# --- what the note says ---------------------------------------------------------------------------
+# --- content of the note ---------------------------------------------------------------------------
 
 
 def _content(work: RunContext, topic: Topic, written: RunSummary | None) -> str:
@@ -476,7 +478,7 @@ def _actions(run: Run) -> str:
 
 
 def _found_out(work: RunContext) -> str:
-    """Return what the report says first, and what is new in it, word for word."""
+    """Return the report's first paragraph and its news, word for word."""
     report = work.run.report
     first = _plain(report_text.first_paragraph(report.body))
     news = [
@@ -488,7 +490,7 @@ def _found_out(work: RunContext) -> str:
 
 
 def _next_steps(work: RunContext, topic: Topic) -> list[str]:
-    """Return what the next run is to look at, and when that is."""
+    """Return what the next run should check, and when it starts."""
     contradicted = _items(work.run, (DeltaItem.Status.CONTRADICTED,))
     quiet = _items(work.run, (DeltaItem.Status.GONE_QUIET,))
     steps = [
@@ -525,7 +527,7 @@ def _plain(text: str) -> str:
 
 
 def _asked(work: RunContext, topic: Topic) -> RunSummary | None:
-    """Return what the model makes of the report; None without a model."""
+    """Return the model's summary of the report, None without a model."""
     report = work.run.report
     context: dict[str, Any] = {
         "most": MOST_STEPS,

@@ -68,7 +68,7 @@ def test_no_field_of_a_persons_topic_is_an_agents(
     before = state(agent.owner)
 
     told = problem(agent.patch(path, {field: (FIELDS | PERSONS)[field]}, If_Match="*"), 403)
-    assert "Only a person" in told["detail"].lower()
+    assert "only a person" in told["detail"].lower()
     problem(agent.delete(path, If_Match="*"), 403)
     place = {"place": "good.example", "act": "block"}
     problem(agent.patch(f"{path}/sources", place), 403)

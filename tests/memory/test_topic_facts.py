@@ -205,7 +205,7 @@ def test_a_fact_is_not_corrected_into_another_current_one(topic: Topic):
     make_fact(topic, "Pilot lines are named for 2027.")
     other = make_fact(topic, "Prices fall by a third in 2026.")
 
-    with pytest.raises(InvalidValue, match="already has this fact"):
+    with pytest.raises(InvalidValue, match="among the topic's facts already"):
         other.edit("Pilot lines are named for 2027.", by=by)
     other.edit("Prices fall by a third in 2026!", by=by)
 

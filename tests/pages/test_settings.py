@@ -65,8 +65,8 @@ def test_a_time_zone_is_taken_as_people_type_it(browser: Client, alice: User) ->
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [
-        ("time_zone", "Mars/Olympus", "Unknown time zone “Mars/Olympus”"),
-        ("time_zone", "../../etc/passwd", "Unknown time zone"),
+        ("time_zone", "Mars/Olympus", "no time zone “Mars/Olympus”"),
+        ("time_zone", "../../etc/passwd", "no time zone"),
         ("email", "no address", "Enter a valid email address."),
         ("display_name", "x" * 151, "Ensure this value has at most 150 characters (it has 151)."),
         ("language", "tlh", "is not one of the available choices"),

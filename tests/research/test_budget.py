@@ -50,7 +50,7 @@ def test_a_topics_own_limits_come_first(run: Run):
         (Budget(tokens=30, pages=1, minutes=9), "limit of 30 tokens (30 used)"),
         (
             Budget(tokens=99, pages=1, minutes=9, money=Decimal("0.02")),
-            "$0.02 is used up ($0.0200)",
+            "$0.02 ($0.0200 used)",
         ),
     ],
 )
@@ -90,8 +90,8 @@ def test_the_month_counts_from_the_first_and_each_person_alone(alice: Any, bob: 
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"monthly_tokens": 11}, "limit of 11 tokens"),
-        ({"monthly_money": Decimal("0.5")}, "limit of $0.5"),
+        ({"monthly_tokens": 11}, "budget of 11 tokens is used up"),
+        ({"monthly_money": Decimal("0.5")}, "budget of $0.5 is used up"),
     ],
 )
 def test_a_month_that_is_used_up_says_so(alice: Any, limits: dict[str, Any], says: str):

@@ -280,7 +280,7 @@ def limit(topic: Topic, **fields: Any) -> None:
     ("fields", "says"),
     [
         ({"max_tokens": 500}, "limit of 500 tokens (600 used)"),
-        ({"max_money": Decimal("0.01")}, "budget of $0.01 is used up ($0.6000)"),
+        ({"max_money": Decimal("0.01")}, "limit of $0.01 ($0.6000 used)"),
     ],
 )
 def test_a_run_that_spent_its_budget_stops_says_so_and_keeps_its_report(

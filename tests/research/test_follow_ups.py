@@ -77,7 +77,7 @@ def test_it_tells_goal_actions_result_and_next_steps(run: Run):
 
     said = note_of(run).content
     assert "**Goal:** Solid-state batteries" in said
-    assert "pages read: 2, sources cited: 2" in said and "facts new" in said
+    assert "pages read: 2, sources cited: 2, facts: " in said
     assert "pilot line" in said and "None is scheduled" in said
 
 

@@ -172,7 +172,9 @@ def test_a_topic_whose_every_hit_is_blocked_says_so(topic: Topic, providers: Pro
 
     run = cast.carried_out(cast.started(topic))
 
-    assert run.report.summary.startswith("found 2 sources, but your rules block all of them")
+    assert run.report.summary.startswith(
+        "The searches found 2 sources, but your rules block all of them"
+    )
 
 
 @pytest.mark.requirement("R37", "R49")
@@ -275,7 +277,7 @@ def test_a_second_run_that_finds_no_source_says_so(
 
     assert (run.status, run.number, run.report.is_quiet) == ("succeeded", 2, True)
     assert run.report.delta.startswith("Nothing new since")
-    assert "The searches found no pages. 1 known page was read again" in run.report.delta
+    assert "The searches found no pages. 1 known page was checked again" in run.report.delta
 
 
 def test_one_source_that_was_known_is_told_as_one(

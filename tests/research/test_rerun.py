@@ -129,7 +129,7 @@ def test_a_service_that_the_site_has_shut_out_is_said(topic: Topic, settings: An
 @pytest.mark.parametrize(
     ("before", "now", "says"),
     [
-        ("old-model", "new-model", "written by old-model; this one asks new-model"),
+        ("old-model", "new-model", "written by old-model. This run uses new-model"),
         ("old-model", "", "written by old-model. No model is set up now"),
         ("extractive", "new-model", "written without a model. This run uses new-model"),
         ("new-model", "new-model", ""),

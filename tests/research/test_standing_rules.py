@@ -72,7 +72,7 @@ def test_a_rule_is_a_revision_of_the_topic_and_can_be_taken_away(topic: Topic):
     [
         (CHECK, "", "Enter a search query"),
         (CHECK, "?!", "Enter a search query"),
-        (CHECK, "x" * 401, "401 characters"),
+        (CHECK, "x" * 401, "currently 401"),
         (CHECK, "https://a.example/" + "x" * 2000, "at most 2000"),
         (CHECK, "http://", "isn’t the URL of a page"),
         (STOP, "not a domain", "isn’t a domain or a URL"),
@@ -175,7 +175,7 @@ def test_hits_from_where_it_does_not_look_are_dropped_counted_and_named(
 
     assert providers.pages.history == [cast.url(3)]
     assert run.manifest["left_out"] == {"site1.example": 2, cast.url(2): 1}
-    assert "2 hits from site1.example blocked by your rule" in detail(run, "filter_seen")
+    assert "2 results from site1.example blocked by your rule" in detail(run, "filter_seen")
     assert "not looked at: site1.example" in detail(run, "plan")
 
 
@@ -223,5 +223,5 @@ def test_a_struck_fact_and_a_place_not_looked_at_are_obeyed_by_the_next_run(
     assert run.hits.get(url=cast.url(3)).state == "blocked"
     assert cast.url(3) not in providers.pages.history
     assert not TopicFact.objects.filter(topic=topic, key=fact.key).current().exists()
-    assert "1 hit from site3.example blocked by your rule" in detail(run, "filter_seen")
+    assert "1 result from site3.example blocked by your rule" in detail(run, "filter_seen")
     assert planning.in_words(run.steps.get(name="plan").output) == detail(run, "plan")

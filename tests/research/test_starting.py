@@ -125,7 +125,7 @@ def test_a_started_run_is_a_row_that_waits_and_a_nudge_after_the_commit(
 
 
 @pytest.mark.parametrize(
-    ("act", "says"), [("trash", "in the trash: restore it"), ("archive", "archived. Unarchive it")]
+    ("act", "says"), [("trash", "in Trash. Restore it"), ("archive", "archived. Unarchive it")]
 )
 def test_a_topic_that_is_put_away_is_not_run_and_says_what_to_do(topic: Topic, act: str, says: str):
     getattr(topic, act)(by=topic.owner.actor)
@@ -146,8 +146,8 @@ def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, setti
             start(topic)
 
     assert str(refused.value) == (
-        "You started 2 runs in the last hour, which is the limit here. "
-        "The next may start at 21:10 (in 10 min); scheduled runs go on as usual."
+        "You started 2 runs in the last hour, which is the limit. "
+        "You can start the next one at 21:10 (in 10 min). Scheduled runs aren’t affected."
     )
     assert refused.value.retry_after == 600
 
