@@ -1,4 +1,4 @@
-"""Cron lines: what they mean in a time zone, and which of them Beacon refuses."""
+"""Cron expressions: when they fire in a time zone, and which ones Beacon rejects."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def zone_names() -> list[str]:
 
 
 def check_cron(line: str, zone: str) -> str:
-    """Return the cron line as it is kept: five fields with one space between.
+    """Return the normalized cron expression: 5 fields with one space between.
 
-    Raises InvalidValue (field `cron` or `time_zone`) in a person's words for a line that is none,
-    that never fires, or that fires more often than every 15 minutes, and for an unknown zone.
+    Raises InvalidValue (field `cron` or `time_zone`) if it is invalid, never fires or fires more
+    often than every 15 minutes, and for an unknown zone.
     """
     zone_named(zone)
     fields = line.upper().split()
@@ -56,7 +56,7 @@ def check_cron(line: str, zone: str) -> str:
 
 
 def _not_a_line(fields: list[str]) -> str:
-    """Return why the fields are no cron line that ever fires, or nothing."""
+    """Return why the fields aren't a valid cron expression, or nothing."""
     line = " ".join(fields)
     if len(fields) != 5:
         return _(
@@ -123,9 +123,9 @@ def _least_gap(line: str) -> timedelta:
 def slots(line: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
     """Yield the moments (UTC) after `after` at which the line fires on the clocks of `zone`.
 
-    Where clocks go forward, a time that does not exist that day is the moment the new time
-    begins; where they go back, a time that comes twice is taken the first time.  A line for
-    every hour goes by elapsed time instead, so that it misses none.
+    When clocks go forward, a time that doesn't exist becomes the moment of the change. When they go
+    back, the first of two equal times counts.  An hourly expression uses elapsed time instead, so
+    that it misses none.
     """
     last = after
     for moment in _moments(line, zone, after):

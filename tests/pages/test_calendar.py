@@ -190,7 +190,7 @@ def test_what_was_missed_while_beacon_was_off_is_told_with_the_reason(browser: C
 
     page = text_of(browser.get(PAGE))
 
-    assert "4 slots were missed while Beacon was off" in page
+    assert "4 scheduled runs were missed while Beacon was off" in page
 
 
 # --- whose it is, and how much it asks ---------------------------------------------------------------

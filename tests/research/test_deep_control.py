@@ -131,7 +131,7 @@ def test_a_track_that_used_its_share_leaves_the_others_and_the_report_theirs(
 
     assert run.status == Run.Status.SUCCEEDED
     assert len(agent.sent["overview"]) == 1 and len(agent.sent["news"]) == 2
-    assert run.warnings[0].startswith("Track “Overview” ended early: its share")
+    assert run.warnings[0].startswith("Track “Overview” ended early: it reached its share")
 
 
 def test_a_run_reads_no_more_pages_than_its_budget(

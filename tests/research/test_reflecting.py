@@ -145,7 +145,7 @@ def test_a_model_looks_back_on_what_the_run_did(by_model: Callable[..., Run], pr
     assert providers.model is not None
     user = providers.model.history[-2].messages[-1].content
     assert "Research the topic “Solid-state batteries”." in user
-    assert 'Call: web_search {"query": "cell lines"}' in user and "fake: 2 hits" in user
+    assert 'Call: web_search {"query": "cell lines"}' in user and "fake: 2 results" in user
     assert f'Call: open_page {{"url": "{cast.url(1)}"}}' in user and "I wrote the report" in user
     assert user.count(cast.sentence(1)) <= 1  # the report is given once, as the result
     assert step.detail == "1 write waits for you, by the model"

@@ -137,7 +137,7 @@ def test_there_is_a_most_of_rules(topic: Topic, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(SourceRule, "MOST", 1)
     ruled(topic, "a.example", "mute", "all")
 
-    with pytest.raises(LimitReached, match="1 already"):
+    with pytest.raises(LimitReached, match="limit of 1"):
         ruled(topic, "b.example", "mute", "all")
 
 

@@ -176,7 +176,7 @@ def test_hits_from_where_it_does_not_look_are_dropped_counted_and_named(
     assert providers.pages.history == [cast.url(3)]
     assert run.manifest["left_out"] == {"site1.example": 2, cast.url(2): 1}
     assert "2 results from site1.example blocked by your rule" in detail(run, "filter_seen")
-    assert "not looked at: site1.example" in detail(run, "plan")
+    assert "never read: site1.example" in detail(run, "plan")
 
 
 def test_a_person_who_takes_it_out_of_a_plan_by_hand_is_obeyed_and_told(

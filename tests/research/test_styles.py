@@ -235,11 +235,11 @@ def test_the_report_says_the_time_frame_that_was_set(
 ):
     run = written("standard", *answers, time_frame="week")
 
-    assert "*Covers the last week. Sources dated before " in run.report.body
+    assert "*Covers the last week, without sources dated before " in run.report.body
     assert providers.search.history[0].options.since is not None
     if providers.model is not None:
         assert all("Time frame: the last week" in asked.prompt for asked in providers.model.history)
 
 
 def test_the_report_says_nothing_of_a_time_frame_that_is_any_time(written: Callable[..., Run]):
-    assert "Sources dated before" not in written("standard").report.body
+    assert "sources dated before" not in written("standard").report.body
