@@ -254,7 +254,7 @@ def test_a_topic_trashed_in_mid_run_cancels_the_run_and_loses_nothing(
         cast.carried_out(run)
 
     assert (run.status, run.number) == ("cancelled", None)
-    assert "trash" in run.error
+    assert "Trash" in run.error
     assert set(SeenUrl.objects.values_list("url", flat=True)) == {cast.url(1)}
     trashed.restore(by=topic.owner.actor)
     assert facts == set(
@@ -307,7 +307,7 @@ def test_a_run_stops_when_its_minutes_are_over(topic: Topic, providers: Provider
     cast.carried_out(run)
 
     assert (run.status, run.number) == ("failed", None)
-    assert "the run's 3 minutes are over. Nothing was searched" in run.error
+    assert "the run reached its limit of 3 minutes. Nothing was searched" in run.error
 
 
 def test_a_run_whose_worker_was_away_for_hours_has_its_minutes_still(

@@ -96,7 +96,7 @@ def test_at_most_five_things_are_always_checked(topic: Topic):
     for number in range(5):
         rule(topic, CHECK, f"question {number}")
 
-    with pytest.raises(LimitReached, match="5 already"):
+    with pytest.raises(LimitReached, match="limit of 5"):
         standing_rules.add(topic, CHECK, "question 6", by=topic.owner.actor)
 
 
