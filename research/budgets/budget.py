@@ -103,8 +103,11 @@ def _in_words(limit: Limit, *, is_topics: bool) -> str:
     """Return a warning that a limit is 80 % used; the key makes it appear once."""
     values = {"label": limit.label.lower(), "most": limit.most}
     if is_topics:
-        return _("80 %% or more of this topic's month of %(most)s (%(label)s) are used") % values
-    return _("80 %% or more of your month of %(most)s (%(label)s) are used") % values
+        return (
+            _("This topic has used at least 80%% of its monthly limit of %(most)s (%(label)s)")
+            % values
+        )
+    return _("You’ve used at least 80%% of your monthly limit of %(most)s (%(label)s)") % values
 
 
 # --- budgets -----------------------------------------------------------------------------------
@@ -176,12 +179,12 @@ class RunMeter:
         run, budget = self.run, self.budget
         if run.tokens >= budget.tokens:
             raise BudgetReached(
-                _("the run's budget of %(most)d tokens is used up (%(have)d)")
+                _("the run reached its limit of %(most)d tokens (%(have)d used)")
                 % {"most": budget.tokens, "have": run.tokens}
             )
         if budget.money is not None and run.money >= budget.money:
             raise BudgetReached(
-                _("the run's budget of $%(most)s is used up ($%(have).4f)")
+                _("the run reached its limit of $%(most)s ($%(have).4f used)")
                 % {"most": budget.money, "have": run.money}
             )
         check_topics_month(run.topic, budget.month)
@@ -192,7 +195,9 @@ class RunMeter:
         run, budget = self.run, self.budget
         worked = run.worked_seconds + time.monotonic() - run.claimed
         if worked / 60 >= budget.minutes:
-            raise BudgetReached(_("the run's %(most)d minutes are over") % {"most": budget.minutes})
+            raise BudgetReached(
+                _("the run reached its limit of %(most)d minutes") % {"most": budget.minutes}
+            )
 
     def count(self, usage: Usage, money: Decimal | None) -> None:
         """Add one call to the run and its step; `money` is None if the price is unknown."""

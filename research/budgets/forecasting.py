@@ -70,11 +70,11 @@ class Forecast:
     def cost(self) -> str:
         """Return the money in words; never a price that is not known as nothing."""
         if not self.has_model:
-            return _("no model, no cost")
+            return _("free (no model)")
         if self.money is None:
             return _("price unknown")
         if not self.money[1]:
-            return _("no cost: the model's price is 0")
+            return _("free (the model’s price is 0)")
         return _from_to(spending.dollars(self.money[0]), spending.dollars(self.money[1]))
 
     @property
@@ -95,19 +95,17 @@ class Forecast:
         """Return what the forecast rests on."""
         depth = Depth(self.depth).label
         if self.basis == USUAL:
-            return _("what a %(depth)s run usually takes: there is none yet to go by") % {
-                "depth": depth
-            }
+            return _("typical for a %(depth)s run (you have none yet)") % {"depth": depth}
         if self.basis == TOPIC:
             words = ngettext(
-                "by this topic's last %(depth)s run",
-                "by this topic's last %(runs)d %(depth)s runs",
+                "based on this topic’s last %(depth)s run",
+                "based on this topic’s last %(runs)d %(depth)s runs",
                 self.runs,
             )
         else:
             words = ngettext(
-                "by your last %(depth)s run, of another topic",
-                "by your last %(runs)d %(depth)s runs, of other topics",
+                "based on your last %(depth)s run of another topic",
+                "based on your last %(runs)d %(depth)s runs of other topics",
                 self.runs,
             )
         return words % {"runs": self.runs, "depth": depth}
@@ -299,13 +297,13 @@ def why_not(forecast: Forecast, left: Left) -> str:
     if not forecast.has_model:
         return ""
     if left.tokens is not None and left.tokens < max(1, forecast.middle_tokens):
-        return _("it takes about %(need)s tokens, and the month has %(left)s left") % {
+        return _("it needs about %(need)s tokens, but only %(left)s are left this month") % {
             "need": f"{forecast.middle_tokens:,}",
             "left": f"{left.tokens:,}",
         }
     need = forecast.middle_money
     if left.money is not None and need and left.money < need:
-        return _("it takes about %(need)s, and the month has %(left)s left") % {
+        return _("it needs about %(need)s, but only %(left)s is left this month") % {
             "need": spending.dollars(need),
             "left": spending.dollars(left.money),
         }

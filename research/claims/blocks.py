@@ -337,7 +337,7 @@ def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
 
 
 def _starts(lines: list[str], place: int) -> bool:
-    """Whether a line begins something of its own."""
+    """Whether a line begins a new block."""
     line = lines[place]
     return bool(
         _ITEM.match(line) or _ATX.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
@@ -528,7 +528,7 @@ def _key_column(rows: list[list[str]], names: Sequence[str]) -> int:
 
 
 def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
-    """Read a table of MediaWiki: `{|`, rows parted by `|-`, cells on lines of their own or by `||`."""
+    """Read a table of MediaWiki: `{|`, rows separated by `|-`, cells on separate lines or separated by `||`."""
     head: list[str] = []
     rows: list[tuple[list[str], str]] = []
     cells: list[str] = []

@@ -1,4 +1,4 @@
-"""Which sentences can stand alone as a finding: whole statements, neither code nor chatter."""
+"""Which sentences make sense on their own as a finding: whole statements, not code or boilerplate."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from beacon_site.text.sentences import word_count
 SHORTEST = 8
 LONGEST = 45
 _LONGEST_CHARACTERS = 500
-# Questions, beginnings of lists, what was cut, and what takes back a sentence that is not quoted.
+# Questions, list intros, cut sentences, and sentences that qualify an earlier one.
 _NO_ENDS = ("?", "？", ":", "：", "…", "...", ", however.", ", though.", " as follows.", " below.")
 
-# A sentence that begins so points back at one that is not quoted with it.
+# These openings refer to an earlier sentence, which isn't quoted.
 _OPENERS = {
     "en": r"this|that|these|those|it|its|it's|they|their|he|she|his|her|him|we|our|us|i|i'm|my|mine|you|your"
     r"|there|here|such|both|neither|either|another|others|one of (?:them|these|those)|some of (?:them|these"
@@ -101,7 +101,7 @@ _BOILERPLATE = re.compile(
     r"구독|로그인|무단 ?전재|쿠키|개인정보",
     re.IGNORECASE,
 )
-# Words to the reader are advice, not findings.
+# Text addressed to the reader is advice, not a finding.
 _TO_READER = re.compile(
     r"\byou (?:must|should|can|may|need|will|have|might|want|could|are|do|don't|cannot|can't|would|use|get|see)\b"
     r"|\b(?:your|yours|yourself|yourselves)\b|\bplease\b|\blet(?:'s| us)\b|\bwe(?:'re|'ll| (?:recommend|suggest"
@@ -149,10 +149,10 @@ _WORDLIKE = re.compile(r"[^\W\d_]")
 
 
 def can_stand_alone(sentence: str, language: str = "en") -> bool:
-    """Whether a plain sentence may be a finding, for its length, its beginning and its matter.
+    """Whether a plain sentence may be a finding, by its length, opening and content.
 
     8 to 45 words (`word_count`), no code, no addresses, no boilerplate, no question, no advice to
-    the reader, and no beginning that leans on the sentence before.
+    the reader, and no opening that depends on the sentence before.
     """
     return is_whole(sentence, language) and not is_chatter(sentence)
 
@@ -167,7 +167,7 @@ def is_whole(sentence: str, language: str = "en") -> bool:
 
 
 def is_chatter(sentence: str) -> bool:
-    """The dear half: code, addresses, boilerplate, words to the reader, lists."""
+    """The expensive half of `can_stand_alone`: code, URLs, boilerplate, advice to the reader, lists."""
     if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
         return True
     bare = sentence.lstrip("\"'“‘([ ")

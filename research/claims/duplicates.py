@@ -1,4 +1,4 @@
-"""Pages that repeat another page: wire copies and mirrors with small edits."""
+"""Pages that repeat another page (wire copies, mirrors), and which pages are independent."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Protocol
 from research.claims import values
 from research.claims.terms import is_wide_text
 
-# Runs of so many words (or wide characters) are compared.
+# The number of words (or wide characters) in a compared run.
 SHINGLE = 5
 WIDE_SHINGLE = 8
-# At least this share of the smaller page's runs stands in the other one.
+# The least share of the smaller page's runs that the other has.
 ALIKE = 0.6
 # A short notice inside a long article isn't a copy of it.
 SMALLEST_SHARE = 0.5
@@ -27,7 +27,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Page(Protocol):
-    """What is compared: a numbered page with its text, and its date if that is known."""
+    """A numbered page with its text, and its date if known."""
 
     @property
     def number(self) -> int: ...
@@ -45,7 +45,7 @@ def near_duplicates(
     `marks_of` holds the shingles of those pages, by number, for which they were made before.
 
     The earliest is kept, by date and then by number; pages without a date come last.  A kept
-    page is never itself a copy, so the answer needs no following.
+    page is never itself a copy, so there are no chains.
     """
     kept: dict[int, set[int]] = {}
     titles: dict[int, Counter[tuple[str, str]]] = {}
@@ -101,12 +101,12 @@ def _checksum(run: str) -> int:
     return zlib.crc32(run.encode("utf-8", "surrogatepass"))
 
 
-# --- Which pages say something on their own, and which only carry what another one wrote ---
+# --- independence ---
 
 # From this share of a page's runs of words that an earlier page holds too, it is derived from it.
 PART = 0.2
 FEWEST_SHARED = 10  # runs of five words: a sentence or two
-# A quote of this width that stands word for word on two pages was written once.
+# If two pages share a quote of this width, one took it from the other.
 VERBATIM = 60
 
 # Second levels under which others register: `bbc.co.uk`, `anu.edu.au`.
@@ -146,7 +146,7 @@ class Origins:
     order: list[int] = field(default_factory=list)
 
     def origin_of(self, number: int) -> int:
-        """Return the page from which all of a page's kin come: itself if it is independent."""
+        """Return the original of a page: itself if it is independent."""
         while number in self.derived_from:
             number = self.derived_from[number]
         return number
@@ -154,7 +154,7 @@ class Origins:
     def independent(self, numbers: Iterable[int], *, verbatim: Iterable[int] = ()) -> int:
         """Return how many of the pages are independent of each other.
 
-        Those in `verbatim` hold the same quote word for word, and so count as one.
+        Those in `verbatim` have the same quote word for word, so they count as one.
         """
         one = set(verbatim)
         merged = {self.origin_of(number) for number in one}
@@ -165,7 +165,7 @@ class Origins:
 def origins(pages: Sequence[PublishedPage]) -> Origins:
     """Return which of the pages are derived from which; an earlier one is never derived.
 
-    The earlier is known by date, then by number; pages without a date come last.
+    Pages are ordered by date, then by number. Pages without a date come last.
     """
     found = Origins()
     holding: defaultdict[int, list[int]] = defaultdict(list)

@@ -1,8 +1,8 @@
-"""Which known fact a found sentence speaks of, and what it says of it.
+"""Find the known fact that a sentence is about, and whether it confirms, changes or contradicts it.
 
-A sentence confirms, changes or contradicts a fact, or is new, or isn't news at all.  Sentences in nearly
+A sentence can also be new, or not news at all.  Sentences in nearly
 the same words are judged by the rules of `matching.py`.  In other words, a small logistic model over
-readable features (shared rare words, names, numbers, meaning) says how likely a sentence speaks of a
+readable features (shared rare words, names, numbers, meaning) says how likely a sentence is about a
 fact.  Its weights are in `linking_weights.json`, written by `python -m benchmarks.delta_fit`.  How the two
 relate depends only on values and explicit words. In doubt a sentence is new.
 """
@@ -40,13 +40,13 @@ from research.claims.terms import terms
 from research.claims.values import Amount, amounts, is_rounded, is_same, same_kind
 
 CLOSEST = 6  # facts that a sentence is compared with closely
-# Probability from which a sentence in other words speaks of a fact, with vectors and without.
+# Probability from which a reworded sentence is about a fact, with vectors and without.
 LINKED, LINKED_BY_WORDS = 0.45, 0.4
 NO_NEWS_FROM = 0.6  # probability from which a sentence is a notice, a question or an opinion
-NEAR = 0.05  # the same, from which it may tell that what the fact expects has happened
+NEAR = 0.05  # the same, from which it may report that an expected event has happened
 RELATED = 0.6  # the same, from which it may change or contradict the fact
-SAME = 0.55  # probability from which a sentence that speaks of a fact says the same
-SURE = 0.85  # share from which an old fact gives way to a change
+SAME = 0.55  # probability from which a sentence about a fact says the same
+SURE = 0.85  # share from which a change replaces the old fact
 WEIGHTS = Path(__file__).with_name("linking_weights.json")
 
 # A number that names: phase 2, version 8.1, Halvik 3, the 14-nanometre process.
@@ -75,8 +75,8 @@ class Told:
 class Verdict:
     """`status` and the place of the fact (facts first, then found sentences), or -1.
 
-    `share` is how sure that is, 0 to 1.  For a new sentence `near` is the known fact that it most likely
-    speaks of if it speaks of one, and `near_share` how likely that is.
+    `share` is the certainty, 0 to 1.  For a new sentence, `near` is the known fact it is most
+    likely about, and `near_share` how likely that is.
     """
 
     status: str
@@ -162,7 +162,7 @@ class Comparison:
         return made
 
     def judge(self, number: int, earlier: Sequence[int] = ()) -> Verdict:
-        """Return what the found sentence `number` says of the facts and of `earlier` new ones."""
+        """Return the verdict on found sentence `number`, given the facts and `earlier` new sentences."""
         place = self.known + number
         text = self._told[place].text
         others = [*range(self.known), *(self.known + other for other in earlier)]
@@ -307,7 +307,7 @@ class Comparison:
         return features | (self._vectors.features(place, other) if self._vectors else {})
 
     def _weight(self, word: str) -> float:
-        """Return how much a word says: less if many sentences or the topic's title hold it."""
+        """Return the weight of a word: less if many sentences or the topic's title contain it."""
         rarity = math.log(1 + (len(self._told) + 1) / (1 + len(self._holding[word])))
         return rarity * (0.4 if word in self._topic else 1.0)
 

@@ -1,4 +1,4 @@
-"""Whether a sentence says what an earlier one said, says it with another value, or is new.
+"""Whether a sentence repeats an earlier one, changes its value, or is new.
 
 Both are parsed into numbers, states, names and the words around them.  In doubt a sentence is
 new: one false "changed" costs more trust than ten misses.  `python -m benchmarks.matching` measures it.
@@ -69,7 +69,7 @@ def parsed(sentence: str) -> Stated:
 
 
 def _rarity(new: Stated, olds: Sequence[Stated]) -> dict[str, float]:
-    """Weigh each term by how few of the earlier sentences hold it: the topic's name says little."""
+    """Weigh each term by its rarity in the earlier sentences. The topic's name says little."""
     holding = Counter(term for old in olds for term in old.frame)
     total = len(olds) + 1
     known = set(holding) | set(new.frame)
@@ -101,7 +101,7 @@ def _ratio(new: Stated, old: Stated) -> float:
     scorer = fuzz.ratio if new.is_wide else fuzz.token_set_ratio
     ratio = scorer(new.key, old.key)
     short, long = sorted((len(new.key), len(old.key)))
-    # A few words that stand in a long sentence are not what it says.
+    # A few words of a long sentence aren't its statement.
     return ratio if short >= 0.5 * long else min(ratio, SAME - 1)
 
 
@@ -117,7 +117,7 @@ def _states_agree(new: Stated, old: Stated) -> bool:
 
 
 def _other_names(new: Stated, old: Stated) -> bool:
-    """Whether each speaks of a name that the other does not know."""
+    """Whether each has a name that the other doesn't have."""
     ours = {name for name in new.names if name not in old.text.casefold()}
     theirs = {name for name in old.names if name not in new.text.casefold()}
     return bool(ours and theirs)
@@ -128,7 +128,7 @@ def _same_subject(new: Stated, old: Stated) -> bool:
 
 
 def _same_head(new: Stated, old: Stated) -> bool:
-    """Whether what one sentence begins with stands in the other, or both name one version."""
+    """Whether the other sentence contains the opening of this one, or both name one version."""
     ours, theirs = _head(new), _head(old)
     if ours in old.frame and theirs in new.frame:
         return True
@@ -140,7 +140,7 @@ def _head(stated: Stated) -> str:
 
 
 def _other_subject(new: Stated, old: Stated) -> bool:
-    """Whether they speak of two things: version 12 and version 13, one company and another."""
+    """Whether they are about different things, such as version 12 and 13, or two companies."""
     if new.is_one and old.is_one:
         return _other_names(new, old) and not new.names & old.names
     if _other_names(new, old):
@@ -194,7 +194,7 @@ def _is_restated(new: Stated, old: Stated, alike: float, inner: float) -> bool:
 
 
 def _same_event(new: Stated, old: Stated) -> bool:
-    """Whether both tell of the same stage or the same support of what they speak of."""
+    """Whether both report the same stage or support status of their subject."""
     ours, theirs = dict(new.states), dict(old.states)
     return any(name in ours and ours[name] == theirs.get(name) for name in ("life", "stage"))
 
@@ -245,7 +245,7 @@ def _run(left: str, right: str) -> int:
 
 
 def _life_changed(new: Stated, old: Stated) -> bool:
-    """Whether one version's support is told of in two states or with two dates."""
+    """Whether they give two support states or dates for one version."""
     if not new.subject & old.subject:
         return False
     return "life" in dict(new.states) and "life" in dict(old.states)
@@ -303,7 +303,7 @@ _NOT_NAMES = frozenset(
         "by",
     ]
 )
-# Words that may stand before the subject's name: "The final release of PostgreSQL 17 …".
+# Words that can come before the subject's name: "The final release of PostgreSQL 17 …".
 _BEFORE_NAMES = (
     "the a an of for in with final first second third major minor new version release beta "
     "candidate support database project latest current newest stable and users operators "
@@ -314,10 +314,10 @@ _SMALL = frozenset(_BEFORE_NAMES.split())
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A sentence taken apart.
+    """A parsed sentence.
 
     `numbers` hold dates as year, `m<month>` and `day<day>`, shares as `31%`; `subject` the numbers
-    that name what is spoken of (the 13 of "Version 13 …"); `states` a state by dimension (life:
+    that name the subject (the 13 of "Version 13 …"); `states` a state by dimension (life:
     ended); `frame` the remaining terms, each once, with a mark for every dimension; `names` the
     proper names; `is_one` says that its role has one holder ("the current release").
     """
@@ -358,7 +358,7 @@ def take_apart(sentence: str) -> Stated:
 
 
 def states_of(text: str) -> dict[str, str]:
-    """Return the state in each dimension; the one that is told first holds."""
+    """Return the state in each dimension. The first one in the text counts."""
     first: dict[str, tuple[int, str]] = {}
     for dimension, state, pattern in STATES:
         found = pattern.search(text)

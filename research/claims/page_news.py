@@ -1,4 +1,4 @@
-"""The news in a page's differences: worded, weighed, and the rest counted.
+"""Turn a page's differences into news: worded, weighed and grouped.
 
 Values decide what is news: another date, version, amount or status of the same thing, a row or an
 item that came or went, a move to another heading, a sentence whose values changed.  Spelling, links,
@@ -44,14 +44,14 @@ MOST_FIELDS = 6
 REPEATED = (
     4  # words of a statement that is old matter if a statement of the last version has them all
 )
-MOST_HOLDING = 50  # statements with a word that are looked through
+MOST_HOLDING = 50  # statements searched per word
 MOST_IN_SECTION = 12  # entries of a section that is new as a whole
 MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # of one heading and kind, the weightiest
 MOST_JOINED = 12  # rows that changed in the same way and are one line
 MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
-MOST_ADDED = 1_000  # added statements that are looked through for it
-FEW_WORDS = 6  # a removed sentence with fewer isn't told
+MOST_ADDED = 1_000  # added statements searched for it
+FEW_WORDS = 6  # a removed sentence with fewer isn't reported
 SPELLING = 98  # token_sort_ratio of two sentences that differ in spelling only
 LONGEST = 420
 
@@ -140,7 +140,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     """Return what is worth announcing of a page, in the page's order.
 
     `old` are the statements of the last version: what is below a heading that it did not have is
-    one new section.  Sentences that give orders to their reader are left out.
+    one new section.  Sentences with instructions to the reader are left out.
     """
     known = _Known.of(old)
     found: list[PageChange] = []
@@ -236,7 +236,7 @@ def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
 
 
 def _in_context(entry: Entry) -> str:
-    """Return a sentence, after its heading if it is a fragment that means nothing alone."""
+    """Return a sentence, with its heading in front if it is a fragment."""
     text = entry.fields[0][1]
     is_fragment = text[:1].islower() or _ENUMERATED.match(text) or len(text.split()) < 6
     if is_fragment and entry.headings and not is_wide_text(text):
@@ -312,7 +312,7 @@ def _is_slight(entry: Entry) -> bool:
 
 
 def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
-    """Whether what a removed sentence said is said in other words now, somewhere on the page."""
+    """Whether a removed sentence was only reworded, somewhere on the page."""
     best = process.extractOne(
         entry.match, come[:MOST_ADDED], scorer=fuzz.token_set_ratio, score_cutoff=REWRITTEN
     )
@@ -363,7 +363,7 @@ def _changed(
 def _row_before_and_after(
     old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str
 ) -> tuple[str, str]:
-    """Return what a record says now and what it said before: whole, so that either is a fact.
+    """Return a record's new and old text, each complete enough to be a fact.
 
     Of a long record only the fields that changed.
     """
@@ -397,7 +397,7 @@ def _values_before(cells: Sequence[tuple[str, str, str]]) -> list[str]:
 
 
 def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str]:
-    """Return the new values with the old ones behind them, to be read without the sentence before."""
+    """Return the new values, each followed by the old one."""
     said = []
     for name, before, after in cells[:MOST_FIELDS]:
         if before and after and after == subject:
@@ -440,7 +440,7 @@ def _edited(old: Entry, new: Entry, title: str) -> PageChange:
 
 
 def _weight_of(cell: tuple[str, str, str]) -> float:
-    """Return how much a changed field is worth telling."""
+    """Return the weight of a changed field."""
     name, before, after = cell
     if name and (_TECHNICAL.search(attribute(name)) or _PEOPLE.search(name)):
         return 0.2
@@ -521,7 +521,7 @@ class _Statements:
                 self._holding[word].append(place)
 
     def have(self, text: str) -> bool:
-        """Whether one of them has all words of a text, and few others, or is the same "#12" in short."""
+        """Whether one of them has all words of a text and few others, or is the same "#12"."""
         words = set(match_key(text).split())
         if len(words) < REPEATED:
             return False
@@ -611,7 +611,7 @@ def _section(
 
 
 def _without_sections_gone(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
-    """Tell a table or list that is gone as a whole by its first entries and how many there were."""
+    """Report a removed table or list by its first entries and the number of the rest."""
     remain = {entry.path for entry in diff.unchanged}
     remain |= {one.new.path for one in diff.differences if one.new is not None}
     gone: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
@@ -629,7 +629,7 @@ def _without_sections_gone(found: Sequence[PageChange], diff: PageDiff) -> list[
 
 
 def _with_more(change: PageChange, number: int) -> PageChange:
-    more = ngettext("and %(n)d more like it", "and %(n)d more like these", number)
+    more = ngettext("and %(n)d more like this", "and %(n)d more like these", number)
     more = f" ({more % {'n': number}})"
     return replace(
         change, sentence=change.sentence + more, told=change.told + more if change.told else ""
@@ -691,7 +691,7 @@ def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
 
 
 def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
-    """Join the sentences of one paragraph that came, or changed, into one change each."""
+    """Merge the added sentences of a paragraph into one change, and the edited ones into another."""
     paragraphs: defaultdict[tuple[int, str], list[PageChange]] = defaultdict(list)
     kept: list[PageChange] = []
     for change in changes:

@@ -1,7 +1,7 @@
-"""Where quoted words stand in a stored text: the exact place, in spite of how they are written.
+"""Find the exact place of a quote in a stored text, ignoring differences in typography.
 
-Data flow: stored text -> `Folded`, its letters as they are compared, each with the place that it
-came from -> `find` gives the span of the stored text -> `around` the words before and after it.
+Data flow: stored text -> `Folded`, its normalized letters, each with its original
+place -> `find` gives the span of the stored text -> `around` the words before and after it.
 
 White space, line ends, case, kinds of quote marks and dashes, ligatures, full-width letters, accents
 in one sign or two, soft hyphens and Markdown's emphasis make no difference; anything else does.
@@ -42,7 +42,7 @@ class Span:
 
 
 class Folded:
-    """A text as quotes are looked up in it; knows the place of each letter in the stored one."""
+    """A normalized text to find quotes in. Maps each letter to its place in the stored text."""
 
     def __init__(self, stored: str) -> None:
         self.stored = stored
@@ -78,9 +78,9 @@ class Folded:
         return self._made[0].rstrip()
 
     def find(self, quote: str) -> Span | None:
-        """Return where `quote` stands word for word; None if nowhere, or if it is too short.
+        """Return where `quote` is word for word, None if it is missing or too short.
 
-        Words and numbers must be whole: “costs 1” does not stand in “costs 1.5” or “costs 12”.
+        Words and numbers must be whole: “costs 1” isn't found in “costs 1.5” or “costs 12”.
         """
         wanted = fold(quote)
         if len(one_line(quote)) < LEAST_QUOTE and width(wanted) < LEAST_QUOTE:
@@ -138,7 +138,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def _belong(left: str, right: str) -> bool:
-    """Whether two neighbouring characters belong to one word or number; a wide one is a word alone."""
+    """Whether two adjacent characters belong to one word or number. A wide one is a word by itself."""
     if not left or not right or not (left.isalnum() and right.isalnum()):
         return False
     if left.isdigit() and right.isdigit():
@@ -164,5 +164,5 @@ def around(stored: str, span: Span, most: int = CONTEXT) -> tuple[str, str]:
 
 
 def _edge(text: str) -> str:
-    """Return text in one line that keeps a space at either end: words do not run together."""
+    """Return text in one line that keeps a space at either end, so that words stay apart."""
     return re.sub(r"\s+", " ", text)

@@ -1,4 +1,4 @@
-"""What a sentence is worth to a topic (BM25) and among its kind (LexRank), in plain Python."""
+"""Pick a report's findings without a model: score sentences by BM25 and LexRank, then choose."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _neighbours(texts: Sequence[Mapping[str, float]]) -> list[list[int]]:
     return near
 
 
-# --- Findings without a model: the statements of new pages that say most of a topic ---
+# --- findings ---
 
 __all__ = ["Embed", "Finding", "Reading", "find"]
 
@@ -118,12 +118,12 @@ MOST_OF_PAGE = 3_000  # statements of a page that are scored
 COMPARED = 150  # the best, which are compared with each other
 EMBEDDED = 40  # the best of those, of which vectors are made: some milliseconds each
 SHORTEST, LONGEST = 5, 60  # words
-LEAD = 600  # characters at the head of a page that say what it is about
+LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
 LEAST_PAGES = 0.5  # of the findings: so many of the best pages give at least one statement each
 MOST_OF_PROSE = 0.3  # of a page's sentences: more of them retell it
-PASSING = 0.25  # relevance of a page below which it speaks of the topic in passing
+PASSING = 0.25  # relevance below which a page mentions the topic only in passing
 _NUMBER = re.compile(r"\d")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
 _END = re.compile(r"[.!。！」”\"')\]]$")
@@ -235,8 +235,8 @@ def find(
 ) -> list[Finding]:
     """Return the best statements on `topic`, best first, at most `limit`.
 
-    What repeats one of `known` or `struck` is left out, and so is what gives orders to its reader.
-    `narrowed` and `focus` say more of the topic and weigh less.  Empty only if no page holds a
+    Leaves out what repeats one of `known` or `struck`, and text with instructions to the reader.
+    `narrowed` and `focus` describe the topic further and weigh less.  Empty only if no page has a
     statement.
     """
     pages = [_page(reading, place) for place, reading in enumerate(readings)]
@@ -458,11 +458,11 @@ def _rank(candidate: _Candidate) -> tuple[float, int]:
     return -candidate.score, candidate.order
 
 
-# --- the choice -------------------------------------------------------------------------------------
+# --- choice -------------------------------------------------------------------------------------
 
 
 def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -> list[Finding]:
-    """Take the best again and again, each time counting down what resembles what is taken."""
+    """Take the best repeatedly, lowering the score of what resembles those already taken."""
     texts = [candidate.terms for candidate in candidates]
     vectors = sentence_vectors(texts, idf(texts))
     left = set(range(len(candidates)))
@@ -520,7 +520,7 @@ def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
 
 
 def _most_of(page: _Page, pages: int, limit: int) -> int:
-    """Return how many statements a page may give: the more relevant, longer and rarer, the more."""
+    """Return how many statements a page can give. More if it is relevant, long and unusual."""
     share = 2 + round(4 * page.relevance * min(1.0, len(page.entries) / 30))
     return max(share, round(1.5 * limit / max(pages, 1)))
 
@@ -535,7 +535,7 @@ def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Seq
 
 
 def _gives_orders(candidate: _Candidate) -> bool:
-    """Whether the paragraph, list or table of a statement gives orders to its reader."""
+    """Whether the paragraph, list or table around a statement contains prompt injection."""
     group = candidate.entry.group
     beside = [entry.text for entry in candidate.page.entries if entry.group == group][:40]
     return bool(smells_of_instructions(" ".join(beside)))

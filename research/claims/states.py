@@ -81,23 +81,23 @@ STATES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-# What only one thing at a time can be: another one in the role is a change.
+# Roles with one holder at a time: another holder is a change.
 ONE_HOLDER = re.compile(
     r"\b(?:current|currently|latest|newest|most recent|recommended|default|largest|smallest|biggest|best|fastest|stable|today|now"
     r"|next|so far|record|leader|leads|ceo|chief executive|chair\w*|president|minister|director|head of)\b"
     r"|最新|当前|目前|现任|最大|最小|最高|最低|推荐|现在|下一"
 )
-# Of these what is numbered differently holds the role after the other: the newest version, 17 and 18.
+# Roles in which a different number is a successor, such as the newest version.
 FOREMOST = re.compile(
     r"\b(?:latest|newest|most recent|current|largest|smallest|biggest|fastest|highest|lowest)\b"
     r"|最新|当前|目前|现任|最大|最小|最高|最低"
 )
-# What is told as done only for the time when it will be.
+# Phrases that only mention a future completion.
 NOT_YET = re.compile(r"\b(?:once|when|if|until|unless|as soon as)\b|一旦|如果|等到")
 EXPECTED = re.compile(
     r"\b(?:will be|(?:is|are) to|to be|expected|planned|plans|forecast|foreseen|due|scheduled)\b|预计|计划"
 )
-# A sentence says itself that an earlier statement is wrong.
+# The sentence says that an earlier statement is wrong.
 CORRECTS = re.compile(
     r"\b(?:den(?:y|ies|ied)|disput\w+|refut\w+|retract\w*|contrary to|despite what|in fact|wrong(?:ly)?|mistak\w+|erroneous\w*|made up"
     r"|untrue|false(?:ly)?|incorrect\w*|cannot be right|was never right|overstat\w+|exaggerat\w+|not what|no such|counted twice"
@@ -105,7 +105,7 @@ CORRECTS = re.compile(
     r"|falsch|irrtum|irrtümlich|korrigier\w*|berichtig\w*|dementier\w*|bestreite\w*|erron[ée]\w*|erreur|inexact\w*|dément\w*|incorrect[oa]s?)\b"
     r"|,\s*(?:and\s+)?not\s|更正|有误|錯誤|错误|訂正|정정|并非|否认|不实|修正|而不是|而非"
 )
-# A sentence says itself that the world moved on.
+# The sentence says that the situation has changed.
 MOVES = re.compile(
     r"\b(?:now|no longer|since then|has since|until now|(?:up|down) from|from .{1,25} to|(?:rose|fell) to|(?:has |have )?grown|rais(?:ed|es)"
     r"|lift(?:ed|s)|lower(?:ed|s)|cut|reduc\w+|replac\w+|postpon\w+|put off|moved|delay\w*|slip\w*|again|resum\w+|overtak\w+|takes? over"
@@ -119,12 +119,12 @@ ANOTHER = re.compile(
     r"\b(?:another|other|second|third|fourth|rival|competitor|neighbou?r\w*|also|too|in turn|separate\w*|elsewhere|like(?:wise)?|similar"
     r"|deputy|women's|men's|youth|reserve|had|before|earlier|previous|older|lower|higher|predecessor)\b"
 )
-# What was so is still so.
+# The sentence says that nothing has changed.
 RETELLS = re.compile(
     r"\b(?:still|remains?|stays?|unchanged|as before|again confirmed|confirm\w*|keeps? to|continues?|as planned|no change|as announced"
     r"|weiterhin|toujours)\b|仍"
 )
-# Hints that a sentence speaks of papers, quotes somebody, or tells what was done.
+# Hints that a sentence is about documents, quotes someone, or reports an act.
 HINTS = {
     name: re.compile(pattern)
     for name, pattern in {
@@ -140,7 +140,7 @@ HINTS = {
         ),
     }.items()
 }
-# What tells no news: questions, calls to the reader, opinions.
+# What isn't news: questions, calls to action, opinions.
 NO_NEWS = {
     name: re.compile(pattern)
     for name, pattern in {

@@ -1,7 +1,7 @@
 """The records of a data file: JSON, YAML and front matter, each named and with its nested values.
 
 A member of a list, or of a mapping whose values are alike, is one record.  It is named by its name,
-or by the values that tell it from the others; what is nested in it belongs to it.  Reads the YAML that
+or by the values that tell it from the others; nested values belong to it.  Reads the YAML that
 people write by hand: anchors, tags and several documents are read as text.  Pure functions.
 """
 
@@ -19,7 +19,7 @@ from research.claims import values
 DEEPEST = 16  # levels of a file; deeper ones are left out
 MOST_NESTED = 40  # values nested in a record that belong to it; a larger part is records of its own
 MOST_SHORT = 3  # values of a nested record that says nothing without the one around it
-NAMED_BY = 8  # fields from which the name of a record is put together
+NAMED_BY = 8  # fields that can form the name of a record
 
 NAMES = (
     "name", "title", "id", "key", "version", "release", "releaseCycle", "cycle", "tag_name", "tag",
@@ -246,7 +246,7 @@ def _mapping(node: Node, under: tuple[str, ...], name: str) -> Iterator[Record]:
 
 
 def _member(node: Node, under: tuple[str, ...], name: str, naming: set[str]) -> Iterator[Record]:
-    """Return a record with what is nested in it, and large parts of it as records of their own."""
+    """Return a record with its nested values, and its large parts as separate records."""
     assert isinstance(node.value, dict)  # noqa: S101  # nosec B101
     fields: list[tuple[str, str]] = []
     large: list[tuple[str, Node]] = []

@@ -1,4 +1,4 @@
-"""The words by which sentences are compared: stems, and pairs of characters where there are no spaces."""
+"""The terms by which sentences are compared: stems, and character pairs in text without spaces."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def terms(text: str, language: str = "en") -> list[str]:
 
 
 def _wide_terms(word: str) -> Iterable[str]:
-    """Return the pairs of characters of a run without spaces, and what stands between them."""
+    """Return the character pairs of a run without spaces, and what is between them."""
     yield from (part for part in _WIDE.sub(" ", word).split() if part not in STOP_WORDS)
     for run in _WIDE.findall(word):
         if len(run) == 1:

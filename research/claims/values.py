@@ -121,7 +121,7 @@ _POINTED = re.compile(r"\d{1,3}(?:\.\d{3})*\.\d00|\d{1,3}(?:\.\d{3}){2,}")
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}) (000)\b")
 # Units of which a word before them makes others: square metres, cubic metres, megawatt hours.
 _SQUARE, _CUBIC = frozenset(("square", "sq")), frozenset(("cubic",))
-# In "one in seven" a share is told, up to this many.
+# The largest whole in a share such as "one in seven".
 _LARGEST_SHARE = 20
 
 
@@ -213,7 +213,7 @@ def _value(tokens: list[str], place: int) -> tuple[float, int] | None:
 
 
 def _out_of(tokens: list[str], part: float) -> float:
-    """Return of how many `part` is told: the 7 of "one in seven"; 0 where no share is told."""
+    """Return the whole that `part` is a share of: the 7 of "one in seven", or 0."""
     if len(tokens) < 2 or tokens[0] != "in":
         return 0.0
     whole = plain_number(tokens[1]) or 0.0
@@ -221,7 +221,7 @@ def _out_of(tokens: list[str], part: float) -> float:
 
 
 def plain_number(token: str) -> float | None:
-    """Return the number that one token is, in figures or in words; None if it is none."""
+    """Return the number in a token, in digits or words, or None."""
     if token[0].isdigit():
         if _GROUPED.fullmatch(token):
             return float(re.sub(r"[,'’]", "", token))
@@ -298,7 +298,7 @@ def _digits(value: float) -> int:
     return len(f"{value:.9e}".split("e")[0].replace(".", "").rstrip("0"))
 
 
-# --- What kind of value a cell or a phrase holds, and which values two sentences do not share ---
+# --- kinds of values ---
 
 DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS, LINK, LIST, TEXT, NONE = (
     "date", "version", "percent", "amount", "number", "status", "link", "list", "text", "",
@@ -333,7 +333,7 @@ _DATE = re.compile(
     rf"|\b(?P<n5>{_MONTH}),?\s+(?:de\s+)?(?P<y5>\d{{4}})\b"
     rf"|\b(?P<q6>[QH][1-4])[ /-]?(?P<y6>\d{{4}})\b"
     rf"|(?P<y7>\d{{4}})年(?:(?P<m7>\d{{1,2}})月(?:(?P<d7>\d{{1,2}})日)?)?|(?P<m8>\d{{1,2}})月(?P<d8>\d{{1,2}})日"
-    # A bare year needs a word or a sign beside it: 1960 cells are no date.
+    # A bare year needs a word or a sign beside it: "1960 cells" isn't a date.
     r"|(?:(?<=\bin )|(?<=\bof )|(?<=\bim )|(?<=\ben )|(?<=\bby )|(?<=\bde )|(?<=since )|(?<=until )|(?<=from )|(?<=year )"
     r"|(?<=Jahr )|(?<=seit )|(?<=depuis )|(?<=\())(?P<y9>(?:19|20)\d\d)\b(?![.,]\d|\s?%)"
     r"|\b(?P<y0>(?:19|20)\d\d)\b(?=\s*(?:$|[;:)\]–—-]|[.,](?!\d)))",

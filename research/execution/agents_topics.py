@@ -1,7 +1,7 @@
-"""What agents do with topics and runs: a person's are a person's, and an agent's own pass the review.
+"""What agents can do with topics and runs: not a person's, and their own subject to review.
 
 A topic's objective enters the prompts of its runs as the owner's words, its budgets and schedule
-spend the owner's money.  Topics have no proposals, so a change that would wait is refused.
+spend the owner's money.  Topics have no proposals, so a change that needs review is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from research.models import Run, Schedule
 from research.models.runs import RETRIED
 
 HOUR = timedelta(hours=1)
-MOST_AN_HOUR = 10  # topics that one agent makes
+MOST_AN_HOUR = 10  # topics that one agent creates
 PERSONS_FIELDS = frozenset(
     {
         "max_pages", "max_minutes", "max_tokens", "max_money", "month_tokens", "month_money",
@@ -32,7 +32,7 @@ PERSONS_FIELDS = frozenset(
 
 
 def is_own(topic: Topic, by: Actor) -> bool:
-    """Whether the agent made the topic, and no person changed or scheduled it since."""
+    """Whether the agent created the topic, and no person changed or scheduled it since."""
     if topic.source != str(by) or topic.trust == Trust.OWNER:
         return False
     told = Revision.objects.filter(record_type=topic.record_type(), record_id=topic.pk)
@@ -42,29 +42,27 @@ def is_own(topic: Topic, by: Actor) -> bool:
 
 
 def check_own(topic: Topic, by: Actor) -> None:
-    """Raise Locked where an agent would change a topic that isn't its own."""
+    """Raise Locked if the topic isn't the agent's own."""
     if not by.is_person and not is_own(topic, by):
         raise Locked(
-            _("“%(topic)s” isn’t this agent’s own topic, so only a person changes or deletes it.")
+            _("This agent doesn’t own “%(topic)s”. Only a person can change or delete it.")
             % {"topic": topic.title}
         )
 
 
 def check_own_run(run: Run, by: Actor) -> None:
-    """Raise Locked where an agent would change a run that it didn't start, or a person retried."""
+    """Raise Locked if the agent didn't start the run, or a person retried it."""
     if by.is_person:
         return
     told = Activity.objects.filter(owner=run.topic.owner_id, kind=RETRIED, created__gt=run.created)
     told = told.filter(subject_type="run", subject_id=str(run.pk), actor__startswith="human:")
     if run.actor != str(by):
         words = _(
-            "This agent didn’t start run %(run)d, so only a person cancels, stops or retries it. "
-            "Nothing was changed."
+            "This agent didn’t start run %(run)d. Only a person can cancel, stop or retry it. Nothing was changed."
         )
     elif told.exists():
         words = _(
-            "A person retried run %(run)d, so only a person cancels, stops or retries it. Nothing "
-            "was changed."
+            "A person retried run %(run)d. Only a person can cancel, stop or retry it now. Nothing was changed."
         )
     else:
         return
@@ -72,30 +70,31 @@ def check_own_run(run: Run, by: Actor) -> None:
 
 
 def check_fields(named: Iterable[str], by: Actor) -> None:
-    """Raise Locked where an agent names what people decide: budgets, schedules, what is announced."""
+    """Raise Locked if an agent sets what people decide: budgets, schedules, notifications."""
     fields = sorted(PERSONS_FIELDS.intersection(named))
     if fields and not by.is_person:
-        words = _("Only a person sets %(fields)s of a topic. Leave that out, or ask them to.")
+        words = _(
+            "Only a person can set %(fields)s of a topic. Leave it out, or ask them to set it."
+        )
         raise Locked(words % {"fields": ", ".join(fields)})
 
 
 def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) -> None:
-    """Raise Locked where the agent's topic, or its change, would have to wait for a person."""
+    """Raise Locked if the agent's topic, or its change, would need review."""
     found = review_services.verdict(
         owner, "topic", by=by, trust=trust, texts=list(texts), leaves_topic=True
     )
     if found.is_held:
         words = _(
-            "An agent’s topic can’t wait for review, and this one would have to: %(why)s. Nothing "
-            "was stored. Only the person can do this, so ask them to."
+            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the person to do it."
         )
         raise Locked(words % {"why": found.held})
 
 
 def check_hour(owner: User, by: Actor) -> None:
-    """Raise NotNow where the agent made as many topics within the hour as it may.
+    """Raise NotNow if the agent reached its limit of topics per hour.
 
-    Call it in the transaction that makes the topic: it holds the owner's row until the end.
+    Call it in the transaction that creates the topic. It locks the owner's row until the end.
     """
     if by.is_person:
         return
@@ -106,15 +105,14 @@ def check_hour(owner: User, by: Actor) -> None:
     if len(moments) == MOST_AN_HOUR:
         wait = max(1, round((moments[-1] - an_hour_ago).total_seconds()))
         words = _(
-            "This agent created %(most)d topics within the last hour, which is the limit. Try "
-            "again in %(minutes)d min, or ask the person to create the topic."
+            "This agent created %(most)d topics in the last hour, which is the limit. Try again in %(minutes)d min, or ask the person to create the topic."
         )
         told = {"most": MOST_AN_HOUR, "minutes": -(-wait // 60)}
         raise NotNow(words % told, retry_after=wait)
 
 
 def texts_of(asked: Mapping[str, Any]) -> list[str]:
-    """Return all the texts that a request names, which the review looks at."""
+    """Return all texts of a request, for the review."""
     found: list[str] = []
     for value in asked.values():
         parts = value if isinstance(value, list) else [value]

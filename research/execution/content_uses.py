@@ -1,4 +1,4 @@
-"""Which content items a report rests on: the text behind each citation stays as long as it does."""
+"""Which content items a report needs. The text behind each citation is kept as long as the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from research.models import Hit, Run, ToolCall
 
 
 def register_kept_items() -> None:
-    """Tell the content store what it is to keep."""
+    """Register the content items to keep."""
     content_services.KEEPERS.append(cited)
 
 
@@ -34,14 +34,14 @@ MOST = 20
 
 
 def register_uses() -> None:
-    """Tell memory's page of an item where research used it."""
+    """Register where research used an item, for its page."""
     content_page.USED_IN.append(used_in)
 
 
 def used_in(item: ContentItem) -> Iterator[Usage]:
     """Yield the runs that read the item, each with the number under which its report cites it.
 
-    Of a deep run, the calls of tools that it answered are told too.
+    For a deep run, tool calls that returned the item are included.
     """
     mine = {"content_item": item, "run__topic__owner": item.owner}
     hits = Hit.objects.filter(**mine).select_related("run", "run__topic")
@@ -56,7 +56,7 @@ def used_in(item: ContentItem) -> Iterator[Usage]:
     calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")
     for call in calls.order_by("-pk")[:MOST]:
         told = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
-        words = _("what %(tool)s answered in %(run)s of “%(topic)s”")
+        words = _("result of %(tool)s in %(run)s of “%(topic)s”")
         yield Usage(words % told, _page(call.run), call.created)
 
 
@@ -65,6 +65,6 @@ def _topic(run: Run) -> str:
 
 
 def _page(run: Run) -> str:
-    """Return the run's page; of a topic in the trash there is none."""
+    """Return the run's page, empty if its topic is in the trash."""
     topic = run.topic
     return "" if topic.trashed_at else reverse("research:run", args=[topic.slug, run.pk])

@@ -1,4 +1,4 @@
-"""The order of the steps of a run, and of what follows it.  Nothing else."""
+"""The order of a run's steps and follow-ups, and how a worker carries them out."""
 
 from __future__ import annotations
 
@@ -51,28 +51,28 @@ STEPS: list[StepKind] = [
     StepKind("save", gettext_lazy("Save memory"), _save),
 ]
 
-# Of a deep run alone, after the step that tells new hits from known ones.
+# Only in deep runs, after the step that separates new hits from known ones.
 TRACKS = StepKind(inputs.STEP, gettext_lazy("Tracks"), tracks.explore)
 
-# Of a run whose topic has an intent or muted sources, before its save.
-JUDGE = StepKind(judging.STEP, gettext_lazy("Weigh against what you asked for"), judging.judge)
+# Only if the topic has an intent or muted sources, before the save.
+JUDGE = StepKind(judging.STEP, gettext_lazy("Filter changes"), judging.judge)
 
-# Of a recheck: named as those of other runs are, which save and pages look for.
+# Rechecks use the step names of other runs, which the save and pages look for.
 RECHECK: list[StepKind] = [
     StepKind("load_memory", gettext_lazy("Load memory"), rechecking.load),
-    StepKind("plan", gettext_lazy("Choose the facts"), rechecking.choose),
-    StepKind("search", gettext_lazy("Read their sources again"), rechecking.read_sources),
-    StepKind("filter_seen", gettext_lazy("Search for what they no longer say"), rechecking.search),
+    StepKind("plan", gettext_lazy("Select facts"), rechecking.choose),
+    StepKind("search", gettext_lazy("Read sources again"), rechecking.read_sources),
+    StepKind("filter_seen", gettext_lazy("Search for missing facts"), rechecking.search),
     StepKind("write", gettext_lazy("Compare"), rechecking.compare),
     StepKind("verify", gettext_lazy("Verify citations"), verifying.verify),
     StepKind("save", gettext_lazy("Save memory"), rechecking.save),
 ]
 
-# Carried out after the save, each on its own: a failure is a warning on the run, never its status.
+# Run after the save, independently. A failure is a warning on the run, never its status.
 FOLLOW_UPS: list[StepKind] = [
-    StepKind("extract", gettext_lazy("Keep observations"), follow_ups.observe),
-    StepKind("summarise", gettext_lazy("Write the summary note"), follow_ups.summarise),
-    StepKind("reflect", gettext_lazy("Look back"), follow_ups.reflect),
+    StepKind("extract", gettext_lazy("Save observations"), follow_ups.observe),
+    StepKind("summarise", gettext_lazy("Write summary note"), follow_ups.summarise),
+    StepKind("reflect", gettext_lazy("Reflection"), follow_ups.reflect),
 ]
 
 
@@ -87,12 +87,12 @@ def steps_of(depth: str, *, judges: bool = False) -> list[StepKind]:
 
 
 def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
-    """Return the steps of that very run, in their order."""
+    """Return the steps of a run, in order."""
     return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
 
 
 def carry_out(work: RunContext) -> None:
-    """Carry out what is left of a run; its save is its end."""
+    """Run the remaining steps. The save ends the run."""
     steps = steps_of_run(work.run, judges=judging.judges(work.settings))
     work.lay_out(steps)
     for kind in steps:
@@ -101,7 +101,7 @@ def carry_out(work: RunContext) -> None:
             planning.hold(work)
 
 
-# --- Carrying out a claimed run and leaving it ended or waiting, whatever happens ---
+# --- runs ---
 
 logger = structlog.get_logger(__name__)
 
@@ -109,8 +109,8 @@ logger = structlog.get_logger(__name__)
 def execute(run_id: int, *, worker: str) -> bool:
     """Carry out one queued run; False if it is taken or ended already.
 
-    Safe to be called twice: see RunQuerySet.claim().  Whatever happens the row ends, or waits, in
-    a state that says so.  An unforeseen error ends it as failed and is raised again.
+    Safe to call twice, see RunQuerySet.claim().  In any case the run is then ended or waiting.  An
+    unexpected error ends it as failed and is re-raised.
     """
     run = Run.objects.claim(run_id, worker=worker)
     if run is None:
@@ -134,7 +134,7 @@ def _execute(run: Run) -> None:
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
     except (TaskOver, SoftTimeLimitExceeded):
-        if run.requeue(_("works longer than one task may")):
+        if run.requeue(_("exceeds the time limit for one task")):
             outbox.nudge(run.pk)  # the next tick is up to 15 s away
     except Interrupted as exc:
         run.requeue(str(exc))
@@ -147,22 +147,22 @@ def _execute(run: Run) -> None:
         # after its last step.
         logger.warning("database failed under a run", run=run.pk, error=str(exc))
         connection.close()
-        run.postpone_or_fail(_("the database did not answer: %(why)s") % {"why": exc})
+        run.postpone_or_fail(_("the database didn’t respond: %(why)s") % {"why": exc})
     except (KeyboardInterrupt, SystemExit):
         run.requeue(_("interrupted"))
         raise
     except Exception:
-        run.finish(Run.Status.FAILED, _("internal error: the worker's log tells what happened"))
+        run.finish(Run.Status.FAILED, _("internal error, see the worker’s log"))
         raise
 
 
-# --- following up ---
+# --- follow-ups ---
 
 
 def carry_out_follow_up(step_id: int) -> bool:
     """Carry out one follow-up of a saved run; False if it is taken or done.
 
-    It is tried three times (decision 7).  An unforeseen error counts as a try and is raised again.
+    It is tried 3 times (decision 7).  An unexpected error counts as a try and is re-raised.
     """
     step = Step.objects.claim_follow_up(step_id)
     if step is None:
@@ -170,10 +170,8 @@ def carry_out_follow_up(step_id: int) -> bool:
     kind = {one.name: one for one in FOLLOW_UPS}.get(step.name)
     if kind is None:
         _end(step, state=Step.State.SKIPPED, detail=_("no longer exists"))
-    elif (
-        step.attempt > MAX_TRIES
-    ):  # a worker that dies of it says nothing, and would do so for ever
-        _put_off(step, _("the worker was lost %(n)d times") % {"n": MAX_TRIES})
+    elif step.attempt > MAX_TRIES:  # a crashing worker reports nothing, and would crash forever
+        _put_off(step, _("the worker stopped unexpectedly %(n)d times") % {"n": MAX_TRIES})
     else:
         _try(step, kind)
     return True
@@ -184,7 +182,7 @@ def _try(step: Step, kind: StepKind) -> None:
         with structlog.contextvars.bound_contextvars(run=step.run_id):
             result = _result_of(step, kind)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
-        _put_off(step, str(exc) or _("works longer than one task may"))
+        _put_off(step, str(exc) or _("exceeds the time limit for one task"))
     except Exception as exc:
         _put_off(step, f"{type(exc).__name__}: {exc}")
         raise
@@ -214,7 +212,7 @@ def _end(step: Step, **fields: object) -> None:
 
 
 def _put_off(step: Step, why: str) -> None:
-    """Let a failed follow-up wait for another try, or fail it, with a warning on its run."""
+    """Schedule another try of a failed follow-up, or fail it, with a warning on its run."""
     again = step.attempt < MAX_TRIES
     Step.objects.filter(pk=step.pk, attempt=step.attempt).update(
         state=Step.State.WAITING if again else Step.State.FAILED,

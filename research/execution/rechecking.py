@@ -1,4 +1,4 @@
-"""Starting a recheck: of one fact, of all stale ones of a topic, or each month by itself."""
+"""Start rechecks: of one fact, of all stale facts of a topic, or every month."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from research.schedules.scheduling import SKIPPED
 
 logger = structlog.get_logger(__name__)
 
-HOUR = 5  # of the first of the month, where the schedule lives: before people's own runs
-AGAIN = timedelta(hours=1)  # later, where another run is in the way
+HOUR = 5  # on the first of the month, in the schedule's time zone: before people's own runs
+AGAIN = timedelta(hours=1)  # later, if another run is in progress
 _AT_ONCE = 200
 
 
 def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> Run:
     """Queue a recheck of one current fact, or of all that are stale.
 
-    Raises NotNow where there is nothing to check or no live memory, and as `start_run` does.
+    Raises NotNow if there is nothing to check or no live memory, and as `start_run` does.
     """
     fresh = Topic.objects.select_related("owner", "settings", "schedule").get(pk=topic.pk)
     if not fresh.memory_is_live():
         raise NotNow(
-            _("There is no live memory to check: revive it, or run the topic for a new baseline.")
+            _("The topic’s memory has expired. Restore it, or run the topic for a new baseline.")
         )
     if fact is not None:
         found = [str(fact.pk)] if fact.state == TopicFact.State.CURRENT else []
     else:
         found = ids_of_stale(fresh)
     if not found:
-        raise NotNow(_("None of this topic's facts is stale, so there is nothing to check again."))
+        raise NotNow(_("Nothing to recheck. None of this topic’s facts is stale."))
     trigger = Run.Trigger.RECHECK
     return starting.start_run(fresh, trigger=trigger, by=by, depth="quick", rechecks=found)
 
@@ -74,7 +74,7 @@ def start_due(at: datetime | None = None) -> int:
     at = at or timezone.now()
     wanted = Schedule.objects.filter(
         Q(recheck_at=None) | Q(recheck_at__lte=at),
-        # A schedule that rests is not rechecked either; one of a topic run by hand cannot rest.
+        # A paused schedule isn't rechecked either. A topic without a schedule can't be paused.
         Q(paused=False) | Q(preset=Schedule.Preset.NONE),
         topic__settings__recheck=True,
         topic__trashed_at=None,
@@ -100,7 +100,7 @@ def _take(schedule: Schedule, at: datetime) -> bool:
         Schedule.objects.filter(pk=schedule.pk).update(recheck_at=at + AGAIN)
         return False
     except NotNow as exc:
-        why = _("Its stale facts were not rechecked: %(why)s") % {"why": exc}
+        why = _("Stale facts weren’t rechecked: %(why)s") % {"why": exc}
         Activity.log(topic.owner, RESEARCH, SKIPPED, subject=topic, warning=True, why=why)
         logger.info("monthly recheck skipped", topic=topic.slug, why=str(exc))
         return False

@@ -1,4 +1,4 @@
-"""How many runs a person may start by hand within an hour, and why one may not be started now."""
+"""Create topics, and start, retry and repeat runs within the hourly limit."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ FEW_LEFT = 3  # runs of the hour, from which on the pages say how many are left
 
 
 class NotNow(Exception):
-    """A run may not be started: the topic is put away, or too many were started this hour."""
+    """A run can't be started: the topic is archived or in the trash, or the hourly limit is reached."""
 
     def __init__(self, message: str, *, retry_after: int = 0) -> None:
-        """`retry_after` is in seconds, 0 where waiting does not help."""
+        """`retry_after` is in seconds, 0 if waiting doesn't help."""
         super().__init__(message)
         self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many runs a person may still start by hand within the hour, and when the next may."""
+    """How many more runs a person can start manually this hour, and when the next one."""
 
     left: int
     most: int
@@ -52,29 +52,29 @@ class Allowance:
 
     @property
     def words(self) -> str:
-        """Return what to say beside a button; empty while there are plenty."""
+        """Return the note beside a button, empty while many runs are left."""
         if self.left == 0:
             return str(self.refusal())
         if self.left > FEW_LEFT:
             return ""
         return ngettext(
-            "%(left)d more run may be started within this hour; the limit here is %(most)d.",
-            "%(left)d more runs may be started within this hour; the limit here is %(most)d.",
+            "You can start %(left)d more run this hour. The limit is %(most)d.",
+            "You can start %(left)d more runs this hour. The limit is %(most)d.",
             self.left,
         ) % {"left": self.left, "most": self.most}
 
     def refusal(self) -> NotNow:
-        """Return why no run may be started, with the time at which one may."""
+        """Return why no run can be started, and when the next one can."""
         if self.next_at is None:
-            return NotNow(_("No runs may be started by hand here: the limit is 0 an hour."))
+            return NotNow(_("You can’t start runs manually because the limit is 0 per hour."))
         wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
         started = ngettext(
-            "You started %(most)d run within the last hour, which is the limit here.",
-            "You started %(most)d runs within the last hour, which is the limit here.",
+            "You started %(most)d run in the last hour, which is the limit.",
+            "You started %(most)d runs in the last hour, which is the limit.",
             self.most,
         )
         next_one = _(
-            "The next may start at %(time)s (in %(minutes)d min); scheduled runs go on as usual."
+            "You can start the next one at %(time)s (in %(minutes)d min). Scheduled runs aren’t affected."
         )
         values = {
             "most": self.most,
@@ -85,7 +85,7 @@ class Allowance:
 
 
 def allowance_of(user: User) -> Allowance:
-    """Return how many runs the person may start by hand now: one query.
+    """Return how many runs the person can start manually now, in 1 query.
 
     Starts and retries by hand, by command and by agents count (R233); scheduled runs do not.
     """
@@ -103,24 +103,24 @@ def allowance_of(user: User) -> Allowance:
 
 
 def limits_in_words(user: User) -> list[str]:
-    """Return what a person should know before they start a run: for the page, and the command."""
+    """Return the limits a person should know before starting a run."""
     said = [allowance_of(user).words]
     try:
         check_month(user)
     except BudgetReached as exc:
         said.append(
-            _("%(why)s: until the next month begins, runs plan and write without the model.")
+            _("%(why)s. Until next month, runs plan and write without the model.")
             % {"why": str(exc)[:1].upper() + str(exc)[1:]}
         )
     return [words for words in said if words]
 
 
 def check_may_start(topic: Topic) -> None:
-    """Raise NotNow if no run of `topic` may be started now."""
+    """Raise NotNow if no run of `topic` can be started now."""
     if topic.trashed_at is not None:
-        raise NotNow(_("The topic is in the trash: restore it to run it."))
+        raise NotNow(_("The topic is in Trash. Restore it to run it."))
     if topic.archived_at is not None:
-        raise NotNow(_("The topic is archived: take it back from the archive to run it."))
+        raise NotNow(_("The topic is archived. Unarchive it to run it."))
     allowance = allowance_of(topic.owner)
     if not allowance.left:
         raise allowance.refusal()
@@ -141,7 +141,7 @@ def create_topic(
     source: str = "explicit",
     **fields: Any,
 ) -> Topic:
-    """Make a topic with its settings and schedule, all or nothing.
+    """Create a topic with its settings and schedule, all or nothing.
 
     `settings` and `schedule` are fields of TopicSettings and Schedule.  Raises InvalidValue for a
     title that cannot be used (see Topic.check_title).
@@ -157,14 +157,13 @@ def create_topic(
 def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
     """Return the owner's sample topic of that title, ready to be run.
 
-    It is taken back from the archive or the trash, or else made now.  Raises InvalidValue where a
-    topic has that title which is not of the sample.
+    It is unarchived, restored or created.  Raises InvalidValue if another topic has that title.
     """
     title = title or sample.SAMPLE_TOPIC.title
     try:
         return _sample_topic(owner, title, by)
     except (InvalidValue, StaleWrite):
-        # Pressed twice at once, the other press has it by now; what is really wrong stays so.
+        # Pressed twice at once, the other request has created it. Other errors are raised again.
         return _sample_topic(owner, title, by)
 
 
@@ -186,8 +185,7 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
     if TopicSettings.objects.get(topic=found).services != services:
         raise InvalidValue(
             _(
-                "“%(title)s” is a topic already that is not of the sample: rename it, or take "
-                "another title for the sample."
+                "You already have a topic “%(title)s” that isn’t the sample. Rename it, or use another title for the sample."
             )
             % {"title": found.title}
         )
@@ -226,10 +224,10 @@ def start_run(
     """
     if depth and depth not in DEFAULTS:
         told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
-        problem = _("There is no depth “%(depth)s”. There are %(known)s.") % told
+        problem = _("Unknown depth “%(depth)s”. Choose one of: %(known)s.") % told
         raise InvalidValue(problem, errors={"depth": [problem]})
     with transaction.atomic():
-        # Whoever starts holds the owner's row: two tabs must not pass the hourly limit together.
+        # Locks the owner's row, so that two tabs can't pass the hourly limit together.
         User.objects.select_for_update().get(pk=topic.owner_id)
         _check_not_pressed_before(topic, by, loaded)
         check_may_start(topic)
@@ -241,7 +239,7 @@ def start_run(
 
 
 def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) -> None:
-    """Raise RunInTheWay if `by` has started a run, over by now, since the page was made."""
+    """Raise RunInTheWay if `by` started a run since the page was loaded that has ended since."""
     if loaded is None:
         return
     by_hand = Run.objects.filter(topic=topic, actor=str(by), trigger=Run.Trigger.PERSON)
@@ -267,9 +265,9 @@ def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
 
 
 def try_now(run: Run, *, by: Actor) -> bool:
-    """Have a worker take a run that was put off; False if it waits for no other try.
+    """Retry a postponed run now. False if it isn't waiting for a retry.
 
-    It is one of the tries that the run has anyway, so that it counts as no start.
+    It uses one of the run's remaining tries, so it doesn't count as a start.
     """
     with transaction.atomic():
         done = run.try_now(by=by)
@@ -279,13 +277,15 @@ def try_now(run: Run, *, by: Actor) -> bool:
 
 
 def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
-    """Queue a run with the settings and the very queries of `run`, which was saved.
+    """Queue a run with the settings and the exact queries of a saved `run`.
 
-    What it finds is told as news against the memory of now.  Its plan asks no model and waits for
-    nobody (`planning.plan`).  Raises as start_run does, and NotNow for a run without a report.
+    Its findings are compared with current memory.  Its plan uses no model and needs no
+    review (`planning.plan`).  Raises as start_run does, and NotNow for a run without a report.
     """
     if run.number is None or not searching.queries_of(run):
-        raise NotNow(_("Only a run with a report and its queries can be repeated as it was."))
+        raise NotNow(
+            _("This run can’t be repeated exactly because it has no report or no queries.")
+        )
     asked = run.manifest.get("services") or run.settings.get("services", [])
     was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
     person = Run.Trigger.PERSON

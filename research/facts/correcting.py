@@ -1,4 +1,4 @@
-"""Correcting a topic fact on the version that was seen, and telling what others wrote meanwhile."""
+"""Correct facts and report sentences, mark them as checked or wrong, and undo that."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ _WORDS = ("text", "url", "state")
 
 
 class FactConflict(MemoryRefused):
-    """Somebody changed the same words meanwhile: what both began with, and what now stands."""
+    """Someone changed the same text in the meantime. Holds the common ancestor and the current version."""
 
     def __init__(self, base: str, theirs: TopicFact, change: Revision) -> None:
         super().__init__(
             _(
-                "This fact was changed since you opened it. Nothing was saved: compare the two "
-                "and save again to put yours in its place."
+                "This fact changed since you opened it. Nothing was saved. Compare both versions, then save again to keep yours."
             )
         )
         self.base = base
@@ -44,9 +43,9 @@ class FactConflict(MemoryRefused):
 def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | None = None) -> None:
     """Correct `fact` as it was in version `seen` (None: as it is loaded).
 
-    Changes of others that leave its words alone (order, lock) are no conflict; a fact that was
-    struck or retired comes back with the new words.  Raises FactConflict where text, address or
-    state changed meanwhile or `seen` is a version that there never was, InvalidValue and
+    Changes by others to order or lock aren't a conflict. A struck or retired fact becomes current
+    again with the new text.  Raises FactConflict if text, URL or state changed in the meantime
+    or version `seen` never existed, InvalidValue and
     LimitReached.
     """
     try:
@@ -59,7 +58,7 @@ def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | No
         with transaction.atomic():
             now = TopicFact.objects.select_for_update().get(pk=fact.pk)
             seen = seen or 0
-            # Who saw a version that never was has seen nothing: the whole history is news.
+            # If the version never existed, the whole history is unseen.
             later = _later_changes(now, seen if seen <= now.version else 0)
             if later:
                 base = next((c.before["text"] for c in later if "text" in c.before), now.text)
@@ -84,7 +83,7 @@ def _later_changes(fact: TopicFact, seen: int) -> list[Revision]:
 def move_fact(fact: TopicFact, way: str, *, by: Actor) -> None:
     """Move a current fact one place `up` or `down`; at the end of the list it stays."""
     with transaction.atomic():
-        # The order is read once nobody else can change it, or the later move undoes the first.
+        # Read the order under the lock, or a later move would undo an earlier one.
         Topic.objects.select_for_update(no_key=True).get(pk=fact.topic_id)
         current = TopicFact.objects.filter(topic=fact.topic_id).current()
         ids = list(current.values_list("pk", flat=True))
@@ -98,30 +97,30 @@ def move_fact(fact: TopicFact, way: str, *, by: Actor) -> None:
 
 
 def restore_fact(fact: TopicFact, *, by: Actor) -> None:
-    """Bring a fact back from the trash, among the current ones as far as there is room.
+    """Restore a fact from the trash, as a current one if there is room.
 
     Raises LimitReached if people hold eight of them already, InvalidValue if a run has found the
-    same again; it stays in the trash then.
+    same again. Then it stays in the trash.
     """
     with transaction.atomic():
         Topic.objects.select_for_update().get(pk=fact.topic_id)
         if fact.trashed_at is not None and fact.state == TopicFact.State.CURRENT:
             current = list(TopicFact.objects.filter(topic=fact.topic_id).current())
             if any(other.key == fact.key for other in current):
-                raise InvalidValue(_("That is among the topic's facts already."))
+                raise InvalidValue(_("The topic already has this fact."))
             if fact.is_kept:
                 TopicFact.check_room(current)
             if len(current) >= TopicFact.MOST_CURRENT:
                 replaceable = [other for other in current if not other.is_kept]
-                replaceable[-1].retire(by=by, why=_("made room for a fact taken from the trash"))
+                replaceable[-1].retire(by=by, why=_("made room for a fact restored from Trash"))
         fact.restore(by=by)
 
 
-# --- What a person says of a report's sentence: checked by hand, or wrong, with what is right ---
+# --- sentences ---
 
 MOST_WORDS = 1000  # characters of what is wrong, and of what is right
 MOST_SENTENCES = 40  # that a run is told not to repeat
-MOST_FACTS = 20  # of a topic that are held against a sentence
+MOST_FACTS = 20  # of a topic that are compared with a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ def _says(fact: TopicFact, sentence: ReportSentence) -> bool:
 
 
 def check(report: Report, sentence: ReportSentence, *, by: Actor) -> bool:
-    """Note that a person looked it up and vouches for it; False if one did already."""
+    """Mark a sentence as checked by a person. False if it already is."""
     try:
         with transaction.atomic():
             made = CheckedSentence.objects.create(
@@ -172,7 +171,7 @@ def check(report: Report, sentence: ReportSentence, *, by: Actor) -> bool:
 
 
 def uncheck(report: Report, key: str, *, by: Actor) -> bool:
-    """Take that back; False if nobody vouches for the sentence."""
+    """Remove the mark. False if the sentence has none."""
     with transaction.atomic():
         standing = CheckedSentence.objects.filter(report=report, key=key).standing()
         one = standing.select_for_update().first()
@@ -193,14 +192,14 @@ def _log(subject: Any, report: Report, by: Actor, kind: str, **detail: Any) -> N
 
 
 def checked_words(wrong: str, right: str) -> tuple[str, str]:
-    """Return both as they are stored.  Raises InvalidValue by field: empty, or too long."""
+    """Return both texts as stored.  Raises InvalidValue by field if one is empty or too long."""
     wrong, right = one_line(clean(wrong)[0]), one_line(clean(right)[0])
     errors = {}
     if not is_visible(wrong):
-        errors["wrong"] = [_("Say what is wrong, so that later runs can learn from it.")]
+        errors["wrong"] = [_("Describe what’s wrong, so later runs can learn from it.")]
     for name, text in (("wrong", wrong), ("right", right)):
         if len(text) > MOST_WORDS:
-            words = _("At most %(most)d characters; these are %(count)d.")
+            words = _("Use at most %(most)d characters (currently %(count)d).")
             errors[name] = [words % {"most": MOST_WORDS, "count": len(text)}]
     if errors:
         raise InvalidValue(" ".join(one for many in errors.values() for one in many), errors=errors)
@@ -216,11 +215,11 @@ def correct(
     facts: Sequence[FactSeen] = (),
     by: Actor,
 ) -> Correction:
-    """Say that a sentence is wrong; its facts, as they were seen, are corrected or struck.
+    """Mark a sentence as wrong, and correct or strike its facts in the versions the person saw.
 
-    With `right` the first current fact says that from now on, and the others are struck; without it
-    all are.  Later runs are told by a lesson.  The report's text stays as it is.  Raises
-    InvalidValue, LimitReached, or FactConflict where a fact was changed since; nothing is stored then.
+    With `right`, the first current fact gets that text and the others are struck. Without it, all
+    are struck.  Later runs get a lesson.  The report's text doesn't change.  Raises
+    InvalidValue, LimitReached, or FactConflict if a fact changed since. Then nothing is stored.
     """
     wrong, right = checked_words(wrong, right)
     try:
@@ -243,7 +242,7 @@ def correct(
     except IntegrityError as exc:
         if "sentence_corrected_once" not in str(exc):
             raise
-        problem = _("This sentence is corrected already: take that back first to say it anew.")
+        problem = _("This sentence already has a correction. Undo that one first.")
         raise InvalidValue(problem) from exc
     return correction
 
@@ -251,7 +250,7 @@ def correct(
 def _taught(
     correction: Correction, report: Report, facts: Sequence[FactSeen], by: Actor
 ) -> Observation:
-    """Write the lesson; it quotes the facts, so it is sensitive where one of them is."""
+    """Write the lesson. It quotes the facts, so it is sensitive if one of them is."""
     is_secret = any(seen.fact.sensitivity == Sensitivity.SENSITIVE for seen in facts)
     return write_observation(
         report.owner,
@@ -277,10 +276,10 @@ def _lesson(correction: Correction, report: Report) -> str:
     }
     if correction.right:
         return (
-            _("%(title)s, %(run)s said: “%(said)s” That is wrong: %(wrong)s Right is: %(right)s")
+            _("%(title)s, %(run)s said: “%(said)s” This is wrong: %(wrong)s Correct: %(right)s")
             % values
         )
-    return _("%(title)s, %(run)s said: “%(said)s” That is wrong: %(wrong)s") % values
+    return _("%(title)s, %(run)s said: “%(said)s” This is wrong: %(wrong)s") % values
 
 
 def _change_facts(
@@ -316,20 +315,19 @@ def _change_facts(
 
 
 def _hold(topic_id: Any) -> None:
-    """Hold the topic before its facts, as a run's save does: else two would wait for each other."""
+    """Lock the topic before its facts, as a run's save does, to avoid a deadlock."""
     Topic.objects.select_for_update().get(pk=topic_id)
 
 
 def _check_seen(seen: FactSeen) -> None:
-    """Raise InvalidValue where the fact says something else than when the person looked."""
+    """Raise InvalidValue if the fact's text changed since the person saw it."""
     fact = TopicFact.objects.select_for_update().get(pk=seen.fact.pk)
     if fact.version == seen.version:
         return
     then = undo.state_at(fact, seen.version)
     if seen.version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
         problem = _(
-            "The fact “%(fact)s” was changed since you opened this page, so nothing was stored. What "
-            "you typed is kept: look at the fact as it is now, and send it again."
+            "The fact “%(fact)s” changed since you opened this page. Nothing was saved, but your text is still here. Check the current fact, then save again."
         )
         raise InvalidValue(problem % {"fact": shorten(fact.text, 120)})
     seen.fact.refresh_from_db()
@@ -338,7 +336,7 @@ def _check_seen(seen: FactSeen) -> None:
 def corrected_sentences(topic: Topic) -> dict[str, bool]:
     """Return the sentences of the topic's reports that a person said are wrong, the newest first.
 
-    Each with whether it told a fact that is marked sensitive, or taught a lesson that is.
+    The value says whether its fact or lesson is marked sensitive.
     """
     secret = Q(lesson__sensitivity=Sensitivity.SENSITIVE) | Exists(
         CorrectedFact.objects.filter(
@@ -352,15 +350,15 @@ def corrected_sentences(topic: Topic) -> dict[str, bool]:
     return told
 
 
-# --- taken back --------------------------------------------------------------------------------------
+# --- undo --------------------------------------------------------------------------------------
 
-PROBLEM = gettext_lazy("It cannot be taken back as a whole, so nothing was changed: %(why)s")
+PROBLEM = gettext_lazy("The whole correction can’t be undone, so nothing was changed. %(why)s")
 
 
 def take_back(correction: Correction, *, by: Actor) -> bool:
-    """Undo all that a correction did: facts, lesson, mark; False if it was taken back before.
+    """Undo a correction: facts, lesson and mark. False if it is already undone.
 
-    Raises MemoryRefused where a fact was changed again since; then nothing is taken back.
+    Raises MemoryRefused if a fact changed again since. Then nothing is undone.
     """
     with transaction.atomic():
         _hold(correction.topic_id)
@@ -371,7 +369,7 @@ def take_back(correction: Correction, *, by: Actor) -> bool:
             _put_back(changed, by=by)
         lesson = correction.lesson
         if lesson is not None and lesson.trashed_at is None:
-            lesson.trash(by=by, why=_("the correction was taken back"))
+            lesson.trash(by=by, why=_("the correction was undone"))
         mine.update(taken_back_at=timezone.now())
         _log(correction, correction.report, by, "correction-taken-back")
     return True
@@ -385,13 +383,13 @@ def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
         version=changed.version,
     )
     revision = rows.first()
-    if revision is None:  # an archive without its history: the words are put back by hand
-        raise MemoryRefused(str(PROBLEM) % {"why": _("the fact's history is not here.")})
+    if revision is None:  # imported from an archive without history
+        raise MemoryRefused(str(PROBLEM) % {"why": _("The fact’s history is missing.")})
     try:
         fact = undo.undo(revision, by=by)
         fact.refresh_from_db()
-        # Runs may replace it again, and it is believed as far as before.
-        why = _("the correction was taken back")
+        # Runs may replace it again, and its trust is as before.
+        why = _("the correction was undone")
         fact.change(
             by=by,
             why=why,

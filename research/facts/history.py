@@ -1,4 +1,4 @@
-"""The history of a topic fact: who changed it, when, why, and from what to what."""
+"""The history of facts: who changed them and when, and what was known after each run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Change:
 
     @property
     def who(self) -> str:
-        """Return who made it, as people say it."""
+        """Return who made the change, in words."""
         return self.revision.actor.removeprefix("human:")
 
 
@@ -61,7 +61,7 @@ def _change(revision: Revision, runs: dict[Any, Run]) -> Change:
     run = runs.get(int(number)) if number.isdecimal() else None
     if not before:
         words = [Piece("same", str(after.get("text", "")))]
-        return Change(revision, run, [_("first written")], words)
+        return Change(revision, run, [_("created")], words)
     has_text = "text" in before and before["text"] != after.get("text")
     words = word_diff(str(before["text"]), str(after["text"])) if has_text else []
     return Change(revision, run, _said(before, after), words)
@@ -73,7 +73,7 @@ def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     changed = {name for name in after if before.get(name) != after[name]}
     said = []
     if "text" in changed:
-        said.append(_("words changed"))
+        said.append(_("text changed"))
     if "url" in changed:
         said.append(_("source is now %(url)s") % {"url": after["url"] or _("empty")})
     if "state" in changed:
@@ -85,9 +85,9 @@ def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         said.append(_("unlocked") if after["lock"] == Lock.OPEN else _("locked"))
     if "position" in changed:
         places = {"old": before["position"], "new": after["position"]}
-        said.append(_("place %(old)s → %(new)s") % places)
+        said.append(_("position %(old)s → %(new)s") % places)
     if "trashed_at" in changed:
-        said.append(_("to the trash") if after["trashed_at"] else _("from the trash"))
+        said.append(_("moved to Trash") if after["trashed_at"] else _("restored from Trash"))
     return said
 
 
@@ -106,9 +106,9 @@ def word_diff(before: str, after: str) -> list[Piece]:
     return pieces
 
 
-# --- The lives of a topic's facts, counted in runs: what was known when, and who changed it ---
+# --- facts by run ---
 
-BETWEEN = 0.5  # a person's act after Run #4 and before Run #5 stands at 4.5
+BETWEEN = 0.5  # a person's change between Run #4 and Run #5 is at 4.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Turn:
 
     @property
     def by_hand(self) -> bool:
-        """Whether a person did it: acts of runs stand at whole numbers."""
+        """Whether a person did it. Changes by runs are at whole numbers."""
         return self.place % 1 != 0
 
 
@@ -149,12 +149,12 @@ class Life:
     turns: list[Turn] = field(default_factory=list)
 
     def at(self, number: int) -> Turn | None:
-        """Return how it stood when run `number` had been saved; None before it was there."""
+        """Return its state after run `number` was saved, None before it existed."""
         turns = [turn for turn in self.turns if turn.place <= number]
         return turns[-1] if turns else None
 
     def known_at(self, number: int) -> str:
-        """Return its words as they were known when run `number` had been saved, or nothing."""
+        """Return its text as known after run `number` was saved, or nothing."""
         turn = self.at(number)
         return turn.text if turn is not None and turn.is_known else ""
 
@@ -166,7 +166,7 @@ def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> l
     """
     since = Q(first_run=None) | Q(first_run__lte=last)
     gone = Q(state=TopicFact.State.RETIRED, retired_run__lte=first)
-    # Facts in the trash too: what was known then was known, whatever became of it since.
+    # Includes facts in the trash, because they were known then.
     facts = list(TopicFact.objects.filter(since, topic=topic).exclude(gone).order_by("created"))
     revisions = Revision.objects.filter(
         record_type=TopicFact.record_type(),
@@ -182,7 +182,7 @@ def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> l
 
 def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[Turn]:
     turns: list[Turn] = []
-    # Before its first revision; a fact without any stands as it is from its first run on.
+    # Before its first revision. A fact without revisions hasn't changed since its first run.
     turn = Turn(fact.first_run or line.place(fact.created), fact.text, fact.state)
     for revision in revisions:
         after = revision.after
@@ -199,7 +199,7 @@ def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[
 
 
 class _Line:
-    """The saved runs in order, on which every act has its place."""
+    """The saved runs in order, on which every change has its place."""
 
     def __init__(self, runs: Sequence[Saved]) -> None:
         self._runs = runs

@@ -1,7 +1,7 @@
-"""Facts that nothing but blocked sources stand behind.
+"""Facts that are stale, or supported only by blocked sources.
 
-Data flow: current facts with a source -> those whose source is blocked now -> less those that a run
-found confirmed by a page that is not -> their ids, for a tag beside each.
+Data flow: current facts with a source -> those whose source is blocked now -> minus those that a run
+found confirmed by an unblocked page -> their ids, for a tag beside each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from research.topic_settings import standing_rules
 def only_blocked(topic: Any, facts: Sequence[TopicFact]) -> set[Any]:
     """Return the ids of the facts whose every source is blocked: two to four queries.
 
-    `topic` has its settings loaded.  What a person wrote or edited stands by their word.
+    `topic` has its settings loaded.  What a person wrote or edited doesn't depend on sources.
     """
     with_source = [fact for fact in facts if fact.url and not fact.touched_by_person]
     if not with_source:
@@ -57,7 +57,7 @@ def _confirmed_elsewhere(settings: TopicSettings, ids: set[Any]) -> set[Any]:
 
 # --- staleness ---
 
-GAPS = 3  # of the schedule that a fact may go unchecked
+GAPS = 3  # schedule intervals that a fact can go unchecked
 
 
 def days_of(settings: TopicSettings, schedule: Schedule | None) -> int:
@@ -83,7 +83,7 @@ def days_by_topic(topic_ids: Iterable[Any]) -> dict[Any, int]:
 
 
 def in_words(fact: TopicFact, days: int) -> str:
-    """Return how long ago a current fact was checked; empty for one that is not stale."""
+    """Return how long ago a current fact was checked, empty if it isn't stale."""
     age = memory.days_since(fact)
     is_stale = fact.state == TopicFact.State.CURRENT and age >= days
     return memory.in_words(age) if is_stale else ""
@@ -98,6 +98,6 @@ def stale_facts(topic: Topic, days: int) -> QuerySet[Any]:
 
 
 def register() -> None:
-    """Tell memory, whose pages and prompts show facts, when they are stale."""
+    """Register staleness with memory, whose pages and prompts show facts."""
     if days_by_topic not in memory.STALE_AFTER:
         memory.STALE_AFTER.append(days_by_topic)

@@ -1,7 +1,7 @@
-"""“Tell me such things”: what the topic's intent withheld is told after all, and what is like it.
+"""Feedback on a topic's intent: report a filtered-out change after all, and try an intent before saving.
 
-Data flow: a withheld delta item -> its sentence among the topic's `tell_also`, which the next runs
-weigh by -> the item told from now on, by its owner's word -> the report's section written anew.
+Data flow: a filtered-out delta item -> its sentence in the topic's `tell_also`, which later runs use
+as an example -> the item is reported from now on -> the report's section is rewritten.
 """
 
 from __future__ import annotations
@@ -29,55 +29,54 @@ _OF_INTENT = (DeltaItem.Judge.MODEL, DeltaItem.Judge.RULE)
 
 
 def tell_such(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
-    """Tell the item, and such things as it from the next run on.
+    """Report the item, and similar ones starting with the next run.
 
-    Raises InvalidValue where it is not withheld by the intent (any more), LimitReached.
+    Raises LimitReached, and InvalidValue if the intent doesn't filter the item out, or no longer does.
     """
     with transaction.atomic():
         topic = Topic.objects.select_for_update().get(pk=run.topic_id)
         item: DeltaItem | None = DeltaItem.objects.filter(run=run, pk=item_id).first()
         if item is None or not item.is_unasked or item.judged_by not in _OF_INTENT:
-            raise InvalidValue(_("It is not withheld by the topic's intent (any more)."))
+            raise InvalidValue(_("This change isn’t filtered out, or no longer is."))
         also = topic_editing.settings_of(topic).tell_also
         if len(also) >= MOST_ALSO:
             problem = _(
-                "There are %(most)d sentences of such things already, which is the most. Take some "
-                "away in the topic's settings, or say there in the intent itself what you want."
+                "You’ve reached the limit of %(most)d examples. Remove some in the topic’s settings, or describe what you want under “Notify me about”."
             )
             raise LimitReached(problem % {"most": MOST_ALSO})
         wanted = list(dict.fromkeys([*also, item.sentence]))
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
         item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
         item.save(update_fields=["withheld", "judged_by"])
-        _write_anew(run, by, _("told after all: %(text)s") % {"text": item.sentence[:200]})
+        _write_anew(run, by, _("no longer filtered out: %(text)s") % {"text": item.sentence[:200]})
     return item
 
 
 def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaItem:
-    """Take `tell_such` back; `judge` is who had withheld it.  Raises InvalidValue."""
+    """Undo `tell_such`. `judge` is who had filtered the item out.  Raises InvalidValue."""
     with transaction.atomic():
         topic = Topic.objects.select_for_update().get(pk=run.topic_id)
         told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
         item: DeltaItem | None = told.first()
         if item is None or judge not in _OF_INTENT:
-            raise InvalidValue(_("It is not among what you asked to be told (any more)."))
+            raise InvalidValue(_("This change isn’t one you asked to see, or no longer is."))
         also = topic_editing.settings_of(topic).tell_also
         wanted = [text for text in also if text != item.sentence]
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
-        item.withheld, item.judged_by = item.judged or _("not asked for"), judge
+        item.withheld, item.judged_by = item.judged or _("doesn’t match your filter"), judge
         item.save(update_fields=["withheld", "judged_by"])
-        _write_anew(run, by, _("withheld again: %(text)s") % {"text": item.sentence[:200]})
+        _write_anew(run, by, _("filtered out again: %(text)s") % {"text": item.sentence[:200]})
     return item
 
 
 def _write_anew(run: Run, by: Actor, why: str) -> None:
-    """Write the report's section from the run's items as they are now."""
+    """Rewrite the report's section from the run's current items."""
     report: Report = run.report
     changes = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
     is_quiet = not any(change.is_listed for change in changes)
     quiet = delta_text.nothing_asked_for(changes)
     text = delta_text.as_markdown(changes, quiet=quiet, sources=report.sources)
-    # The words are the report's own, whoever had them told.
+    # The text comes from the report, whoever had it reported.
     report.change(by=by, why=why, delta=text, trust=report.trust)
     Report.objects.filter(pk=report.pk).update(is_quiet=is_quiet)
 
@@ -87,7 +86,7 @@ def _change(item: DeltaItem) -> Change:
     return Change(**{name: getattr(item, name) for name in names})
 
 
-# --- Trying an intent on what the topic's last runs found, before it is saved ---
+# --- trying an intent ---
 
 RUNS = 5
 MOST = 120  # changes, the latest
@@ -95,7 +94,7 @@ MOST = 120  # changes, the latest
 
 @dataclass(frozen=True, slots=True)
 class TriedItem:
-    """One change, and whether it would be told."""
+    """One change, and whether it would be reported."""
 
     item: DeltaItem
     verdict: Verdict
@@ -103,7 +102,7 @@ class TriedItem:
 
 @dataclass(slots=True)
 class TriedRun:
-    """One run's changes as the intent would have them."""
+    """One run's changes as the intent would filter them."""
 
     run: Run
     told: list[TriedItem] = field(default_factory=list)
@@ -112,31 +111,31 @@ class TriedRun:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the intent makes of the last runs."""
+    """The effect of an intent on the last runs."""
 
     runs: Sequence[TriedRun]
     warning: str
     by: str
-    is_empty: bool  # the intent is: everything is told
+    is_empty: bool  # the intent is, so everything is reported
 
     @property
     def opened(self) -> int:
-        """Return the newest run in which anything changed, which stands open; 0 for none."""
+        """Return the newest run with changes, which is shown open, or 0."""
         return next((one.run.pk for one in self.runs if one.told or one.withheld), 0)
 
     @property
     def told(self) -> int:
-        """Return how many changes would be told."""
+        """Return how many changes would be reported."""
         return sum(len(run.told) for run in self.runs)
 
     @property
     def withheld(self) -> int:
-        """Return how many would be withheld."""
+        """Return how many would be filtered out."""
         return sum(len(run.withheld) for run in self.runs)
 
 
 def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial:
-    """Return what `intent` would tell and withhold of the topic's last runs: two queries."""
+    """Return how `intent` would filter the topic's last runs, in 2 queries."""
     saved = Run.objects.filter(topic=topic, is_baseline=False).exclude(number=None)
     runs = {run.pk: TriedRun(run) for run in saved.order_by("-number")[:RUNS]}
     for one in runs.values():

@@ -1,7 +1,6 @@
-"""The kinds of news that the rule of an intent knows: by which words a person asks for one, and by
-which words and figures a sentence tells of one.
+"""Filter changes by an intent without a model, using keywords, names and kinds of news.
 
-The lists are of English words, with the commonest of some other languages; stems are compared.
+The lists are English, with the most common words of some other languages. Stems are compared.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MONEY = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of news: what asks for it, and what tells of it (words by their stems, figures)."""
+    """One kind of news: the words that ask for it, and the words and figures that report it."""
 
     name: str
     label: str | Promise
@@ -46,7 +45,7 @@ class Kind:
         return bool(self.triggers & set(terms(wish)))
 
     def is_told_in(self, sentence: str) -> bool:
-        """Whether a sentence tells of this kind."""
+        """Whether a sentence reports this kind of news."""
         said = set(terms(sentence))
         if self.words & said or (self.phrases is not None and self.phrases.search(sentence)):
             return True
@@ -220,12 +219,12 @@ _SENTENCE = re.compile(r"[.;!?。；！？]+(?=\s|$)|\n+")
 _PART = re.compile(r",|，|、|/|\b(?:and|or|und|oder|et|ou|y|o)\b", re.IGNORECASE)
 _CAPITAL = re.compile(r"[^\W\d_][\w.'&+-]*")
 _ONLY_MARK, _NOT_MARK = "\x01", "\x02"
-LEAST_ALIKE = 0.5  # share of an example's words from which a sentence is such a thing
+LEAST_ALIKE = 0.5  # share of an example's words from which a sentence is similar to it
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an item is told, why, and who judged (`DeltaItem.Judge`; empty: nobody did)."""
+    """Whether an item is reported, why, and who judged (`DeltaItem.Judge`, or empty)."""
 
     tell: bool
     why: str = ""
@@ -247,7 +246,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an intent asks for; empty if the rule can read nothing in it."""
+    """What an intent asks for. Empty if the rule recognizes nothing in it."""
 
     wanted: list[Part] = field(default_factory=list)
     unwanted: list[Part] = field(default_factory=list)
@@ -258,7 +257,7 @@ class Asked:
 
     @property
     def in_words(self) -> str:
-        """Return what is asked for as people read it: `price, new entrant or “Toyota”`."""
+        """Return what is asked for, in words: `price, new entrant or “Toyota”`."""
         named = list(dict.fromkeys(part.shown for part in self.wanted))
         if self.contradictions:
             named.append(_("contradictions"))
@@ -281,7 +280,7 @@ def read(intent: str, *, about: str = "") -> Asked:
                 parts.append(_part(text, common, begins=begins))
                 begins = begins and not text.strip()
             (asked.wanted if is_wanted else asked.unwanted).extend(filter(None, parts))
-    # Said a thousand times it is asked for once: each part is held against each sentence.
+    # Repeated parts count once, because each part is compared with each sentence.
     asked.wanted[:] = dict.fromkeys(asked.wanted)
     asked.unwanted[:] = dict.fromkeys(asked.unwanted)
     return asked
@@ -316,24 +315,24 @@ def _names_in(text: str, *, begins: bool) -> set[str]:
 def verdict(
     asked: Asked, sentence: str, *, status: str = "", examples: Sequence[str] = (), about: str = ""
 ) -> Verdict:
-    """Return whether a sentence is told; `examples` are such that were asked for too."""
+    """Return whether a sentence is reported. `examples` are sentences the owner asked for too."""
     said = _said(sentence)
     for example in examples:
         if _is_such(said, sentence, example, about):
-            words = _("like what you asked to be told: “%(text)s”")
+            words = _("similar to what you asked for: “%(text)s”")
             return Verdict(True, words % {"text": shorten(example, 120)}, "rule")
     for part in asked.unwanted:
         if _meets(part, said, sentence):
-            return Verdict(False, _("you did not ask for %(what)s") % {"what": part.shown}, "rule")
+            return Verdict(False, _("you don’t want %(what)s") % {"what": part.shown}, "rule")
     if asked.contradictions and status == "contradicted":
-        return Verdict(True, _("it contradicts what was known"), "rule")
+        return Verdict(True, _("contradicts a known fact"), "rule")
     for part in asked.wanted:
         if _meets(part, said, sentence):
-            return Verdict(True, _("it speaks of %(what)s") % {"what": part.shown}, "rule")
+            return Verdict(True, _("mentions %(what)s") % {"what": part.shown}, "rule")
     if asked.wanted or asked.contradictions:
-        why = _("it speaks of nothing that you asked for: %(what)s") % {"what": asked.in_words}
+        why = _("doesn’t mention %(what)s") % {"what": asked.in_words}
         return Verdict(False, why, "rule")
-    return Verdict(True, _("it is none of what you did not want"), "rule")
+    return Verdict(True, _("nothing you excluded"), "rule")
 
 
 @lru_cache(maxsize=512)
@@ -353,7 +352,7 @@ def _meets(part: Part, said: frozenset[str], sentence: str) -> bool:
 
 
 def _is_such(said: frozenset[str], sentence: str, example: str, about: str) -> bool:
-    """Whether a sentence is such a thing as the example: of one kind with it, or in its words."""
+    """Whether a sentence is similar to the example, by its kind of news or its words."""
     common = set(terms(about))
     theirs = _said(example) - common
     if theirs and len(theirs & said) >= LEAST_ALIKE * len(theirs):

@@ -1,8 +1,8 @@
-"""Weighing what changed against a topic's intent: by the site's model, or by the rule of words.
+"""Filter changes by a topic's intent, with the model or by keywords.
 
 Data flow: intent, sentences that the owner asked for too, items of a delta -> the model's judgements
-or `intent_rule` -> one `Verdict` an item.  It fails open: a judge that fails, is too dear or says
-nonsense withholds nothing, and the warning says so.  The intent is the owner's word; the items come
+or `intent_rule` -> one `Verdict` per item.  It fails open: if the judge fails, costs too much or answers
+nonsense, nothing is filtered out, and a warning says so.  The intent is the owner's word; the items come
 from outside and are data.
 """
 
@@ -27,8 +27,8 @@ from memory.usage.booking import BudgetReached
 from research.intent import rule as intent_rule
 from research.intent.rule import Verdict
 
-MOST_ITEMS = 60  # of one question to the model; more are asked in turn
-MOST_EXAMPLES = 20  # sentences that were asked for too, the latest
+MOST_ITEMS = 60  # items per model call; more calls follow in turn
+MOST_EXAMPLES = 20  # the latest examples
 LONGEST_WHY = 300
 TOKENS_AN_ITEM = 60
 Ask = Callable[..., Answer | None]
@@ -45,7 +45,7 @@ class Item:
 
 @dataclass(slots=True)
 class Weighed:
-    """The verdicts, one an item; what to warn of; and who judged, in words."""
+    """The verdicts (one per item), the warnings, and who judged, in words."""
 
     verdicts: list[Verdict] = field(default_factory=list)
     warning: str = ""
@@ -53,7 +53,7 @@ class Weighed:
 
 
 class Judgement(BaseModel):
-    """What the model says of one item."""
+    """The model's judgement of one item."""
 
     item: int
     tell: bool
@@ -61,7 +61,7 @@ class Judgement(BaseModel):
 
 
 class Judgements(BaseModel):
-    """What the model says of all items."""
+    """The model's judgements of all items."""
 
     judgements: list[Judgement] = Field(default_factory=list)
 
@@ -69,7 +69,7 @@ class Judgements(BaseModel):
 def weigh(
     intent: str, also: Sequence[str], items: Sequence[Item], *, about: str, **asking: Any
 ) -> Weighed:
-    """Return a verdict for each item; an empty intent tells everything.
+    """Return a verdict for each item. An empty intent reports everything.
 
     `about` is the topic's title, `asking` what `ask_model` is called with beside the question.
     """
@@ -88,7 +88,7 @@ def weigh(
             verdicts += found
             warnings += [warning] if warning else []
     except (ProviderError, BudgetReached) as exc:
-        words = _("Everything is told: the intent could not be weighed. %(why)s")
+        words = _("No filter applied, because the model couldn’t judge the changes. %(why)s")
         return Weighed(everything, words % {"why": shorten(str(exc), 300)}, model.profile.model)
     return Weighed(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
 
@@ -100,8 +100,7 @@ def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str
     asked = intent_rule.read(intent, about=about)
     if not asked:
         words = _(
-            "Everything is told: without a model an intent is read by its words, and this one names "
-            "nothing to look for, such as prices, a law or a company."
+            "No filter applied. Without a model, the filter needs keywords such as “prices” or a company name."
         )
         return Weighed([Verdict(True)] * len(items), words)
     verdicts = [
@@ -110,7 +109,7 @@ def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str
         )
         for item in items
     ]
-    return Weighed(verdicts, by=_("the rule of words"))
+    return Weighed(verdicts, by=_("keywords"))
 
 
 # --- with a model ---------------------------------------------------------------------------------
@@ -124,7 +123,7 @@ def _by_model(
     asking: dict[str, Any],
 ) -> tuple[list[Verdict], str]:
     """Return the model's verdicts.  Raises ProviderError and BudgetReached."""
-    # A sentence that gives orders could have the others withheld: it is not shown, and is told.
+    # A sentence with instructions could get the others filtered out. It isn't shown, but reported.
     shown = {n: item for n, item in enumerate(items, start=1) if not _gives_orders(item)}
     if not shown:
         return [Verdict(True)] * len(items), ""
@@ -144,8 +143,8 @@ def _by_model(
     warning = ""
     if missing:
         warning = ngettext(
-            "The model did not judge %(n)d change by your intent: it is told.",
-            "The model did not judge %(n)d changes by your intent: they are told.",
+            "The model didn’t judge %(n)d change, so it isn’t filtered out.",
+            "The model didn’t judge %(n)d changes, so they aren’t filtered out.",
             missing,
         ) % {"n": missing}
     return [said.get(n, Verdict(True)) for n in range(1, len(items) + 1)], warning

@@ -48,11 +48,11 @@ class Migration(migrations.Migration):
                     "trigger",
                     models.CharField(
                         choices=[
-                            ("person", "by hand"),
-                            ("schedule", "by schedule"),
-                            ("command", "by command"),
+                            ("person", "manually"),
+                            ("schedule", "on schedule"),
+                            ("command", "from the command line"),
                             ("agent", "by an agent"),
-                            ("recheck", "to check stale facts again"),
+                            ("recheck", "to recheck stale facts"),
                         ],
                         default="person",
                         max_length=10,
@@ -302,7 +302,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="only these domains",
+                        verbose_name="allowed domains",
                     ),
                 ),
                 (
@@ -312,7 +312,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="never these domains",
+                        verbose_name="blocked domains",
                     ),
                 ),
                 (
@@ -322,7 +322,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="never these pages",
+                        verbose_name="blocked pages",
                     ),
                 ),
                 (
@@ -332,7 +332,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="always check",
+                        verbose_name="always include",
                     ),
                 ),
                 (
@@ -352,7 +352,7 @@ class Migration(migrations.Migration):
                         ],
                         default="standard",
                         max_length=10,
-                        verbose_name="style of the report",
+                        verbose_name="report style",
                     ),
                 ),
                 (
@@ -361,25 +361,27 @@ class Migration(migrations.Migration):
                         choices=[("skim", "skim"), ("normal", "normal"), ("thorough", "thorough")],
                         default="normal",
                         max_length=8,
-                        verbose_name="depth of reading",
+                        verbose_name="pages to read",
                     ),
                 ),
                 (
                     "plan_review",
                     models.CharField(
                         choices=[
-                            ("no", "no, runs go on by themselves"),
-                            ("day", "yes, and go on by itself after a day"),
-                            ("wait", "yes, and wait until somebody has looked"),
+                            ("no", "no"),
+                            ("day", "yes, but continue after a day"),
+                            ("wait", "yes, and wait for my review"),
                         ],
                         default="no",
                         max_length=4,
-                        verbose_name="look at the plan first",
+                        verbose_name="review the plan first",
                     ),
                 ),
                 (
                     "max_tokens",
-                    models.PositiveIntegerField(blank=True, null=True, verbose_name="tokens a run"),
+                    models.PositiveIntegerField(
+                        blank=True, null=True, verbose_name="tokens per run"
+                    ),
                 ),
                 (
                     "max_money",
@@ -389,23 +391,25 @@ class Migration(migrations.Migration):
                         max_digits=8,
                         null=True,
                         validators=[django.core.validators.MinValueValidator(Decimal("0"))],
-                        verbose_name="money a run",
+                        verbose_name="money per run",
                     ),
                 ),
                 (
                     "max_pages",
-                    models.PositiveIntegerField(blank=True, null=True, verbose_name="pages a run"),
+                    models.PositiveIntegerField(
+                        blank=True, null=True, verbose_name="pages per run"
+                    ),
                 ),
                 (
                     "max_minutes",
                     models.PositiveIntegerField(
-                        blank=True, null=True, verbose_name="minutes a run"
+                        blank=True, null=True, verbose_name="minutes per run"
                     ),
                 ),
                 (
                     "month_tokens",
                     models.PositiveIntegerField(
-                        blank=True, null=True, verbose_name="tokens a month"
+                        blank=True, null=True, verbose_name="tokens per month"
                     ),
                 ),
                 (
@@ -416,19 +420,19 @@ class Migration(migrations.Migration):
                         max_digits=10,
                         null=True,
                         validators=[django.core.validators.MinValueValidator(Decimal("0"))],
-                        verbose_name="money a month",
+                        verbose_name="money per month",
                     ),
                 ),
                 (
                     "over_limit",
                     models.CharField(
                         choices=[
-                            ("skip", "skip it and say so"),
-                            ("smaller", "run it smaller, with what is left"),
+                            ("skip", "skip it and log a warning"),
+                            ("smaller", "run a smaller one with what’s left"),
                         ],
                         default="skip",
                         max_length=7,
-                        verbose_name="a scheduled run that would not fit",
+                        verbose_name="scheduled runs over the limit",
                     ),
                 ),
                 (
@@ -440,10 +444,10 @@ class Migration(migrations.Migration):
                 (
                     "recheck",
                     models.BooleanField(
-                        default=False, verbose_name="recheck stale facts each month"
+                        default=False, verbose_name="recheck stale facts every month"
                     ),
                 ),
-                ("intent", models.TextField(blank=True, verbose_name="tell me only if")),
+                ("intent", models.TextField(blank=True, verbose_name="notify me about")),
                 (
                     "tell_also",
                     django.contrib.postgres.fields.ArrayField(
@@ -451,7 +455,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="tell me such things too",
+                        verbose_name="also notify me about",
                     ),
                 ),
                 (
@@ -461,7 +465,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="look here first",
+                        verbose_name="boosted sources",
                     ),
                 ),
                 (
@@ -471,7 +475,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="never announced alone",
+                        verbose_name="muted sources",
                     ),
                 ),
                 (
@@ -481,7 +485,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         default=list,
                         size=None,
-                        verbose_name="read next time",
+                        verbose_name="read in the next run",
                     ),
                 ),
             ],
@@ -510,7 +514,7 @@ class Migration(migrations.Migration):
                     "kind",
                     models.CharField(
                         choices=[
-                            ("email", "e-mail"),
+                            ("email", "email"),
                             ("webhook", "webhook"),
                             ("apprise", "Apprise"),
                         ],
@@ -614,7 +618,8 @@ class Migration(migrations.Migration):
                 (
                     "act",
                     models.CharField(
-                        choices=[("corrected", "corrected"), ("struck", "struck")], max_length=9
+                        choices=[("corrected", "corrected"), ("struck", "marked as wrong")],
+                        max_length=9,
                     ),
                 ),
                 ("before", models.TextField()),
@@ -747,8 +752,8 @@ class Migration(migrations.Migration):
                         blank=True,
                         choices=[
                             ("model", "the model"),
-                            ("rule", "the rule"),
-                            ("muted", "its source is muted"),
+                            ("rule", "keywords"),
+                            ("muted", "muted source"),
                             ("person", "you"),
                         ],
                         max_length=6,
@@ -807,7 +812,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("report", "report"),
-                            ("failure", "failure of a run"),
+                            ("failure", "failed run"),
                             ("digest", "digest"),
                             ("notice", "notice"),
                             ("test", "test"),
@@ -823,10 +828,10 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("waiting", "waiting"),
-                            ("sending", "being sent"),
+                            ("sending", "sending"),
                             ("sent", "sent"),
-                            ("failed", "given up"),
-                            ("unsure", "not known whether it arrived"),
+                            ("failed", "failed"),
+                            ("unsure", "delivery unknown"),
                             ("dropped", "not sent"),
                         ],
                         default="waiting",
@@ -1283,19 +1288,22 @@ class Migration(migrations.Migration):
                     "preset",
                     models.CharField(
                         choices=[
-                            ("none", "only by hand"),
+                            ("none", "manually"),
                             ("daily", "every day"),
                             ("weekdays", "every weekday"),
                             ("weekly", "every week"),
                             ("monthly", "every month"),
-                            ("cron", "by a cron line"),
+                            ("cron", "cron expression"),
                         ],
                         default="none",
                         max_length=8,
                         verbose_name="how often",
                     ),
                 ),
-                ("cron", models.CharField(blank=True, max_length=100, verbose_name="cron line")),
+                (
+                    "cron",
+                    models.CharField(blank=True, max_length=100, verbose_name="cron expression"),
+                ),
                 (
                     "time_zone",
                     models.CharField(default="UTC", max_length=64, verbose_name="time zone"),
@@ -1306,11 +1314,11 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("once", "catch up with one run"),
-                            ("skip", "skip what was missed"),
+                            ("skip", "skip missed runs"),
                         ],
                         default="once",
                         max_length=4,
-                        verbose_name="after hours off",
+                        verbose_name="missed runs",
                     ),
                 ),
                 ("next_run_at", models.DateTimeField(blank=True, null=True)),

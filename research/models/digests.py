@@ -1,4 +1,4 @@
-"""Rows that are opened by a private address: their id, signed by the site's secret key."""
+"""Digests, feeds, and private links signed with the site's secret key."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from research.models.runs import Run
 
 
 class PrivateLink(models.Model):
-    """A row with a private address, which can be shown again at any time and cannot be guessed.
+    """A row with a private URL, which can be shown at any time and can't be guessed.
 
-    What a copy of the database holds opens nothing, for the signature is not kept.
+    A copy of the database opens nothing, because the signature isn't stored.
     """
 
-    SALT: ClassVar[str]  # of this kind of row alone: an address of one opens none of another
+    SALT: ClassVar[str]  # per kind of row: a URL of one kind opens no other
     VIEW: ClassVar[str]  # the name of the page that opens it
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -37,17 +37,17 @@ class PrivateLink(models.Model):
 
     @property
     def token(self) -> str:
-        """Return the last part of the address."""
+        """Return the last part of the URL."""
         return self._signer().sign(self.pk.hex)
 
     @property
     def address(self) -> str:
-        """Return the whole address, as it is given away."""
+        """Return the full URL to share."""
         return settings.BEACON_URL + reverse(self.VIEW, args=[self.token])
 
     @classmethod
     def key_of(cls, token: str) -> uuid.UUID | None:
-        """Return the id in an address of this site, None for a text that is none."""
+        """Return the id in a URL of this site, or None if it isn't one."""
         try:
             return uuid.UUID(cls._signer().unsign(token))
         except (signing.BadSignature, ValueError):
@@ -58,7 +58,7 @@ class PrivateLink(models.Model):
         return signing.Signer(salt=cls.SALT, sep=".")
 
 
-# --- Digests, one message over many topics, and the private addresses of feeds ---
+# --- digests and feeds ---
 
 
 class DigestSettingsQuerySet(OwnedQuerySet):
@@ -69,13 +69,13 @@ class DigestSettingsQuerySet(OwnedQuerySet):
         return self.filter(next_at__lte=at, owner__is_active=True)
 
     def of_another_zone(self, at: datetime) -> Self:
-        """Keep those not due yet whose hour was reckoned for a zone that their owner has left."""
+        """Keep those not due yet whose time was calculated for their owner's previous time zone."""
         ahead = self.filter(next_at__gt=at, owner__is_active=True)
         return ahead.exclude(zone=models.F("owner__time_zone"))
 
 
 class DigestSettings(models.Model):
-    """When a person gets a digest: which topics stand in it is each topic's own choice."""
+    """When a person gets a digest. Each topic decides whether it is included."""
 
     class Often(models.TextChoices):
         NEVER = "never", gettext_lazy("never")
@@ -91,7 +91,7 @@ class DigestSettings(models.Model):
     # From 0, Sunday, as cron counts them.
     even_if_quiet = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True, blank=True)
-    # The owner's time zone for which `next_at` was reckoned.
+    # The owner's time zone for which `next_at` was calculated.
     zone = models.CharField(max_length=64, default="", blank=True)
 
     objects: ClassVar[DigestSettingsQuerySet] = DigestSettingsQuerySet.as_manager()  # type: ignore[assignment]
@@ -104,7 +104,7 @@ class DigestSettings(models.Model):
 
 
 class Digest(models.Model):
-    """One digest: the runs that ended since the last one.  What it shows is read from them."""
+    """One digest: the runs that ended since the last one, which provide its content."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
@@ -125,7 +125,7 @@ class Digest(models.Model):
 
 
 class DigestEntry(models.Model):
-    """One run in a digest: in one only, so that nothing is told twice or left out."""
+    """One run in a digest. Each run is in only one, so nothing is repeated or missing."""
 
     digest = models.ForeignKey(Digest, models.CASCADE, related_name="entries")
     run = models.OneToOneField(Run, models.CASCADE, related_name="digest_entry", primary_key=True)
@@ -148,7 +148,7 @@ class FeedQuerySet(OwnedQuerySet):
 
 
 class Feed(PrivateLink):
-    """A private address under which a feed reader finds what changed, of one topic or of all."""
+    """A private URL where a feed reader finds the changes of one topic or of all."""
 
     SALT, VIEW = "beacon.feed", "research:feed"
 
@@ -166,4 +166,4 @@ class Feed(PrivateLink):
         indexes = [models.Index(fields=["owner", "created"], name="feed_of_owner")]
 
     def __str__(self) -> str:
-        return _("feed of %(topic)s") % {"topic": self.topic} if self.topic else _("feed")
+        return _("feed for %(topic)s") % {"topic": self.topic} if self.topic else _("feed")

@@ -1,4 +1,4 @@
-"""Where an address that a source has leads to from a page, if anywhere."""
+"""The link target of a source's address on a page, if any."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory.models.library import ADDRESS
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where an address leads: `url` is empty for what is shown as text; `note` says why."""
+    """The target of an address. `url` is empty if it is shown as text, and `note` says why."""
 
     url: str = ""
     note: str = ""
@@ -22,9 +22,9 @@ class Link:
 
 
 def link_of(address: str) -> Link:
-    """Return where a source's address leads: only http(s) addresses become links (R61).
+    """Return the target of a source's address. Only http(s) addresses become links (R61).
 
-    A library address leads to the document's page here; a bundled article has no page at all.
+    A library address links to the document's page here. A bundled article has no page.
     """
     if sample.is_sample_url(address):
         return Link(note=_("bundled with Beacon"))
@@ -33,12 +33,12 @@ def link_of(address: str) -> Link:
         try:
             return Link(url=reverse("memory:library-document", args=[found[1]]), is_ours=True)
         except NoReverseMatch:
-            return Link(note=_("a document of your library"))
+            return Link(note=_("a document in your library"))
     return Link(url=address) if is_web(address) else Link()
 
 
 def is_web(address: str) -> bool:
-    """Whether the address is http(s) with a host, and nothing else hides in it."""
+    """Whether the address is http(s) with a host, without anything hidden in it."""
     try:
         parts = urlsplit(address)
     except ValueError:

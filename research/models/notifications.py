@@ -1,4 +1,4 @@
-"""Where a person is told of what runs found: channels, what topics choose, and what was sent.
+"""Notifications: channels, the choices per topic, and what was sent.
 
 A delivery is a row before anything is sent (it is made in the transaction of the run's save, or of
 its failure), and there is one for each channel, kind and thing told: so a run is told once.
@@ -33,7 +33,7 @@ LONGEST_NAME = 150
 
 
 class Reports(models.TextChoices):
-    """Which reports are told."""
+    """Which reports trigger a notification."""
 
     EACH = "each", gettext_lazy("every report")
     CHANGED = "changed", gettext_lazy("only if something changed")
@@ -44,23 +44,23 @@ class ChannelQuerySet(OwnedQuerySet):
     """The questions asked of channels."""
 
     def kept(self) -> Self:
-        """Keep those that their owner has not removed."""
+        """Keep those that their owner hasn't removed."""
         return self.filter(removed_at=None)
 
     def working(self) -> Self:
-        """Keep those that something is sent to."""
+        """Keep those that messages are sent to."""
         return self.kept().filter(enabled=True, owner__is_active=True)
 
 
 class Channel(models.Model):
-    """One place where its owner is told: a mailbox, a webhook, a service that Apprise knows.
+    """One destination for notifications: a mailbox, a webhook or an Apprise service.
 
-    `address` is what may be shown; what opens the place (the whole address of a webhook or of an
-    Apprise service, and the key that signs) lies sealed in `secret`.
+    `address` can be shown. The full URL of a webhook or an Apprise service, and the signing key,
+    are encrypted in `secret`.
     """
 
     class Kind(models.TextChoices):
-        EMAIL = "email", gettext_lazy("e-mail")
+        EMAIL = "email", gettext_lazy("email")
         WEBHOOK = "webhook", gettext_lazy("webhook")
         APPRISE = "apprise", gettext_lazy("Apprise")
 
@@ -96,32 +96,32 @@ class Channel(models.Model):
         self.secret = seal(json.dumps(parts))
 
     def opened(self) -> dict[str, str]:
-        """Return what is sealed; {} where SECRET_KEY has changed since."""
+        """Return the decrypted secret, {} if SECRET_KEY has changed since."""
         found: dict[str, str] = json.loads(unseal(self.secret) or "{}")
         logs.remember(*found.values())
         return found
 
     @property
     def secret_is_lost(self) -> bool:
-        """Whether a secret is stored that the present SECRET_KEY does not open."""
+        """Whether the stored secret can't be decrypted with the current SECRET_KEY."""
         return bool(self.secret) and not self.opened()
 
     @property
     def is_barred(self) -> bool:
-        """Whether it is of a kind that is for staff, and its owner is none (any more)."""
+        """Whether its kind is for staff only and its owner isn't staff, or no longer is."""
         return self.kind == self.Kind.APPRISE and not self.owner.is_staff
 
     @property
     def needs_secret(self) -> bool:
-        """Whether it cannot be reached without what is sealed."""
+        """Whether it can't be reached without its secret."""
         return self.kind != self.Kind.EMAIL
 
 
 class TopicNotices(models.Model):
-    """What is told of one topic, where it is to be otherwise than the channels themselves say."""
+    """The notification settings of one topic, if they differ from those of the channels."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="notices", primary_key=True)
-    own = models.BooleanField(default=False)  # else each channel says which reports it is told
+    own = models.BooleanField(default=False)  # else each channel decides which reports it gets
     left_out = models.ManyToManyField(Channel, blank=True, related_name="+")
     reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
     failures = models.BooleanField(default=True)
@@ -137,10 +137,10 @@ class TopicNotices(models.Model):
 
 
 class DeliveryQuerySet(OwnedQuerySet):
-    """The questions asked of deliveries, and the rows that are laid out for what happened."""
+    """The queries on deliveries, and the rows to create for each event."""
 
     def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
-        """Make a row for each channel that is told of the report; to be called with its save."""
+        """Create a row for each channel that gets the report. Call it in the transaction of its save."""
         told = []
         for channel, reports, _failures in _choices_of(run):
             if reports == Reports.EACH or (reports == Reports.CHANGED and not is_quiet):
@@ -148,12 +148,12 @@ class DeliveryQuerySet(OwnedQuerySet):
         return self._make(told, Delivery.Kind.REPORT, **_of_run(run))
 
     def lay_out_failure(self, run: Run) -> int:
-        """Make a row for each channel that is told of the run's failure."""
+        """Create a row for each channel that gets the run's failure."""
         told = told_of_failures(run)
         return self._make(told, Delivery.Kind.FAILURE, **_of_run(run))
 
     def lay_out_digest(self, digest: Digest) -> int:
-        """Make a row for each channel that gets the digest."""
+        """Create a row for each channel that gets the digest."""
         told = Channel.objects.of(digest.owner).working().filter(digest=True)
         return self._make(
             told, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
@@ -162,7 +162,7 @@ class DeliveryQuerySet(OwnedQuerySet):
     def lay_out_notice(
         self, told: Iterable[Channel], about: str, *, subject: str, message: str, **fields: Any
     ) -> int:
-        """Make a row that carries `message` itself; `about` names what is told, for good."""
+        """Create a row that contains `message` itself. `about` identifies the subject permanently."""
         return self._make(
             told, Delivery.Kind.NOTICE, about, subject=subject, message=message, **fields
         )
@@ -177,12 +177,12 @@ class DeliveryQuerySet(OwnedQuerySet):
         return len(self.bulk_create(rows, ignore_conflicts=True)) if rows else 0
 
     def waiting_failures(self) -> Self:
-        """Keep messages about failures that were not handed over yet."""
+        """Keep messages about failures that weren't sent yet."""
         waits = Delivery.State.WAITING
         return self.filter(kind=Delivery.Kind.FAILURE, state=waits, handed_at=None)
 
     def due(self) -> Self:
-        """Keep those that wait and whose time has come, and those whose worker was lost."""
+        """Keep those that are due, and those whose worker was lost."""
         waiting = Q(state=Delivery.State.WAITING, not_before__lte=Now())
         lost = Q(state=Delivery.State.SENDING, lease_until__lt=Now())
         return self.filter(waiting | lost)
@@ -203,21 +203,21 @@ class DeliveryQuerySet(OwnedQuerySet):
 
 
 class Delivery(models.Model):
-    """One message to one channel: what it tells of, how often it was tried, what was answered."""
+    """One message to one channel: its subject, attempts and responses."""
 
     class Kind(models.TextChoices):
         REPORT = "report", gettext_lazy("report")
-        FAILURE = "failure", gettext_lazy("failure of a run")
+        FAILURE = "failure", gettext_lazy("failed run")
         DIGEST = "digest", gettext_lazy("digest")
         NOTICE = "notice", gettext_lazy("notice")
         TEST = "test", gettext_lazy("test")
 
     class State(models.TextChoices):
         WAITING = "waiting", gettext_lazy("waiting")
-        SENDING = "sending", gettext_lazy("being sent")
+        SENDING = "sending", gettext_lazy("sending")
         SENT = "sent", gettext_lazy("sent")
-        FAILED = "failed", gettext_lazy("given up")
-        UNSURE = "unsure", gettext_lazy("not known whether it arrived")
+        FAILED = "failed", gettext_lazy("failed")
+        UNSURE = "unsure", gettext_lazy("delivery unknown")
         DROPPED = "dropped", gettext_lazy("not sent")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -229,7 +229,7 @@ class Delivery(models.Model):
     digest = models.ForeignKey("research.Digest", models.CASCADE, null=True, related_name="+")
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, related_name="+")
     subject = models.CharField(max_length=300, blank=True)
-    message = models.TextField(blank=True)  # of a notice, which hangs on no run
+    message = models.TextField(blank=True)  # of a notice, which belongs to no run
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
     attempt = models.PositiveIntegerField(default=0)
     round = models.PositiveIntegerField(default=1)  # rises when a person sends it again
@@ -237,7 +237,7 @@ class Delivery(models.Model):
     not_before = models.DateTimeField(default=timezone.now)
     nudged_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
-    # Set just before a message that nobody can take back is handed over.
+    # Set just before the message is sent, which can't be undone.
     handed_at = models.DateTimeField(null=True, blank=True)
     request = models.TextField(blank=True)
     response_code = models.PositiveIntegerField(null=True, blank=True)
@@ -276,7 +276,7 @@ class Delivery(models.Model):
         return self.state in (self.State.WAITING, self.State.SENDING)
 
     def held(self) -> DeliveryQuerySet:
-        """Return it as this worker holds it: no row if another has it, or if it is over."""
+        """Return its row if this worker holds it, none if another does or it has ended."""
         state = Delivery.State.SENDING
         return Delivery.objects.filter(pk=self.pk, attempt=self.attempt, state=state)
 
@@ -287,12 +287,12 @@ def _of_run(run: Run) -> dict[str, Any]:
 
 
 def told_of_failures(run: Run) -> list[Channel]:
-    """Return the channels that are told when the run, or its topic's schedule, fails."""
+    """Return the channels that are notified if the run or its topic's schedule fails."""
     return [channel for channel, _reports, failures in _choices_of(run) if failures]
 
 
 def _choices_of(run: Run) -> list[tuple[Channel, str, bool]]:
-    """Return each working channel with what it tells of the run's topic: reports, failures."""
+    """Return each working channel with what it sends about the run's topic: reports, failures."""
     topic = run.topic
     channels = list(Channel.objects.filter(owner_id=topic.owner_id).working())
     if not channels:

@@ -1,6 +1,6 @@
-"""Telling a worker that a run waits: a nudge after commit, and the tick for what was missed.
+"""Tell workers about waiting runs: a message after commit, and a tick for missed ones.
 
-What must run is a row; a message lost here costs fifteen seconds, never a run.
+Every run is a row, so a lost message costs 15 seconds, never a run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUDGE_AGAIN = timedelta(seconds=40)
 
 
 def nudge(run_id: int) -> bool:
-    """Tell a worker that the run waits; the tick does so if this fails."""
+    """Tell a worker that the run is waiting. The tick does so if this fails."""
     sent = send("research.tasks.execute_run", run_id, queue="research")
     if sent:
         Run.objects.filter(pk=run_id).update(nudged_at=timezone.now())
@@ -31,7 +31,7 @@ def nudge(run_id: int) -> bool:
 
 
 def dispatch(*, send_run: Callable[[int], bool] = nudge) -> int:
-    """Nudge for each run and follow-up that waits and was not nudged lately; return how many."""
+    """Send a message for each waiting run and follow-up without a recent one. Return how many."""
     not_lately = Q(nudged_at=None) | Q(nudged_at__lt=timezone.now() - _NUDGE_AGAIN)
     waiting = Run.objects.waiting_to_start().filter(not_lately).values_list("pk", flat=True)
     sent = 0

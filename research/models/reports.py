@@ -212,8 +212,8 @@ def _in_words(remark: Remark) -> str:
     if remark.kind == "checked":
         return _("Checked by %(name)s on %(day)s: “%(sentence)s”") % values
     if remark.right:
-        return _("Corrected by %(name)s on %(day)s: “%(sentence)s” Right is: %(right)s") % values
-    return _("Corrected by %(name)s on %(day)s, it is wrong: “%(sentence)s”") % values
+        return _("Corrected by %(name)s on %(day)s: “%(sentence)s” Correct: %(right)s") % values
+    return _("Marked as wrong by %(name)s on %(day)s: “%(sentence)s”") % values
 
 
 def _opening(address: str) -> str:
@@ -260,8 +260,8 @@ class DeltaItem(models.Model):
 
     class Judge(models.TextChoices):
         MODEL = "model", gettext_lazy("the model")
-        RULE = "rule", gettext_lazy("the rule")
-        MUTED = "muted", gettext_lazy("its source is muted")
+        RULE = "rule", gettext_lazy("keywords")
+        MUTED = "muted", gettext_lazy("muted source")
         PERSON = "person", gettext_lazy("you")
 
     class Status(models.TextChoices):
@@ -412,7 +412,7 @@ class CorrectedFact(models.Model):
 
     class Act(models.TextChoices):
         CORRECTED = "corrected", gettext_lazy("corrected")
-        STRUCK = "struck", gettext_lazy("struck")
+        STRUCK = "struck", gettext_lazy("marked as wrong")
 
     id = models.BigAutoField(primary_key=True)
     correction = models.ForeignKey(Correction, models.CASCADE, related_name="facts")

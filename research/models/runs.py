@@ -33,7 +33,7 @@ class StepNotFinished(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            _("The run has not finished a step “%(step)s” that it could be retried from.")
+            _("The run can’t be retried from “%(step)s” because it hasn’t finished that step.")
             % {"step": name}
         )
 
@@ -128,11 +128,11 @@ class RunStatus(models.TextChoices):
 class RunTrigger(models.TextChoices):
     """Who, or what, started a run."""
 
-    PERSON = "person", gettext_lazy("by hand")
-    SCHEDULE = "schedule", gettext_lazy("by schedule")
-    COMMAND = "command", gettext_lazy("by command")
+    PERSON = "person", gettext_lazy("manually")
+    SCHEDULE = "schedule", gettext_lazy("on schedule")
+    COMMAND = "command", gettext_lazy("from the command line")
     AGENT = "agent", gettext_lazy("by an agent")
-    RECHECK = "recheck", gettext_lazy("to check stale facts again")
+    RECHECK = "recheck", gettext_lazy("to recheck stale facts")
 
 
 PlanReview = TopicSettings.PlanReview
@@ -146,11 +146,11 @@ class RunInTheWay(Exception):
     """
 
     def __init__(self, run: Run | None, *, is_over: bool = False) -> None:
-        said = _("A run of this topic is going on already.")
+        said = _("A run of this topic is already in progress.")
         if is_over:
-            said = _("You started a run from that page already, so a second press started none.")
+            said = _("You already started a run from that page, so no second run was started.")
         elif run is not None and run.waiting_since is not None:
-            said = _("A run of this topic waits for somebody to look at its plan.")
+            said = _("A run of this topic is waiting for you to review its plan.")
         super().__init__(said)
         self.run, self.is_over = run, is_over
 
@@ -227,7 +227,7 @@ class RunQuerySet(models.QuerySet[Any]):
         crashed = Q(leaving=False, crashes__gte=MAX_CRASHES - 1)
         failed = 0
         for run in stalled.filter(crashed).select_related("topic__owner"):
-            message = _("crashed %(times)d times: its worker was lost each time") % {
+            message = _("crashed %(times)d times because its worker stopped each time") % {
                 "times": MAX_CRASHES
             }
             with transaction.atomic():
@@ -456,7 +456,7 @@ class Run(models.Model):
     @property
     def waiting_label(self) -> str:
         """Return the state's word while the run waits for a person; empty otherwise."""
-        return _("Waits for you") if self.waiting_since is not None else ""
+        return _("Waiting for you") if self.waiting_since is not None else ""
 
     @property
     def tokens(self) -> int:
@@ -549,7 +549,7 @@ class Run(models.Model):
             done = topic.archived_at is None and bool(wanted.update(**fields))
         if done:
             Activity.log(self.topic.owner, RESEARCH, "plan-waits", subject=self)
-        return done or self.requeue(_("it is to end, so its plan waits for nobody"))
+        return done or self.requeue(_("the run is ending, so its plan isn’t waiting for review"))
 
     def go_on(self, waiting_since: datetime) -> bool:
         """Queue the run again that has waited for a person since then; False if it does not.

@@ -65,13 +65,13 @@ class TopicSettings(models.Model):
         THOROUGH = "thorough", _("thorough")
 
     class PlanReview(models.TextChoices):
-        NO = "no", _("no, runs go on by themselves")
-        DAY = "day", _("yes, and go on by itself after a day")
-        WAIT = "wait", _("yes, and wait until somebody has looked")
+        NO = "no", _("no")
+        DAY = "day", _("yes, but continue after a day")
+        WAIT = "wait", _("yes, and wait for my review")
 
     class OverLimit(models.TextChoices):
-        SKIP = "skip", _("skip it and say so")
-        SMALLER = "smaller", _("run it smaller, with what is left")
+        SKIP = "skip", _("skip it and log a warning")
+        SMALLER = "smaller", _("run a smaller one with what’s left")
 
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="settings", primary_key=True)
     objective = models.TextField(_("objective"), blank=True)
@@ -91,47 +91,47 @@ class TopicSettings(models.Model):
         models.CharField(max_length=255),
         default=list,
         blank=True,
-        verbose_name=_("only these domains"),
+        verbose_name=_("allowed domains"),
     )
     block_domains = ArrayField(
         models.CharField(max_length=255),
         default=list,
         blank=True,
-        verbose_name=_("never these domains"),
+        verbose_name=_("blocked domains"),
     )
     # Single pages that a person stopped looking at, beside whole domains; canonical addresses.
     block_pages = ArrayField(
-        models.TextField(), default=list, blank=True, verbose_name=_("never these pages")
+        models.TextField(), default=list, blank=True, verbose_name=_("blocked pages")
     )
     # Queries and addresses that every run's plan covers, whatever the planner thinks of.
     always_check = ArrayField(
-        models.TextField(), default=list, blank=True, verbose_name=_("always check")
+        models.TextField(), default=list, blank=True, verbose_name=_("always include")
     )
     engine = models.CharField(_("SerpAPI engine"), max_length=20, default="google")
     report_style = models.CharField(
-        _("style of the report"), max_length=10, choices=Style, default=Style.STANDARD
+        _("report style"), max_length=10, choices=Style, default=Style.STANDARD
     )
     reading = models.CharField(
-        _("depth of reading"), max_length=8, choices=Reading, default=Reading.NORMAL
+        _("pages to read"), max_length=8, choices=Reading, default=Reading.NORMAL
     )
     plan_review = models.CharField(
-        _("look at the plan first"), max_length=4, choices=PlanReview, default=PlanReview.NO
+        _("review the plan first"), max_length=4, choices=PlanReview, default=PlanReview.NO
     )
-    max_tokens = models.PositiveIntegerField(_("tokens a run"), null=True, blank=True)
+    max_tokens = models.PositiveIntegerField(_("tokens per run"), null=True, blank=True)
     max_money = models.DecimalField(
-        _("money a run"),
+        _("money per run"),
         max_digits=8,
         decimal_places=2,
         null=True,
         blank=True,
         validators=[MinValueValidator(Decimal(0))],
     )
-    max_pages = models.PositiveIntegerField(_("pages a run"), null=True, blank=True)
-    max_minutes = models.PositiveIntegerField(_("minutes a run"), null=True, blank=True)
+    max_pages = models.PositiveIntegerField(_("pages per run"), null=True, blank=True)
+    max_minutes = models.PositiveIntegerField(_("minutes per run"), null=True, blank=True)
     # What all runs of the topic may spend together in a month of its owner's.
-    month_tokens = models.PositiveIntegerField(_("tokens a month"), null=True, blank=True)
+    month_tokens = models.PositiveIntegerField(_("tokens per month"), null=True, blank=True)
     month_money = models.DecimalField(
-        _("money a month"),
+        _("money per month"),
         max_digits=10,
         decimal_places=2,
         null=True,
@@ -139,29 +139,29 @@ class TopicSettings(models.Model):
         validators=[MinValueValidator(Decimal(0))],
     )
     over_limit = models.CharField(
-        _("a scheduled run that would not fit"),
+        _("scheduled runs over the limit"),
         max_length=7,
         choices=OverLimit,
         default=OverLimit.SKIP,
     )
     # After how many days without a check a fact is stale; empty: `research.facts.staleness` says.
     stale_days = models.PositiveSmallIntegerField(_("facts are stale after"), null=True, blank=True)
-    recheck = models.BooleanField(_("recheck stale facts each month"), default=False)
-    intent = models.TextField(_("tell me only if"), blank=True)
+    recheck = models.BooleanField(_("recheck stale facts every month"), default=False)
+    intent = models.TextField(_("notify me about"), blank=True)
     # Sentences that the intent withheld and of which a person said: tell me such things.
     tell_also = ArrayField(
-        models.TextField(), default=list, blank=True, verbose_name=_("tell me such things too")
+        models.TextField(), default=list, blank=True, verbose_name=_("also notify me about")
     )
     # Domains and canonical addresses of pages: read first, and read but never announced alone.
     boost_places = ArrayField(
-        models.TextField(), default=list, blank=True, verbose_name=_("look here first")
+        models.TextField(), default=list, blank=True, verbose_name=_("boosted sources")
     )
     mute_places = ArrayField(
-        models.TextField(), default=list, blank=True, verbose_name=_("never announced alone")
+        models.TextField(), default=list, blank=True, verbose_name=_("muted sources")
     )
     # Addresses that the next saved run reads, and that are taken from the list by its save.
     read_next = ArrayField(
-        models.TextField(), default=list, blank=True, verbose_name=_("read next time")
+        models.TextField(), default=list, blank=True, verbose_name=_("read in the next run")
     )
 
     class Meta:
@@ -215,25 +215,23 @@ class Schedule(models.Model):
     """When a topic runs again: a preset or a cron line in a time zone; what is due is a row."""
 
     class Preset(models.TextChoices):
-        NONE = "none", _("only by hand")
+        NONE = "none", _("manually")
         DAILY = "daily", _("every day")
         WEEKDAYS = "weekdays", _("every weekday")
         WEEKLY = "weekly", _("every week")
         MONTHLY = "monthly", _("every month")
-        CRON = "cron", _("by a cron line")
+        CRON = "cron", _("cron expression")
 
     class Missed(models.TextChoices):
         ONCE = "once", _("catch up with one run")
-        SKIP = "skip", _("skip what was missed")
+        SKIP = "skip", _("skip missed runs")
 
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="schedule", primary_key=True)
     preset = models.CharField(_("how often"), max_length=8, choices=Preset, default=Preset.NONE)
-    cron = models.CharField(_("cron line"), max_length=100, blank=True)
+    cron = models.CharField(_("cron expression"), max_length=100, blank=True)
     time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
     paused = models.BooleanField(_("paused"), default=False)
-    missed = models.CharField(
-        _("after hours off"), max_length=4, choices=Missed, default=Missed.ONCE
-    )
+    missed = models.CharField(_("missed runs"), max_length=4, choices=Missed, default=Missed.ONCE)
     next_run_at = models.DateTimeField(null=True, blank=True)
     last_slot_at = models.DateTimeField(null=True, blank=True)
     recheck_at = models.DateTimeField(null=True, blank=True)  # when stale facts are checked next

@@ -1,10 +1,10 @@
-"""Compose a report from a draft: compare it with known facts, lay it out, and number its sources.
+"""Compose a report: compare the draft with known facts, lay it out, and number its sources.
 
-Draft (citing 1..k) -> changes against the facts, which cite the sources that they came from as k+1
-and following -> summary and body of a report without a model -> the step's output, every citation
+Draft (citing 1..k) -> changes against the facts, whose own sources are cited from k+1 on
+-> summary and body of a report without a model -> the step's output, every citation
 renumbered to the sources that are shown (R48).
 
-A quiet report names only what was read or searched (R42): hits that were not read aren't called known.
+A quiet report counts only what was read or searched (R42). Unread hits aren't called known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CITATION = re.compile(r"\s*(?:\[\d{1,3}\])+")
 
 @dataclass(frozen=True, slots=True)
 class KnownSources:
-    """Where the known facts come from: the sources that this run did not read, as `pages`.
+    """The sources of known facts that this run didn't read, as `pages`.
 
     `numbers` are the citations of the facts and `notes` say how often each was confirmed, both by
     the fact's id.
@@ -59,7 +59,7 @@ class KnownSources:
         pages: Sequence[Reading],
         changes: list[Change],
     ) -> KnownSources:
-        """Number the sources of `facts`; two or three queries if there are any facts."""
+        """Number the sources of `facts`, in 2 or 3 queries."""
         by_url = {page.url: page.number for page in pages}
         last = max(by_url.values(), default=0)
         earlier: list[Reading] = []
@@ -132,9 +132,9 @@ def _note(count: int, at: datetime | None, created: datetime, who: str) -> str:
 
 
 def _unread(work: RunContext) -> int:
-    """Count the new and returning hits of which nothing reached the writer.
+    """Count the new and returning hits that the writer got no text of.
 
-    Where the run is stopping, those that the next run reads.
+    If the run is stopping, count those that the next run will read.
     """
     hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
     if work.is_stopping:
@@ -149,29 +149,29 @@ def nothing_found(work: RunContext, read: int) -> str:
     values = {"topic": work.topic.title, "read": read, "unread": unread}
     if read:
         said = ngettext(
-            "%(read)d page was read, but it says nothing clear about “%(topic)s”.",
-            "%(read)d pages were read, but none of them says anything clear about “%(topic)s”.",
+            "Beacon read %(read)d page, but it says nothing clear about “%(topic)s”.",
+            "Beacon read %(read)d pages, but none says anything clear about “%(topic)s”.",
             read,
         )
         return said % values
     if unread and work.is_stopping:
         said = ngettext(
-            "The run ended before a page was read: %(unread)d source waits for the next run.",
-            "The run ended before a page was read: %(unread)d sources wait for the next run.",
+            "The run ended before it read a page. The next run reads %(unread)d source.",
+            "The run ended before it read a page. The next run reads %(unread)d sources.",
             unread,
         )
         return said % values
     if unread:
         said = ngettext(
-            "%(unread)d source came up, but it could not be read: see the reason at it.",
-            "%(unread)d sources came up, but none of them could be read: see the reason at each.",
+            "The searches found %(unread)d source, but it couldn’t be read. The reason is listed with it.",
+            "The searches found %(unread)d sources, but none could be read. The reason is listed with each.",
             unread,
         )
         return said % values
     if blocked := counts["blocked"]:
         said = ngettext(
-            "%(blocked)d source came up, but it may not be read: see the reason at it.",
-            "%(blocked)d sources came up, but none that may be read: see the reason at each.",
+            "The searches found %(blocked)d source, but your rules block it. The reason is listed with it.",
+            "The searches found %(blocked)d sources, but your rules block all of them. The reason is listed with each.",
             blocked,
         )
         return said % {"blocked": blocked}
@@ -211,48 +211,48 @@ def what_was_checked(
             )
             % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MOST_SITES])}
         )
-    return " ".join(said) or _("No known page was read again.")
+    return " ".join(said) or _("No known page was checked again.")
 
 
 def _pages_read(again: Outcome, read: int) -> str:
     values = {"read": read, "changed": again.changed}
     if not again.changed:
         words = ngettext(
-            "%(read)d known page was read again, and it hasn’t changed.",
-            "%(read)d known pages were read again, and none changed.",
+            "%(read)d known page was checked again and hasn’t changed.",
+            "%(read)d known pages were checked again and none changed.",
             read,
         )
         return words % values
     words = ngettext(
-        "%(read)d known page was read again, and %(changed)d has changed.",
-        "%(read)d known pages were read again, and %(changed)d changed.",
+        "%(read)d known page was checked again and %(changed)d has changed.",
+        "%(read)d known pages were checked again and %(changed)d changed.",
         read,
     )
     return words % values
 
 
 def not_told(again: Outcome) -> list[str]:
-    """Say what came of known pages that no item tells: pages that were replaced, columns, what was too much."""
+    """Describe what no delta item covers: replaced pages, table columns, and changes beyond the limit."""
     said = []
     if again.replaced:
         domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
         said.append(
             ngettext(
-                "%(n)d known page now shows something else, so it was not compared and its facts were not checked (%(domains)s)",
-                "%(n)d known pages now show something else, so they were not compared and their facts were not checked (%(domains)s)",
+                "%(n)d known page now has entirely different content, so its facts weren’t checked (%(domains)s)",
+                "%(n)d known pages now have entirely different content, so their facts weren’t checked (%(domains)s)",
                 len(again.replaced),
             )
             % {"n": len(again.replaced), "domains": domains}
         )
     if again.columns:
         said.append(
-            _("Columns of a table changed (%(pages)s)") % {"pages": "; ".join(again.columns[:5])}
+            _("Table columns changed (%(pages)s)") % {"pages": "; ".join(again.columns[:5])}
         )
     if again.left_out:
         said.append(
             ngettext(
-                "%(n)d smaller change of known pages is not listed",
-                "%(n)d smaller changes of known pages are not listed",
+                "%(n)d minor change on known pages isn’t listed",
+                "%(n)d minor changes on known pages aren’t listed",
                 again.left_out,
             )
             % {"n": again.left_out}
@@ -275,12 +275,12 @@ def nothing_new(
 
 
 def _again(values: dict[str, int | str]) -> str:
-    """Say how many known pages were read again without news."""
+    """Describe the known pages that have nothing new."""
     if not values["again"]:
         return ""
     said = ngettext(
-        "%(again)d known page was read again and has nothing new.",
-        "%(again)d known pages were read again and have nothing new.",
+        "%(again)d known page was checked again and has nothing new.",
+        "%(again)d known pages were checked again and have nothing new.",
         int(values["again"]),
     )
     return said % values
@@ -289,8 +289,8 @@ def _again(values: dict[str, int | str]) -> str:
 def _outcome(values: dict[str, int | str]) -> str:
     if values["read"]:
         said = ngettext(
-            "Nothing new %(since)s. %(read)d new page was read, but it adds nothing.",
-            "Nothing new %(since)s. %(read)d new pages were read, but they add nothing.",
+            "Nothing new %(since)s. Beacon read %(read)d new page, but it adds nothing.",
+            "Nothing new %(since)s. Beacon read %(read)d new pages, but they add nothing.",
             int(values["read"]),
         )
         return said % values
@@ -298,8 +298,8 @@ def _outcome(values: dict[str, int | str]) -> str:
         return _("No new page was read %(since)s.") % values
     if values["known"]:
         said = ngettext(
-            "Nothing new %(since)s. The searches found %(known)d page, which was known.",
-            "Nothing new %(since)s. The searches found %(known)d pages, all of them known.",
+            "Nothing new %(since)s. The searches found %(known)d page, already known.",
+            "Nothing new %(since)s. The searches found %(known)d pages, all already known.",
             int(values["known"]),
         )
         return said % values
@@ -307,20 +307,20 @@ def _outcome(values: dict[str, int | str]) -> str:
 
 
 def _rest(values: dict[str, int | str], work: RunContext) -> str:
-    """Say what became of the new sources that were not read."""
+    """Describe the new sources that weren't read."""
     if not values["unread"]:
         return ""
     unread = int(values["unread"])
     if work.is_stopping:
         said = ngettext(
-            "%(unread)d new source was not read and waits for the next run.",
-            "%(unread)d new sources were not read and wait for the next run.",
+            "The next run reads %(unread)d new source that this run didn’t get to.",
+            "The next run reads %(unread)d new sources that this run didn’t get to.",
             unread,
         )
         return said % values
     said = ngettext(
-        "%(unread)d new source could not be read: see the reason at it.",
-        "%(unread)d new sources could not be read: see the reason at each.",
+        "%(unread)d new source couldn’t be read. The reason is listed with it.",
+        "%(unread)d new sources couldn’t be read. The reason is listed with each.",
         unread,
     )
     return said % values
@@ -331,13 +331,13 @@ def _rest(values: dict[str, int | str], work: RunContext) -> str:
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
 MOST_SITES = 5  # that a sentence names
-REPORTS = 10  # whose sentences aren't told as new again
-TIMELINE = 300  # retired facts that a finding is held against
+REPORTS = 10  # whose sentences aren't reported as new again
+TIMELINE = 300  # retired facts that a finding is compared with
 
 
 @dataclass(slots=True)
 class Draft:
-    """A report before it is held against what is known; citations are the readings' numbers."""
+    """A report before it is compared with known facts. Citations are the readings' numbers."""
 
     summary: str
     body: str
@@ -349,7 +349,7 @@ class Draft:
 
 
 def heading(work: RunContext, memory: TopicMemory | None) -> str:
-    """Return the heading of the delta section, by the schedule of when the run was taken up."""
+    """Return the heading of the delta section, by the schedule at the start of the run."""
     schedule: Schedule | None = getattr(work.topic, "schedule", None)
     return delta.heading(schedule, memory.run_count if memory else 0)
 
@@ -362,9 +362,9 @@ def compose(
     second: SecondOpinion | None = None,
     again: Outcome | None = None,
 ) -> dict[str, Any]:
-    """Compare a draft with what is known; `second` is asked about what the comparison is unsure of.
+    """Compare a draft with what is known; `second` decides where the comparison is unsure.
 
-    `again` is what reading known pages again brought.
+    `again` is the outcome of reading known pages again.
     """
     again = again or Outcome()
     facts = list(memory.facts) if memory else []
@@ -404,8 +404,8 @@ def compose(
     if dropped:
         work.run.warn(
             ngettext(
-                "%(count)d finding repeats what you struck and was dropped",
-                "%(count)d findings repeat what you struck and were dropped",
+                "Dropped %(count)d finding that repeats what you marked as wrong",
+                "Dropped %(count)d findings that repeat what you marked as wrong",
                 dropped,
             )
             % {"count": dropped}
@@ -417,7 +417,7 @@ def compose(
 def _reported_before(work: RunContext) -> frozenset[str]:
     """Return the keys of the cited sentences of the last reports, which aren't news if another page copies them.
 
-    A run that could not save its memory doesn't count: the next one reports the same again (R8).
+    A run that couldn't save its memory doesn't count, so the next one reports the same news (R8).
     """
     reports = Report.objects.filter(run__topic=work.topic, trashed_at=None).exclude(run=work.run)
     not_saved = Step.objects.filter(run__topic=work.topic, name="save").exclude(warning="")
@@ -436,7 +436,7 @@ def _not_reported(
 
 
 def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
-    """Join what known pages say of facts with what new pages say of the same ones.
+    """Merge what known pages and new pages say about the same facts.
 
     A fact's own page goes first.  Another page that confirms it is cited beside it; one that says
     something else makes the change unsure, so that both stay until a person decides.
@@ -472,7 +472,7 @@ def _timeline(work: RunContext, found: Iterable[Statement]) -> list[KnownFact]:
 
 
 def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
-    """Return the facts that stay: all but those that were replaced, or are gone from their page."""
+    """Return the facts that remain: all except the replaced ones and those gone from their page."""
     changes = list(changes)
     replaced = {c.replaces for c in changes}
     gone = {c.previous_id for c in changes if c.status == Status.GONE}
@@ -491,7 +491,7 @@ def _lay_out(
     again: Outcome,
     checked: Sequence[str],
 ) -> None:
-    """Set summary and body of an extractive report; `checked` says which known pages were read again."""
+    """Set the summary and body of an extractive report. `checked` names the known pages that were read again."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
     # What the section above calls superseded isn't repeated below it as if it were still true.
@@ -526,13 +526,13 @@ def _lay_out(
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
-    label = _("Extractive: every sentence is taken from its source, written without a model.")
+    label = _("Extractive report: every sentence is quoted from its source, without a model.")
     body = report_text.laid_out(work.settings.report_style, parts)
     draft.body = report_text.framed(work, body, [*checked, *([label] if fresh or more else [])])
 
 
 def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -> bool:
-    """Whether a sentence says what one of the `old` says; what is listed as news does not."""
+    """Whether a sentence repeats one of `old`. Sentences listed as news don't count."""
     if not old or match_key(sentence) in listed:
         return False
     found = match(without_citations(sentence), old)
@@ -542,7 +542,7 @@ def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -
 def _background(
     work: RunContext, memory: TopicMemory | None, pages: list[Reading], draft: Draft
 ) -> list[Statement]:
-    """Return the findings whose page was published before the last run: known late, but not new."""
+    """Return the findings whose page was published before the last run: found late, but not news."""
     if memory is None or memory.last_run_at is None:
         return []
     horizon = timezone.localtime(memory.last_run_at).date() - PUBLISHED_LATE
@@ -571,7 +571,7 @@ def _summary(
 
 
 def _as_told(change: Change) -> Statement:
-    """Return a change as a sentence of the summary: marked if it is gone, and with a full stop at its end."""
+    """Return a change as a summary sentence, marked if it is gone and ending with a full stop."""
     said = change.told or change.sentence
     if change.status == Status.GONE:
         said = _("No longer on its page: %(sentence)s") % {"sentence": said}

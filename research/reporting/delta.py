@@ -1,7 +1,7 @@
-"""What changed: findings of a run held against the facts of the runs before.
+"""Compare a run's findings with known facts, and store what changed as delta items.
 
-The comparison is by rule even where a model writes the prose (providers.md 3); what the rule is not
-sure of may be put to a model.  Data flow: findings -> `compare` with current and retired facts
+Rules decide even if a model writes the prose (providers.md 3). A model is asked only where they
+are unsure.  Data flow: findings -> `compare` with current and retired facts
 (`research.claims.linking` judges each, then `second_opinion.py` where one is given) -> delta items by status.
 """
 
@@ -42,9 +42,9 @@ VERSIONS = "versions of the page"  # what compared a change between two versions
 
 @dataclass(slots=True)
 class Change:
-    """One delta item before it is stored; `previous_id` is the key of the fact it is compared with.
+    """One delta item before it is stored. `previous_id` is the id of the fact it is compared with.
 
-    `told` says a change with its old value in one line, where `sentence` is the whole record.
+    `told` is a change and its old value in one line. `sentence` is then the whole record.
     """
 
     status: str
@@ -68,32 +68,32 @@ class Change:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the change stands in the delta section (R41)."""
+        """Whether the delta section lists the change (R41)."""
         return self.status in DeltaItem.LISTED and not self.withheld
 
     @property
     def is_unsupported(self) -> bool:
-        """Whether its source does not say it: then it is neither told nor remembered."""
+        """Whether its source doesn't say it. Then it is neither reported nor remembered."""
         return bool(self.withheld and not self.judged_by)
 
     @property
     def is_remembered(self) -> bool:
-        """Whether it is news that memory takes up, told or (by the topic's intent) not."""
+        """Whether it is saved to memory, even if the topic's intent filters it out of the report."""
         is_news = self.status in DeltaItem.LISTED and self.status != Status.GONE
         return is_news and not self.is_unsupported
 
     @property
     def replaces(self) -> str:
-        """Return the key of the fact that gives way to it: surely changed, and remembered."""
+        """Return the id of the fact that it replaces, if the change is certain and remembered."""
         is_sure = self.status == Status.CHANGED and not self.unsure and self.is_remembered
         return self.previous_id if is_sure else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A finding as it is compared: its sentence, where it is cited, and the quote behind it.
+    """A finding to compare: its sentence, citations and quote.
 
-    `on` is the day of its page, `before` the sentence before it there, `title` the page's.
+    `on` is the page's date, `before` the preceding sentence on it, `title` its title.
     """
 
     sentence: str
@@ -111,19 +111,19 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """What somebody else says of some findings instead, by their numbers, and who says it."""
+    """Verdicts that replace the comparison's own, by finding number, and who gave them."""
 
     verdicts: Mapping[int, Verdict] = field(default_factory=dict)
     by: str = ""
 
 
-# Given the comparison and its own verdicts, says which of them are to be others.
+# Gets the comparison and its verdicts, and returns the verdicts to change.
 SecondOpinion = Callable[[Comparison, Sequence[Verdict]], Opinions]
 
 
 @dataclass(frozen=True, slots=True)
 class _Against:
-    """What findings are held against: current facts, and what was known before."""
+    """What findings are compared with: current facts and retired ones."""
 
     facts: Sequence[KnownFact]
     retired: Sequence[KnownFact]
@@ -142,7 +142,7 @@ def compare(
     embed: Embed | None = None,
     second: SecondOpinion | None = None,
 ) -> tuple[list[Change], int]:
-    """Return what changed, listed kinds first, and how many findings repeat what was struck.
+    """Return the changes, listed kinds first, and how many findings repeat what was marked as wrong.
 
     A finding that says what a current or retired fact says is confirmed; one that tells what holds
     now instead is changed (contradicted where a person holds the old one), and `unsure` where that
@@ -180,7 +180,7 @@ _ORDER = (
 
 
 def _once(found: Sequence[Statement], struck: Sequence[str]) -> tuple[list[Statement], int]:
-    """Return each finding once, without what was struck, and how many of those there were."""
+    """Return each finding once, without those marked as wrong, and the count of the latter."""
     said: dict[str, Statement] = {}
     dropped = set()
     for statement in found:
@@ -195,7 +195,7 @@ def _once(found: Sequence[Statement], struck: Sequence[str]) -> tuple[list[State
 
 
 def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
-    """Return which of `texts` says just that, in nearly the same words."""
+    """Return the one of `texts` that says the same in nearly the same words."""
     found = match(sentence, texts)
     return found.index if found is not None and found.kind == "confirmed" else None
 
@@ -218,7 +218,7 @@ def _judged(
     for number, statement in enumerate(said):
         rule = verdicts[number]
         verdict = opinions.verdicts.get(number, rule)
-        # What repeats an earlier sentence says what that one was found to say.
+        # A sentence that repeats an earlier one gets the same verdict.
         change = news.get(rule.place - len(facts)) or _told_again(
             verdict, number, moved, comparison, against
         )
@@ -237,19 +237,19 @@ def _judged(
 
 
 def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change:
-    """Return what a finding changes by its verdict."""
+    """Return the change that a verdict implies."""
     change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
     retired = [fact.text for fact in against.retired]
     old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
     if old is not None:
-        # What was known once and has been superseded is no news when it is told again.
+        # A fact that has been superseded isn't news when it is reported again.
         _relate(change, Status.CONFIRMED, against.retired[old])
     elif verdict.place >= 0:
         fact = against.facts[verdict.place]
         _relate(change, _status(verdict, fact), fact)
         change.unsure = change.status == Status.CHANGED and verdict.share < SURE
     elif verdict.status == "noise":
-        change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
+        change.withheld = _("not a fact: a question, a call to action or an opinion")
     return change
 
 
@@ -260,7 +260,7 @@ def _told_again(
     comparison: Comparison,
     against: _Against,
 ) -> Change | None:
-    """Return the change that tells of the same fact what this finding tells of it, if there is one."""
+    """Return the change that already says the same about the same fact, if any."""
     if verdict.status not in ("changed", "contradicted"):
         return None
     fact = against.facts[verdict.place]
@@ -273,7 +273,7 @@ def _told_again(
 
 
 def _doubt_rivals(changes: Sequence[Change]) -> None:
-    """Let no fact give way where sources of one run tell two different things instead of it."""
+    """Keep a fact if sources of one run disagree about what replaces it."""
     counts = Counter(change.previous_id for change in changes if change.status == Status.CHANGED)
     for change in changes:
         if change.status == Status.CHANGED and counts[change.previous_id] > 1:
@@ -281,7 +281,7 @@ def _doubt_rivals(changes: Sequence[Change]) -> None:
 
 
 def _status(verdict: Verdict, fact: KnownFact) -> Status:
-    """Return the status; what a person holds is not replaced, so a change contradicts it."""
+    """Return the status. A person's fact isn't replaced, so a change contradicts it."""
     if verdict.status == "changed" and fact.is_kept:
         return Status.CONTRADICTED
     return Status(verdict.status)
@@ -293,7 +293,7 @@ def _relate(change: Change, status: Status, fact: KnownFact) -> None:
 
 
 def source_of(fact: KnownFact) -> dict[str, Any]:
-    """Return where a fact stands, as a delta item keeps it; nothing for one without an address."""
+    """Return a fact's source as a delta item stores it, empty for a fact without a URL."""
     if not fact.url:
         return {}
     return {
@@ -329,18 +329,18 @@ def since_line(last_run_at: datetime | None, number: int) -> str:
     return _("since %(date)s (Run #%(number)d)") % {"date": when, "number": number}
 
 
-# --- The delta items of a run as they are stored, each with the fact that it is held against ---
+# --- storing ---
 
 
 def store(run: Run, changes: Sequence[Change]) -> None:
-    """Store what changed, in its order; a fact that is gone meanwhile leaves its words alone."""
+    """Store the changes in order. If a fact was deleted in the meantime, only its text is kept."""
     known = {
         str(pk)
         for pk in TopicFact.objects.filter(
             pk__in=[change.previous_id for change in changes if change.previous_id]
         ).values_list("pk", flat=True)
     }
-    # Where the memory could not be saved, what was noted with it is not there either.
+    # If the memory couldn't be saved, neither were its facts.
     keys = [change.conflict_id for change in changes if change.conflict_id]
     noted = set(map(str, Conflict.objects.filter(pk__in=keys).values_list("pk", flat=True)))
     DeltaItem.objects.bulk_create(
@@ -365,16 +365,16 @@ def store(run: Run, changes: Sequence[Change]) -> None:
     )
 
 
-# --- told ---
+# --- context ---
 
 logger = structlog.get_logger(__name__)
 
-_BEFORE = 400  # characters in which the sentence before is looked for
+_BEFORE = 400  # characters searched for the preceding sentence
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 
 
 def with_pages(found: Sequence[Statement], pages: Sequence[Reading]) -> list[Statement]:
-    """Return the findings with what their first cited pages tell of them."""
+    """Return the findings with context from the first page they cite."""
     by_number = {page.number: page for page in pages}
     texts: dict[int, str] = {}
     made = []
@@ -397,9 +397,9 @@ def _sentence_before(text: str, quote: str) -> str:
 
 
 def local_vectors() -> selection_Embed | None:
-    """Return what makes one vector of each text on this machine, for ranking and comparing.
+    """Return the local embedder for ranking and comparing.
 
-    None if it isn't installed or vectors are turned off: both then go by words.
+    None if it isn't installed or vectors are turned off. Then both use words only.
     """
     if embedders.is_off() or not embeddings.local_is_installed():
         return None

@@ -1,9 +1,9 @@
-"""The deltas of several runs as one: each fact once, as it stands at the last of them.
+"""The deltas of several runs as one, with each fact once, in its latest state.
 
 Data flow: delta items in the order of runs -> threads (a fact, what it was changed into, and so on)
 -> one `Merged` a thread.  What was new and changed again is new in its latest words; what was
-changed and changed back, or went quiet and came back, is as it was; of a contradiction and a later
-confirmation the later one counts.
+changed and changed back, or went quiet and came back, is unchanged. A later confirmation
+overrides a contradiction, and the reverse.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ORDER = (
     Status.GONE_QUIET,
 )  # fmt: skip
 _TELLING = DeltaItem.LISTED
-# A list of topics with many unread reports asks for the same sentences over and over.
+# A list of topics with many unread reports needs the same sentences repeatedly.
 match_key = lru_cache(maxsize=20_000)(cleaning.match_key)
 
 
@@ -45,12 +45,12 @@ class Merged:
     is_new: bool = False
     was_confirmed: bool = False
     is_gone: bool = False
-    against: DeltaItem | None = None  # the contradiction that stands
+    against: DeltaItem | None = None  # the latest contradiction
     items: list[DeltaItem] = field(default_factory=list)
 
     @property
     def status(self) -> Status:
-        """Return what became of it over all the runs."""
+        """Return its status over all the runs."""
         if self.against is not None:
             return Status.CONTRADICTED
         if self.is_gone:
@@ -63,12 +63,12 @@ class Merged:
 
     @property
     def is_listed(self) -> bool:
-        """Whether it stands in the section itself, and not in its folds."""
+        """Whether the section lists it outside its folded parts."""
         return self.status in DeltaItem.LISTED
 
     @property
     def shown(self) -> DeltaItem:
-        """Return the item that tells it as it stands: the one whose words and quote are shown."""
+        """Return the item whose text and quote are shown."""
         if self.against is not None:
             return self.against
         told = [item for item in self.items if item.status in _TELLING]
@@ -78,7 +78,7 @@ class Merged:
         return (spoken or self.items)[-1]
 
     def as_item(self) -> DeltaItem:
-        """Return it as a delta item that is not stored, to be shown as those of one run are."""
+        """Return it as an unsaved delta item, to be shown like those of one run."""
         shown = self.shown
         item = DeltaItem(
             run_id=shown.run_id,
@@ -86,7 +86,7 @@ class Merged:
             status=self.status,
             sentence=shown.sentence,
             previous_fact_id=shown.previous_fact_id,
-            # What a contradiction stands against is the fact as it is by now.
+            # A contradiction is shown against the fact's current text.
             previous_text=self.now if self.against is not None else self.before,
             citations=shown.citations,
             quote=shown.quote,
@@ -100,15 +100,15 @@ class Merged:
         return item
 
     def of_run(self, run_id: int) -> Iterator[DeltaItem]:
-        """Yield the items of a run that is being taken: the last ones, for they come run by run."""
+        """Yield the items of the current run. They are the last ones, because items come run by run."""
         return takewhile(lambda other: other.run_id == run_id, reversed(self.items))
 
     def has_told(self, item: DeltaItem) -> bool:
-        """Whether another item of the same run told the fact anew already."""
+        """Whether another item of the same run already reported the fact."""
         return any(other.status in _TELLING for other in self.of_run(item.run_id))
 
     def take(self, item: DeltaItem) -> None:
-        """Go on to what a run said of the fact."""
+        """Add what a run said about the fact."""
         speaks_of_it = self.against is None or not self._is_about_the_other_side(item)
         self.items.append(item)
         if item.status != Status.GONE_QUIET:
@@ -124,7 +124,7 @@ class Merged:
             self.against, self.was_confirmed = None, True
 
     def _is_about_the_other_side(self, item: DeltaItem) -> bool:
-        """Whether it speaks of what stands against the fact, and not of the fact."""
+        """Whether it is about the contradicting fact, not about the fact itself."""
         said = item.previous_text or item.sentence
         return self.against is not None and match_key(said) == match_key(self.against.sentence)
 
@@ -133,7 +133,7 @@ def merge(items: Iterable[DeltaItem]) -> list[Merged]:
     """Return the items of several runs as one delta; they come in the order of runs.
 
     Contradicted, changed and new first, what was told last first; then confirmed and gone quiet.
-    Items that were withheld are not to be among them.
+    The items must not include withheld ones.
     """
     by_fact: dict[Any, Merged] = {}
     by_words: dict[str, Merged] = {}
@@ -152,7 +152,7 @@ def merge(items: Iterable[DeltaItem]) -> list[Merged]:
         if item.previous_text:
             by_words.setdefault(match_key(item.previous_text), thread)
     joined = _each_once(threads)
-    # Sorting keeps the order in which the runs told them, within a status and a run.
+    # Sorting is stable, so the order within a status and a run is kept.
     return sorted(joined, key=lambda one: (ORDER.index(one.status), -one.shown.run_id))
 
 
@@ -179,7 +179,7 @@ def _thread_of(
 
 
 def _is_another(thread: Merged, item: DeltaItem) -> bool:
-    """Whether a run told two things of one fact: neither may hide the other."""
+    """Whether a run said two different things about one fact. Both must be shown."""
     if item.status not in _TELLING or not thread.has_told(item):
         return False
     words = {match_key(other.sentence) for other in thread.of_run(item.run_id)}
@@ -225,7 +225,7 @@ def _label(change: Change) -> str:
 
 
 def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
-    """Return where a sentence stands, in brackets: domain, day, and the words if they are others."""
+    """Return a sentence's source in brackets: domain, date, and the quote if it differs."""
     address, domain = source.get("link", ""), source.get("domain", "")
     is_web = address.startswith(("http://", "https://")) and not sample.is_sample_url(address)
     place = link(domain or address, address) if is_web else domain
@@ -239,10 +239,10 @@ def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
 
 
 def nothing_asked_for(changes: Sequence[Change]) -> str:
-    """Return what stands where a run would list its changes, all of which are withheld."""
+    """Return the text shown in place of the changes if all are filtered out."""
     count = sum(bool(change.withheld and change.judged_by) for change in changes)
     return ngettext(
-        "Nothing that you asked to be told. %(n)d change is withheld; it is remembered.",
-        "Nothing that you asked to be told. %(n)d changes are withheld; they are remembered.",
+        "Nothing that matches your filter. %(n)d other change was saved to memory.",
+        "Nothing that matches your filter. %(n)d other changes were saved to memory.",
         count,
     ) % {"n": count}

@@ -1,4 +1,4 @@
-"""Reading and changing the Markdown of a report: paragraphs, bullets, sections, citations."""
+"""The Markdown of a report: parse it, tidy what a model wrote, and lay it out by style."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _paragraphs(markdown: str) -> list[str]:
 def first_paragraph(markdown: str) -> str:
     """Return the first paragraph of prose in one line, citations kept; never a heading (R25).
 
-    Where a report holds no prose at all it is its first bullet, and empty for an empty report.
+    If a report has no prose, return its first bullet. Empty for an empty report.
     """
     for block in _paragraphs(markdown):
         lines = [line for line in block.splitlines() if _heading(line) is None]
@@ -94,7 +94,7 @@ def bullets(markdown: str) -> list[str]:
 
 
 def is_source_line(line: str) -> bool:
-    """Whether the line is an entry of a list of sources, not a statement (R21)."""
+    """Whether the line is an entry in a source list, not a statement (R21)."""
     return bool(_SOURCE_LINE.match(line))
 
 
@@ -104,7 +104,7 @@ def as_sentence(text: str) -> str:
 
 
 def without_sections(markdown: str, titles: set[str]) -> str:
-    """Return the Markdown without the sections that bear one of `titles` (compared by words)."""
+    """Return the Markdown without the sections titled like one of `titles` (compared by words)."""
     unwanted = {match_key(title) for title in titles}
     kept: list[str] = []
     dropping = False
@@ -142,7 +142,7 @@ def spread_citations(markdown: str) -> str:
 
 
 def renumbered(markdown: str, numbers: Mapping[int, int]) -> str:
-    """Return the Markdown with its `[n]` marks mapped; a mark without a new number goes."""
+    """Return the Markdown with its `[n]` marks renumbered. Marks without a new number are removed."""
 
     def mapped(match: re.Match[str]) -> str:
         new = numbers.get(int(match[2]))
@@ -159,7 +159,7 @@ def cited(texts: Sequence[str]) -> list[int]:
 
 
 def sentence_key(sentence: str) -> str:
-    """Return by what a report's sentence is known: 16 hex of the SHA-256 of its words.
+    """Return the key of a report's sentence: the first 16 hex digits of the SHA-256 of its words.
 
     Citations, markup, case and punctuation make no difference.
     """
@@ -177,8 +177,8 @@ _HEAD_LINE = re.compile(
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"\s*>?\s*(?:#{1,6}\s.*|\*\*[^*]+\*\*\s*)")
-_BLANK = " \t>-*_="  # a line of these alone says nothing
-# Words by which a sentence speaks of what follows: no "may", which is a month as well.
+_BLANK = " \t>-*_="  # a line that contains only these says nothing
+# Words that mark consequences. Not "may", which is also a month.
 _FOLLOWS = re.compile(
     r"\b(?:means?|meant|meaning|therefore|thus|hence|consequen\w+|result(?:s|ed)? in|leads? to|led to"
     r"|so that|affect\w*|impact\w*|requir\w+|must|should|will|would|could|expect\w*|likely|risks?"
@@ -192,10 +192,10 @@ _FOLLOWS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a body is made of; each line is a cited sentence in Markdown, without a marker.
+    """The parts of a body. Each line is a cited sentence in Markdown, without a list marker.
 
-    `fresh` are the findings (in a delta they stand in its own section already), `more` what the
-    new sources say besides, `known` the facts that go on standing, `notes` how it was made.
+    `fresh` are the findings (a delta already lists them in its own section), `more` is what else
+    the new sources say, `known` the facts still valid, `notes` how the report was written.
     """
 
     summary: str
@@ -215,12 +215,12 @@ def laid_out(style: str, parts: Parts) -> str:
 
 
 def framed(work: RunContext, body: str, notes: Sequence[str] = ()) -> str:
-    """Return a body with what stands around it: a memo's head, and notes on how it was made."""
+    """Return a body with its frame: a memo's head, and notes on how the report was written."""
     style = Style(work.settings.report_style)
     if style == Style.MEMO:
         body = f"{_memo_head(work)}\n\n{body}"
     marker = "- " if style == Style.BULLETS else ""
-    # Bullets stay one list to their end; notes of the others are a paragraph each.
+    # In the bullets style, notes are list items. In the others, each is a paragraph.
     told = [f"{marker}*{note}*" for note in [*notes, *_time_frame(work)]]
     if style == Style.BULLETS and told:
         told = ["## " + _("About this report"), "\n".join(told)]
@@ -228,9 +228,9 @@ def framed(work: RunContext, body: str, notes: Sequence[str] = ()) -> str:
 
 
 def without_memo_head(body: str) -> str:
-    """Return a model's memo without the head that it wrote although it was asked not to.
+    """Return a model's memo without a head it wrote against instructions.
 
-    Titles above the head go with it; a heading that no head follows is the memo's own.
+    Titles above the head are removed too. A heading without a head after it is kept.
     """
     lines = body.lstrip().splitlines()
     begins = 0
@@ -259,7 +259,7 @@ def _escaped(text: str) -> str:
 
 
 def _time_frame(work: RunContext) -> list[str]:
-    """Return the sentence that says how far back the run looked, where the topic says so."""
+    """Return the sentence about the time frame, if the topic has one."""
     since = inputs.since(work.settings)
     if since is None:
         return []
@@ -267,11 +267,11 @@ def _time_frame(work: RunContext) -> list[str]:
         "frame": work.settings.get_time_frame_display(),
         "date": date_format(since, "j F Y"),
     }
-    text = _("From %(frame)s: sources known to be older than %(date)s were left out.")
+    text = _("Covers %(frame)s, without sources dated before %(date)s.")
     return [text % told]
 
 
-# --- the layouts ----------------------------------------------------------------------------------
+# --- layouts ----------------------------------------------------------------------------------
 
 
 def _standard(parts: Parts) -> list[str]:
@@ -280,7 +280,7 @@ def _standard(parts: Parts) -> list[str]:
 
 
 def _executive(parts: Parts) -> list[str]:
-    """Return five lines to decide by, then the rest: best first, as the findings stand."""
+    """Return 5 lines for a decision, then the rest, best findings first."""
     lines = [*parts.fresh, *parts.more]
     lead, bullets = lines[:1] or [parts.summary], lines[1:IN_SHORT]
     rest = [line for line in parts.fresh if line not in lines[:IN_SHORT]]
@@ -291,7 +291,7 @@ def _executive(parts: Parts) -> list[str]:
 
 
 def _bullets(parts: Parts) -> list[str]:
-    """Return bullets alone, in groups; where there is nothing, the sentence that says so."""
+    """Return grouped bullets, or the sentence that says there is nothing new."""
     findings = _section(_found(parts), parts.fresh) if parts.is_baseline else []
     if not (parts.fresh or parts.more):
         findings = [_list([parts.summary])]
@@ -299,21 +299,21 @@ def _bullets(parts: Parts) -> list[str]:
 
 
 def _memo(parts: Parts) -> list[str]:
-    """Return the point, what happened, and what it means as far as the sources say so.
+    """Return the point, what happened, and what it means according to the sources.
 
-    Without a model that is every sentence that speaks of consequences, and none is made up.
+    Without a model, the latter are the sentences that mention consequences. None is invented.
     """
     means = [line for line in [*parts.fresh, *parts.more] if _FOLLOWS.search(line)]
     more = [line for line in parts.more if line not in means]
     if parts.is_baseline:
         found = [line for line in parts.fresh if line not in means]
-        blocks = [parts.summary, *_section(_("What was found"), found)]
+        blocks = [parts.summary, *_section(_("Findings"), found)]
     else:
-        # The changes stand above one by one, in the section that bears their name.
+        # The section above already lists each change.
         blocks = ["## " + _("What happened"), parts.summary]
     if parts.fresh or parts.more:
-        nothing = _("The sources say nothing of what follows from it.")
-        heading = "## " + _("What it means, as far as the sources say")
+        nothing = _("The sources don’t say what follows from this.")
+        heading = "## " + _("What it means, according to the sources")
         blocks += [heading, _list(means) or nothing]
     return [*blocks, *_more(more), *_background(parts), *_known(parts)]
 
@@ -327,7 +327,7 @@ _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
 
 
 def _found(parts: Parts) -> str:
-    """Return the heading of the findings; an honest one if no page is about the topic."""
+    """Return the heading of the findings, which says so if no page is about the topic."""
     if parts.is_in_passing:
         return _("The pages mention it only in passing")
     return _("Findings")
@@ -342,7 +342,7 @@ def _more(lines: Sequence[str]) -> list[str]:
 
 
 def _known(parts: Parts) -> list[str]:
-    return _section(_("Known before"), parts.known)
+    return _section(_("Already known"), parts.known)
 
 
 def _section(heading: str, lines: Sequence[str]) -> list[str]:

@@ -1,8 +1,8 @@
-"""What the pages that a run read again say now, beside what they said before.
+"""Compare known pages with their last version, and update the facts that rest on them.
 
 Data flow: pages with their last version -> differences by statement (`research.claims.page_diff`) ->
-their news, each held against the facts that rest on the page -> changes; facts whose quote is still
-there are confirmed, facts whose page no longer holds it are gone.
+their news, compared with the facts from that page -> changes. Facts whose quote is still there are
+confirmed. Facts whose quote is missing are gone.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from research.claims.quoting import LEAST_QUOTE, Folded, fold
 from research.claims.selection import Reading
 from research.reporting.delta import VERSIONS, Change, Status, source_of
 
-LEAST_STATEMENTS = 3  # of a page that can have become another one
-KEPT_IN_TRANSLATION = 0.3  # share of statements below which another language is another text
-MOST_NEWS = 40  # of one run from the pages that it read again, the weightiest
-LESS_FOR_MORE = 0.02  # of its weight, for each weightier change under the same heading
+LEAST_STATEMENTS = 3  # in a page that can count as replaced
+KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
+MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
+LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
 
 
 @dataclass
@@ -50,11 +50,11 @@ class Reread:
 
 @dataclass
 class Outcome:
-    """What came of reading known pages again.
+    """The outcome of reading known pages again.
 
-    `spoken_of` are the ids of the facts that it settles; `unchanged`, `changed` and `replaced`
-    count pages; `replaced` ones have become so different that nothing is said of their facts.
-    `columns` say which columns tables gained and lost, by page.
+    `spoken_of` are the ids of the facts it settles. `unchanged` and `changed` count pages.
+    `replaced` pages are so different that their facts stay unchecked. `columns` describe the
+    table columns that each page gained and lost.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -98,7 +98,7 @@ def _compared(page: Reading, previous: str) -> Reread:
 
 
 def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChange]:
-    """Leave out what is new but was there word for word, and what is gone but is still there.
+    """Leave out statements that only moved: "new" ones that were there, "gone" ones that still are.
 
     A sentence may have left its paragraph, its brackets or its list.
     """
@@ -120,9 +120,9 @@ def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChan
 def _before_the_cut(
     differences: Sequence[Difference], old: Sequence[Entry], new: Sequence[Entry]
 ) -> list[Difference]:
-    """Keep the differences before the last statement that both versions hold.
+    """Keep the differences before the last statement that both versions have.
 
-    What is behind it may be cut off from one of them, or be half a statement.
+    Text after it may be cut off in one version.
     """
     ours, theirs = {entry.match for entry in new}, {entry.match for entry in old}
     last_old = max((entry.order for entry in old if entry.match in ours), default=-1)
@@ -230,7 +230,7 @@ def _spread(told: Sequence[tuple[PageChange, Reading]]) -> list[tuple[PageChange
 
 
 def _by_page(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
-    """Return the facts by the page that they rest on, whatever version of it."""
+    """Return the facts by their source page, in any version."""
     found: dict[str, list[KnownFact]] = {}
     for fact in facts:
         found.setdefault(page_of(fact.url), []).append(fact)
@@ -245,7 +245,7 @@ def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
 def _moved_between_pages(
     told: Sequence[tuple[PageChange, Reading]],
 ) -> list[tuple[PageChange, Reading]]:
-    """Join what is gone from one page and new on another into one change."""
+    """Merge a statement gone from one page and new on another into one change."""
     come = {
         change.subject: (change, page)
         for change, page in told
@@ -264,7 +264,7 @@ def _moved_between_pages(
 
 
 def _apart(change: PageChange, facts: Sequence[KnownFact]) -> Sequence[PageChange]:
-    """Return a change that joins several apart, if a fact rests on one of them."""
+    """Split a merged change if a fact rests on one of its parts."""
     is_known = any(_rests_on(fact, one) for fact in facts for one in change.members)
     return change.members if is_known else [change]
 
@@ -293,7 +293,7 @@ def _change(
             made.previous_text = fact.text
         spoken_of.add(fact.id)
         if fact.is_kept and made.status == Status.CHANGED:
-            # What a person holds isn't replaced, so a change contradicts it.
+            # A person's fact isn't replaced, so a change contradicts it.
             made.status = Status.CONTRADICTED
     return made
 

@@ -1,9 +1,9 @@
-"""A second opinion on what the comparison is not sure of: the site's model, asked once a run.
+"""Ask the model for a second opinion where the comparison is unsure, once per run.
 
 Data flow: verdicts of `research.claims.linking` -> those with a share below `SURE`, each beside the fact nearest
-to it, as numbered pairs between marks -> one answer -> verdicts in their stead.  What the model
-leaves out, or may not say, stays as the comparison had it, with a warning.  The texts are the web's,
-so an answer has little power: it gives no share, and a change without one retires no fact.
+to it, as numbered pairs between marks -> one answer -> replaced verdicts.  Where the model gives no
+usable answer, the comparison's verdict is kept, with a warning.  The texts come from the web, so an
+answer has little power: it gives no share, and a change without a share retires no fact.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from research.reporting.delta import Opinions, SecondOpinion
 from research.run_context.context import RunContext
 
 PURPOSE = "compare"
-MOST_PAIRS = 20  # of one run, the least sure first
-NEAR = 0.05  # what must speak for a fact where the comparison is sure that a sentence is new
+MOST_PAIRS = 20  # per run, the least certain first
+NEAR = 0.05  # the least similarity to a fact if the comparison is sure that a sentence is new
 LONGEST = 600  # characters of a sentence
 TOKENS_A_PAIR = 30
 STATUS = {
@@ -45,14 +45,14 @@ Ask = Callable[[Sequence[Message], type[BaseModel], int], Answer | None]
 
 
 class Relation(BaseModel):
-    """What the model says of one pair.  A word that is none of these is no answer to that pair."""
+    """The model's answer for one pair. Any other word counts as no answer."""
 
     pair: int
     relation: str = Field(json_schema_extra={"enum": list(STATUS)})
 
 
 class Relations(BaseModel):
-    """What the model says of all pairs."""
+    """The model's answers for all pairs."""
 
     relations: list[Relation] = Field(default_factory=list)
 
@@ -66,7 +66,7 @@ class Pair:
 
 
 def of_run(work: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None:
-    """Return who is asked in a run; None where no model is set up, or none may be told of it."""
+    """Return the second opinion of a run, None if no model is set up or the topic is sensitive."""
     if not facts or work.is_stopping or connections.model_for(work.topic) is None:
         return None
     ids = [fact.id for fact in facts]
@@ -98,9 +98,9 @@ def opinions(
     about: str = "",
     untold: Collection[int] = (),
 ) -> Opinions:
-    """Return what the model says of the sentences that the comparison is not sure of.
+    """Return the model's answers for the sentences that the comparison is unsure of.
 
-    `untold` are places of facts that no model may be told.
+    `untold` are places of facts that no model may see.
     """
     pairs = dict(enumerate(doubtful(comparison, verdicts, untold), start=1))
     if not pairs:
@@ -125,15 +125,15 @@ def opinions(
     return Opinions({pairs[number].number: verdict for number, verdict in taken.items()}, by)
 
 
-# --- what is asked ------------------------------------------------------------------------------------
+# --- questions ------------------------------------------------------------------------------------
 
 
 def doubtful(
     comparison: Comparison, verdicts: Sequence[Verdict], untold: Collection[int] = ()
 ) -> list[Pair]:
-    """Return the sentences that the comparison is not sure of, each with the fact nearest to it.
+    """Return the sentences that the comparison is unsure of, each with its nearest fact.
 
-    A sentence that gives orders could bend what is said of the others, so it is not shown.
+    A sentence with instructions could affect the other answers, so it is left out.
     """
     found = []
     for number, verdict in enumerate(verdicts):
@@ -165,7 +165,7 @@ def _messages(comparison: Comparison, pairs: Mapping[int, Pair], about: str) -> 
 
 
 def _shown(told: Told) -> dict[str, str]:
-    """Return a sentence as the prompt shows it, what stands round it only where it is harmless."""
+    """Return a sentence for the prompt, with its context only if that is harmless."""
     around = {"before": told.before, "title": told.title}
     kept = {name: text for name, text in around.items() if not smells_of_instructions(text)}
     texts = {"text": told.text, **kept}
@@ -173,11 +173,11 @@ def _shown(told: Told) -> dict[str, str]:
     return shown | {"on": told.on.isoformat() if told.on else ""}
 
 
-# --- what is taken of the answer ------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------
 
 
 def _said(answer: Relations, pairs: Mapping[int, Pair]) -> dict[int, str]:
-    """Return one relation for each pair that was answered; of two different ones neither counts."""
+    """Return one relation per answered pair. Conflicting answers for a pair are ignored."""
     said: dict[int, set[str]] = {}
     for one in answer.relations:
         if one.pair in pairs:
@@ -190,9 +190,9 @@ def _said(answer: Relations, pairs: Mapping[int, Pair]) -> dict[int, str]:
 
 
 def _may_be(relation: str, comparison: Comparison, verdicts: Sequence[Verdict], pair: Pair) -> bool:
-    """Whether the model's word is taken: not where it would hide what words alone can show.
+    """Whether to accept the model's answer.
 
-    "Same" is not the same where the amounts differ, and what speaks of a fact tells something.
+    "Same" is rejected if the amounts differ, and "no fact" if the sentence mentions a fact.
     """
     if relation == "same":
         return not comparison.tells_other_value(pair.number, pair.place)
@@ -201,36 +201,32 @@ def _may_be(relation: str, comparison: Comparison, verdicts: Sequence[Verdict], 
 
 def _verdict(relation: str, pair: Pair) -> Verdict:
     status = STATUS[relation]
-    # A model's word has no share: a change by it is never sure, so that both facts stay.
+    # A model's answer has no share, so its change is never certain and both facts stay.
     return Verdict(status, pair.place if status not in ("new", "noise") else -1, share=0.0)
 
 
 def _failed(count: int, why: str) -> str:
     words = ngettext(
-        "%(n)d sentence was compared with what is known by words alone, as the model gave no "
-        "answer: %(why)s",
-        "%(n)d sentences were compared with what is known by words alone, as the model gave no "
-        "answer: %(why)s",
+        "The model gave no answer, so %(n)d sentence was compared with known facts by its words only: %(why)s",
+        "The model gave no answer, so %(n)d sentences were compared with known facts by their words only: %(why)s",
         count,
     )
     return words % {"n": count, "why": why}
 
 
 def _warn_of_rest(missing: int, refused: int, warn: Callable[[str], object]) -> None:
-    """Warn of pairs that the model left out or was not believed about."""
+    """Warn about pairs that the model skipped or whose answer was ignored."""
     if missing:
         words = ngettext(
-            "The model did not say how %(n)d sentence stands to what is known: words alone decided.",
-            "The model did not say how %(n)d sentences stand to what is known: words alone decided.",
+            "The model skipped %(n)d sentence, so it was compared with known facts by its words only.",
+            "The model skipped %(n)d sentences, so they were compared with known facts by their words only.",
             missing,
         )
         warn(words % {"n": missing})
     if refused:
         words = ngettext(
-            "The model's word on %(n)d sentence was not taken, as its own words or numbers say "
-            "otherwise: words alone decided.",
-            "The model's word on %(n)d sentences was not taken, as their own words or numbers say "
-            "otherwise: words alone decided.",
+            "The model’s answer on %(n)d sentence was ignored because the sentence’s own words or numbers contradict it.",
+            "The model’s answers on %(n)d sentences were ignored because the sentences’ own words or numbers contradict them.",
             refused,
         )
         warn(words % {"n": refused})

@@ -1,8 +1,8 @@
-"""The sentences of a report, each reachable by itself, with what was found and said of it.
+"""The sentences of a report, each with a link target and its checks, sources and corrections.
 
 Data flow: safe HTML of a report -> its running text, block by block -> split into sentences -> the
-same HTML with each sentence in spans that bear its key, and tags after it: how many independent
-sources it has, that a person checked it, that it was corrected.
+same HTML with each sentence in spans that carry its key, followed by tags: independent sources,
+checked by a person, corrected.
 """
 
 from __future__ import annotations
@@ -37,18 +37,16 @@ _BLOCKS = frozenset(
 _CITES = 'href="#source-'
 _ADDRESS = re.compile(r'(href="[^"]*")')
 _NOTE = re.compile(r"\([^()]+\)")  # in italics: how often a known fact was confirmed
-_SILENT = frozenset(
-    {"h1", "h2", "h3", "h4", "h5", "h6", "pre", "th"}
-)  # no sentence stands in these
+_SILENT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "pre", "th"})  # elements without sentences
 _INLINE_ENDS = frozenset({"a", "sup", "strong", "em", "code", "b", "i", "s", "del", "ins", "sub"})
 
-# Who reads: the owner here, the owner in a file that was saved, or somebody with a link.
+# The reader: the owner here, the owner in a saved file, or someone with a link.
 OWNER, FILE, STRANGER = "owner", "file", "stranger"
 
 
 @dataclass(slots=True)
 class Said:
-    """What is known of a report's sentences, by their keys."""
+    """Sources, checks and corrections of a report's sentences, by key."""
 
     report: Report
     checks: Mapping[str, dict[str, Any]]
@@ -56,12 +54,12 @@ class Said:
     reader: str = OWNER
 
     def tags(self, key: str) -> SafeString:
-        """Return what stands behind a sentence: its sources, and what a person said of it."""
+        """Return the tags after a sentence: its sources, and a person's remark."""
         tags = [*self._sources(key), *map(self._remark, self.remarks.get(key, []))]
         return format_html_join("", " {}", ((tag,) for tag in tags))
 
     def stand_on(self, rows: list[Any]) -> None:
-        """Let the sentences of what changed stand by themselves too, with their tags."""
+        """Add keys and tags to the sentences of the delta section, too."""
         for place, row in enumerate(rows):
             key = report_text.sentence_key(row.item.sentence)
             rows[place] = replace(
@@ -80,7 +78,7 @@ class Said:
 
     @property
     def open_count(self) -> int:
-        """Return how many unsupported sentences nobody checked or corrected."""
+        """Return how many unsupported sentences haven't been checked or corrected."""
         bad = (check["key"] for check in self.checks.values() if not check["supported"])
         return sum(key not in self.remarks for key in bad)
 
@@ -100,7 +98,7 @@ class Said:
         )
 
     def words_of(self, remark: Remark) -> str:
-        """Return a remark in words; a stranger is told neither names nor what is right."""
+        """Return a remark in words. A stranger sees neither names nor corrections."""
         day = date_format(localtime(remark.created), "j M Y")
         checked = remark.kind == "checked"
         if self.reader == STRANGER:
@@ -120,7 +118,7 @@ class Said:
 
 
 def said_of(report: Report, reader: str = OWNER) -> Said:
-    """Return what is known of the report's sentences: one query."""
+    """Return the sources, checks and corrections of the report's sentences, in one query."""
     remarks: dict[str, list[Remark]] = {}
     for remark in report.remarks():
         remarks.setdefault(remark.key, []).append(remark)
@@ -144,7 +142,7 @@ def sources_in_words(check: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class _Piece:
-    """A tag as it stands, or text; `place` is where the text begins in its block's."""
+    """A tag or text. `place` is the offset of the text in its block."""
 
     raw: str
     name: str = ""  # of a tag; `/p` where one ends
@@ -160,7 +158,7 @@ class _Block:
 
 
 class _Reader(HTMLParser):
-    """Takes HTML apart, block by block; what stands in headings and code is passed through."""
+    """Splits HTML into blocks. Headings and code are passed through."""
 
     def __init__(self, mark: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -207,7 +205,7 @@ def bare_sentence(text: str) -> str:
 
 
 def wrapped(html: str, tags: Callable[[str], SafeString]) -> SafeString:
-    """Return safe HTML whose sentences stand in spans with their keys, `tags(key)` after each."""
+    """Return safe HTML with each sentence in a span with its key, followed by `tags(key)`."""
     reader = _Reader(_("(unsupported)"))
     reader.feed(html)
     reader.close()
@@ -230,7 +228,7 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _find(text: str, part: str, at: int) -> tuple[int, int] | None:
-    """Return where the words of `part` stand from `at` on, whatever white space is between them."""
+    """Return where the words of `part` are after `at`, ignoring whitespace differences."""
     start = -1
     for word in part.split():
         found = text.find(word, at)
@@ -321,7 +319,7 @@ class ReportSentence:
 
 
 def sentences_of(report: Report) -> list[ReportSentence]:
-    """Return the report's sentences in the order in which they are read, each once."""
+    """Return the report's sentences in reading order, each once."""
     found: dict[str, ReportSentence] = {}
     items = DeltaItem.objects.filter(run=report.run_id, status__in=DeltaItem.LISTED, withheld="")
     for item in items:
@@ -347,7 +345,7 @@ def _body_sentences(body: str) -> Iterator[str]:
 
 
 def sentence_of(report: Report, key: str) -> ReportSentence | None:
-    """Return the report's sentence with this key; one that it says nowhere is None."""
+    """Return the report's sentence with this key, or None."""
     return next((one for one in sentences_of(report) if one.key == key), None)
 
 

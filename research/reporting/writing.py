@@ -1,4 +1,4 @@
-"""Step 6: write the report from the new pages and from what is known.
+"""Step 6: write the report from new pages and known facts, and stream the draft.
 
 Readings, numbered 1..k -> a Draft by the model or by the extractive engine, citing those numbers ->
 compared with known facts -> `Written`: body, delta items and sources, renumbered in the order in which
@@ -55,14 +55,14 @@ MOST_DRAFT = 30_000  # characters that are kept of a draft
 
 
 class NobodyWaits(Exception):
-    """The run has let go of the call: ends it, so that no more is written and paid for."""
+    """Ends a model call that the run has abandoned, so nothing more is written and paid for."""
 
 
 class LiveDraft:
-    """What a model writes, for as long as the run waits for it.
+    """What a model has written so far, while the run waits for it.
 
-    As a context: a draft that was refused is taken away at once, and its reason told by whoever
-    catches the failure; a call that is abandoned ends at its next piece of text.
+    As a context manager, it removes a rejected draft at once. The caller reports the reason.
+    An abandoned call ends at its next piece of text.
     """
 
     def __init__(self, work: RunContext) -> None:
@@ -74,13 +74,13 @@ class LiveDraft:
         self._is_over = False
 
     def take(self, raw: str) -> None:
-        """Take over all that was said so far.  Called by the call's own thread: no database."""
+        """Store the text so far. Runs in the call's own thread, so it can't use the database."""
         if self._is_over:
             raise NobodyWaits
         self._raw = raw
 
     def keep(self) -> None:
-        """Keep what can be read of it, at most once a second.  Raises RunLost."""
+        """Save the readable part, at most once per second.  Raises RunLost."""
         raw, now = self._raw, time.monotonic()
         if raw is self._seen or now - self._kept_at < KEPT_EVERY:
             return
@@ -115,8 +115,8 @@ class LiveDraft:
 MOST_FINDINGS = 10
 MORE_FINDINGS = 6
 ANSWER_TOKENS = 4000
-MOST_BODY = 60_000  # characters; more than ANSWER_TOKENS can hold is no report
-LEAST_PROSE = 120  # characters from which a model's plain answer is taken for a report
+MOST_BODY = 60_000  # characters; more than ANSWER_TOKENS allow
+LEAST_PROSE = 120  # characters of plain text from a model that count as a report
 
 
 class WrittenFinding(BaseModel):
@@ -153,14 +153,16 @@ def write(work: RunContext) -> StepResult:
             with LiveDraft(work) as live:
                 draft = _by_model(work, memory, pages, again, live)
     except BudgetReached as exc:
-        # Nothing more is paid for; the report is made of what the pages say, and says so.
-        warning = _("written without the model: %(why)s") % {"why": exc}
+        # No more model calls. The report is extractive and says so.
+        warning = _("Written without the model: %(why)s") % {"why": exc}
         work.run.warn(warning)
     except ProviderError as exc:
-        warning = _("written without the model, which failed: %(why)s") % {"why": exc}
+        warning = _("The model failed, so the report was written without it: %(why)s") % {
+            "why": exc
+        }
         work.run.warn(warning)
     draft = draft or _extractive(work, memory, pages)
-    # A model that could not write is not asked again in the same run.
+    # A model that failed isn't asked again in the same run.
     second = second_opinion.of_run(work, memory.facts) if memory and not warning else None
     output = composing.compose(work, memory, pages, draft, second, again)
     output["fell_back"] = bool(warning)
@@ -201,7 +203,7 @@ def _by_model(
     again: Outcome,
     live: LiveDraft,
 ) -> Draft | None:
-    """Let the model write; None if none is set up.  Plain prose is taken for a report too."""
+    """Let the model write, or return None if none is set up.  Plain prose is accepted as a report."""
 
     def meanwhile() -> None:
         live.keep()
@@ -236,7 +238,7 @@ def _by_model(
     if answer.warning:
         work.run.warn(answer.warning)
     if len(answer.parsed.body) > MOST_BODY:
-        raise ProviderNonsense(_("its report is longer than a report can be"))
+        raise ProviderNonsense(_("the report exceeds the maximum length"))
     return _drafted(work, answer.parsed, answer.model, pages)
 
 
@@ -288,9 +290,9 @@ def _messages(
 
 
 def _share(lengths: list[int], room: int) -> int:
-    """Return how many characters of a page enter the prompt so that all fit into `room`.
+    """Return how many characters of each page fit the prompt if all share `room`.
 
-    What short pages and snippets leave of their share goes to the long ones.
+    Long pages get what short pages and snippets leave.
     """
     for place, length in enumerate(sorted(lengths)):
         share = room // (len(lengths) - place)
@@ -301,7 +303,7 @@ def _share(lengths: list[int], room: int) -> int:
 
 
 def _harmless(text: str, most: int, *, is_judged: bool = False) -> str:
-    """Return the beginning of a page without the sentences that give orders, and without marks.
+    """Return the beginning of a page without instructions to the reader and without marks.
 
     The whole of an `is_judged` text gave none; looking again takes milliseconds a page.
     """
@@ -371,13 +373,13 @@ def _cited_sentences(body: str) -> list[str]:
 
 
 def _subject(work: RunContext) -> str:
-    """Return what the pages are about: the sample's are, whatever its topic is called."""
+    """Return the subject of the pages. The sample's subject doesn't depend on its topic's title."""
     is_sample = work.settings.services == [sample.SERVICE]
     return sample.SAMPLE_TOPIC.title if is_sample else work.topic.title
 
 
 def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
-    """Write from sentences that stand in the pages, word for word."""
+    """Write a report from sentences quoted word for word from the pages."""
     find = partial(
         selection.find,
         [page for page in pages if not page.previous],
@@ -388,7 +390,7 @@ def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[Readin
         limit=MOST_FINDINGS + MORE_FINDINGS,
         embed=delta.local_vectors(),
     )
-    # A thorough reading takes the better part of a minute, in which a person may cancel.
+    # A thorough reading takes up to a minute, and the run can be cancelled meanwhile.
     sentences = work.wait_for(find)
     statements = [Statement(f.sentence, (f.reading,), f.quote) for f in sentences]
     return Draft(

@@ -1,4 +1,4 @@
-"""How a run obeys the topic's standing rules, and how it says that it did.
+"""Apply the topic's standing rules in a run, and report how they were applied.
 
 Data flow: `always_check` and what runs do not look at (`standing_rules`), as the run's settings
 keep them -> queries and prompt of the plan -> a hit for each address, and hits left out by
@@ -30,7 +30,7 @@ from research.topic_settings.standing_rules import (
     shown,
 )
 
-SERVICE = "always"  # who “returned” a hit that stands there by rule
+SERVICE = "always"  # service of a hit that a rule added
 MOST_NAMED = 5  # places in one sentence; the others are counted
 
 
@@ -46,9 +46,9 @@ def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
 
 
 def with_standing(planned: Sequence[str], settings: TopicSettings) -> list[str]:
-    """Return the planned queries after those that are always asked, each once.
+    """Return the always-included queries, then the planned ones, each once.
 
-    First, for a slow service is asked the first few queries alone.
+    They come first because a slow service gets only the first few.
     """
     asked = [rule for rule in settings.always_check if not is_address(rule)]
     known = {query.casefold() for query in asked}
@@ -56,18 +56,18 @@ def with_standing(planned: Sequence[str], settings: TopicSettings) -> list[str]:
 
 
 def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
-    """Return what of “always check” these queries and the run's own hits cover."""
+    """Return the “always include” rules that these queries and the run's hits cover."""
     asked = {query.casefold() for query in queries}
     return [r for r in settings.always_check if is_address(r) or r.casefold() in asked]
 
 
 def plan_in_words(output: Mapping[str, Any]) -> str:
-    """Return what of the rules a plan's output obeys; empty where there are none."""
+    """Return the rules that a plan applies, in words, or empty."""
     parts = []
     if output.get("always"):
-        parts.append(_("always checked: %(rules)s") % {"rules": _listed(output["always"])})
+        parts.append(_("always included: %(rules)s") % {"rules": _listed(output["always"])})
     if output.get("not_at"):
-        parts.append(_("not looked at: %(places)s") % {"places": _listed(output["not_at"])})
+        parts.append(_("never read: %(places)s") % {"places": _listed(output["not_at"])})
     return "; ".join(parts)
 
 
@@ -83,9 +83,9 @@ def _listed(rules: Sequence[str]) -> str:
 
 
 def add_pages(work: RunContext) -> None:
-    """Make a hit for each address that is to be read and that no search returned.
+    """Create a hit for each URL to read that no search returned.
 
-    Repeatable: a hit stands once a run, by its canonical address.
+    Repeatable: a run has one hit per canonical URL.
     """
     count = work.run.hits.count()
     pages = _pages_to_read(work.settings)
@@ -108,7 +108,7 @@ def add_pages(work: RunContext) -> None:
 
 
 def _pages_to_read(settings: TopicSettings) -> list[str]:
-    """Return the addresses that the run reads by rule: always checked, or given to this one."""
+    """Return the URLs that the run reads by rule: always included, or given to this run."""
     return [*filter(is_address, settings.always_check), *settings.read_next]
 
 
@@ -118,12 +118,12 @@ def is_always(settings: TopicSettings, hit: Hit) -> bool:
 
 
 def is_boosted(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether a hit lies at a place that is looked at first."""
+    """Whether a hit is at a boosted place."""
     return bool(place_of(hit.url, settings.boost_places))
 
 
 def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
-    """Return `2 blocked by you, 1 boosted`; empty where neither is so."""
+    """Return `2 blocked by you, 1 boosted`; or empty."""
     blocked = sum(left_out(settings, hits).values())
     usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
     boosted = sum(is_boosted(settings, hit) for hit in usable)
@@ -135,13 +135,13 @@ def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
 
 
 def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
-    """Return a line for each place whose new hits were put first, as the owner asked."""
+    """Return a line for each boosted place with new hits."""
     usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
     places = (place_of(hit.url, settings.boost_places) for hit in usable)
     return [
         ngettext(
-            "%(n)d hit from %(place)s put first, as you asked",
-            "%(n)d hits from %(place)s put first, as you asked",
+            "%(n)d result from %(place)s boosted by your rule",
+            "%(n)d results from %(place)s boosted by your rule",
             count,
         )
         % {"n": count, "place": shorten(shown(place), 120)}
@@ -150,18 +150,18 @@ def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str
 
 
 def left_out(settings: TopicSettings, hits: Iterable[Hit]) -> dict[str, int]:
-    """Return how many hits were left out for each place where the run does not look."""
+    """Return how many hits were left out per blocked place."""
     blocked = (hit for hit in hits if hit.state == Hit.State.BLOCKED)
     places = (reason_against(settings, hit.url) for hit in blocked)
     return dict(Counter(place for place in places if place).most_common())
 
 
 def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
-    """Return a line for each place: `3 hits from example.org left out, as you asked`."""
+    """Return a line for each place: `3 results from example.org blocked by your rule`."""
     return [
         ngettext(
-            "%(n)d hit from %(place)s left out, as you asked",
-            "%(n)d hits from %(place)s left out, as you asked",
+            "%(n)d result from %(place)s blocked by your rule",
+            "%(n)d results from %(place)s blocked by your rule",
             count,
         )
         % {"n": count, "place": shorten(shown(place), 120)}
@@ -169,14 +169,14 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
-# --- a page that led elsewhere --------------------------------------------------------------------
+# --- redirects --------------------------------------------------------------------
 
 
 def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
-    """Raise ProviderRejected if a page's address led to where the run does not look.
+    """Raise ProviderRejected if a page redirected to a blocked place.
 
-    Only the search's own address was held against the rules: a redirect may lead anywhere.  The
-    sample's articles lie here, whatever address they were published at.
+    Before the fetch, only the URL from the search was checked.  The sample's articles are local,
+    whatever URL they were published at.
     """
     led_to = canonical_url(address)
     if led_to == hit.url or not led_to.startswith("http") or sample.is_sample_url(hit.link):
@@ -185,20 +185,20 @@ def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
     place = "" if asked else reason_against(settings, led_to)
     place = place or place_of(led_to, review_blocked.refused_domains(work.topic.owner))
     if place:
-        words = _("its address leads to %(place)s, where you said not to look")
+        words = _("redirects to %(place)s, which you blocked")
         raise ProviderRejected(words % {"place": shown(place)})
     allowed = [] if asked else settings.allow_domains
     if allowed and not any(is_in_domain(led_to, domain) for domain in allowed):
-        words = _("its address leads to %(place)s, which is not among the domains that you allow")
+        words = _("redirects to %(place)s, which isn’t one of your allowed domains")
         raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
 
 
-# --- what a page shows ----------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One thing that is always checked, with what came of it in this run."""
+    """One always-included rule, with its result in this run."""
 
     rule: str
     became: str
@@ -206,7 +206,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """The rules that a run obeyed: what it checked, and what it left out in words."""
+    """The rules that a run applied: what it included, and what it left out, in words."""
 
     checked: Sequence[Checked]
     left_out: Sequence[str]
@@ -216,9 +216,9 @@ class Obeyed:
 
 
 def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obeyed:
-    """Return what the run made of its standing rules; `queries` None: it has no plan yet.
+    """Return how the run applied its standing rules. `queries` is None before the plan.
 
-    Read from the settings that it was started with, and from the hits, which the caller has at hand.
+    Uses the settings it was started with, and the given hits.
     """
     settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
     pages = {hit.url: hit for hit in hits}
@@ -233,12 +233,12 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obey
 def _became_of(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
     if not is_address(rule):
         asked = rule.casefold() in {query.casefold() for query in queries or ()}
-        return _("asked") if asked else _("taken out of this run's plan by hand")
+        return _("searched") if asked else _("removed from this run’s plan manually")
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read in this run")
     return {
         Hit.Reading.READ: _("read"),
-        Hit.Reading.FAILED: _("could not be read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},
         Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
-        Hit.Reading.QUARANTINED: _("set aside: %(why)s") % {"why": hit.reason},
+        Hit.Reading.QUARANTINED: _("quarantined: %(why)s") % {"why": hit.reason},
     }[Hit.Reading(hit.reading)]

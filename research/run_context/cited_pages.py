@@ -1,7 +1,7 @@
-"""The stored pages that a report cites, as its quotes are looked up in them.
+"""The stored pages that a report cites, to find its quotes in them.
 
 Data flow: a run's hits that were read -> `Pages`: those cited, by number, and the others -> where a
-quote stands, which other pages carry it, and which pages only repeat another.
+quote is, which other pages contain it, and which pages only repeat another.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MOST_CARRIERS = 8  # other pages with the same text that are named
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a quote stands: its exact stored words, and their place in the page's stored text.
+    """A found quote: its exact stored text and its place on the page.
 
-    What stands in the search result alone has no place: the page was not read.
+    A quote found only in the search snippet has no place, because the page wasn't read.
     """
 
     quote: str
@@ -47,7 +47,7 @@ class Found:
 
     @property
     def in_snippet(self) -> bool:
-        """Whether it stands in the search result alone."""
+        """Whether it is only in the search snippet."""
         return self.span is None
 
     def as_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class CitedPage:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Return the numbers that stand there."""
+        """Return the numbers on the page."""
         return numbers(self.text)
 
     @cached_property
@@ -129,7 +129,7 @@ class CitedPage:
         return Found(one_line(self.said.stored[span.start : span.end]), None) if span else None
 
     def may_say(self, sentence: str) -> bool:
-        """Whether the numbers of a sentence stand there, and half of its terms."""
+        """Whether the page has the numbers of a sentence and half of its terms."""
         wanted = set(terms(sentence))
         there = wanted & self._terms
         return not wanted or (numbers(sentence) <= self.numbers and len(there) * 2 >= len(wanted))
@@ -144,7 +144,7 @@ class Pages:
         others: Iterable[CitedPage] = (),
         origins: Origins | None = None,
     ) -> None:
-        """`origins` of all these pages, where they are known, are not found out again."""
+        """`origins` of all these pages, if known, aren't computed again."""
         self.cited = dict(cited)
         self._origins = origins
         self.others = list(others)
@@ -157,9 +157,9 @@ class Pages:
         return self._origins or duplicates.origins(with_text(self._by_number.values()))
 
     def counted(self, numbers: Iterable[int], quote: str = "") -> tuple[int, int]:
-        """Return how many sources bear a sentence out, and how many of them independently.
+        """Return how many sources support a sentence, and how many of them are independent.
 
-        Pages that carry the very quote count as sources too, but not as independent ones.
+        Pages with the same quote count as sources, but not as independent ones.
         """
         bearing = {self.cited[n].number for n in numbers if n in self.cited}
         same: set[int] = set()
@@ -184,7 +184,7 @@ class Pages:
         return source | told
 
     def _carriers(self, page: CitedPage) -> list[dict[str, Any]]:
-        """Return the other pages that carry the text of this one, and were published later."""
+        """Return the other pages with the text of this one that were published later."""
         found = [
             self._named(self._by_number[number])
             for number, of in self.origins.derived_from.items()
@@ -203,10 +203,9 @@ class Pages:
 
 
 class Ahead:
-    """The pages that a run read, gone through while its model writes.
+    """The pages that a run read, prepared while its model writes.
 
-    What is told of a page whoever cites it takes milliseconds each, which the run then need not
-    spend after the model.
+    Preparing takes some milliseconds per page, which the run then saves after the model call.
     """
 
     def __init__(self, run: Run) -> None:
@@ -216,9 +215,9 @@ class Ahead:
         self._work: Iterator[None] | None = None
 
     def go_on(self) -> None:
-        """Go through some more pages, for a twentieth of a second at most.
+        """Prepare more pages for at most 0.05 s.
 
-        The first call does nothing: the model's call, in another thread, is to set out first.
+        The first call does nothing, so that the model call in another thread starts first.
         """
         if self._work is None:
             self._work = self._each()
@@ -246,7 +245,7 @@ def with_text(pages: Iterable[CitedPage]) -> list[CitedPage]:
 def load(run: Run, sources: Iterable[Mapping[str, Any]], ahead: Ahead | None = None) -> Pages:
     """Return the pages of a run: those of `sources`, the numbered list, and all that it read.
 
-    Those that `ahead` has gone through are taken from there.
+    Those that `ahead` has prepared are taken from there.
     """
     links = {source["link"]: source["n"] for source in sources}
     hits = run.hits.select_related("content_item")

@@ -318,9 +318,9 @@ class RunContext:
         if asked or not self.is_stopping:
             return
         if self.run.stop_requested_at is not None:
-            raise Cancelled(_("stopped before a search was asked: there is nothing to report"))
+            raise Cancelled(_("stopped before the first search, so there’s nothing to report"))
         raise BudgetReached(
-            _("%(why)s. Nothing was searched, so there is nothing to report.")
+            _("%(why)s. Nothing was searched, so there’s nothing to report.")
             % {"why": self.stop_reason}
         )
 
@@ -351,18 +351,18 @@ class RunContext:
         if row is None or row["attempt"] != self.run.attempt or row["status"] != "running":
             raise RunLost(str(self.run.pk))
         if row["topic__trashed_at"]:
-            raise Cancelled(_("the topic was moved to the trash"))
+            raise Cancelled(_("the topic was moved to Trash"))
         if row["cancel_requested_at"]:
-            raise Cancelled(_("cancelled by hand"))
+            raise Cancelled(_("cancelled manually"))
         if not row["topic__owner__is_active"]:
-            raise Cancelled(_("the account of its owner is disabled"))
+            raise Cancelled(_("the owner’s account is disabled"))
         if row["leaving"]:
             raise Interrupted(_("the worker is stopping"))
         if self.seconds_left < 0:
             raise TaskOver
         if row["stop_requested_at"]:
             self.run.stop_requested_at = row["stop_requested_at"]
-            self.stop(_("stopped early by hand: the report is written from what was there"))
+            self.stop(_("stopped early, so the report covers only what was read by then"))
 
     @property
     def seconds_left(self) -> float:

@@ -1,4 +1,4 @@
-"""What the tracks of a deep run left, as the steps after them read it."""
+"""The output of earlier steps, as later ones read it: tracks, memory, time frame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAGE = re.compile(r"\s*\[?\bp(\d{1,5})\b\]?")
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What one track answered, its pages named by the numbers of the one source list."""
+    """The notes of one track, citing the numbers of the source list."""
 
     track: str
     text: str
@@ -38,7 +38,7 @@ def outcome(work: RunContext) -> dict[str, Any]:
 
 
 def opened(work: RunContext) -> list[int]:
-    """Return the places of the hits that the tracks opened; empty where the run goes on as quick."""
+    """Return the places of the hits that the tracks opened; empty if the run continues as quick."""
     places: list[int] = outcome(work).get("opened", [])
     return places
 
@@ -60,7 +60,7 @@ def notes(work: RunContext, pages: Sequence[Reading], most: int) -> list[Notes]:
 
 
 def _renumbered(text: str, numbers: dict[int, int]) -> str:
-    """Return notes with `[p12]` as the number of that source; a page that is no source goes."""
+    """Return notes with `[p12]` replaced by the source number. Pages that aren't sources are removed."""
 
     def number(match: re.Match[str]) -> str:
         known = numbers.get(int(match[1]))

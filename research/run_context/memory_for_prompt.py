@@ -1,7 +1,7 @@
-"""The best observations for a topic in the prompts of its runs (R95): chosen by the plan, once.
+"""The best observations for a topic, for the prompts of its runs (R95). The plan chooses them once.
 
-The plan's output keeps their ids alone, so that what a person deletes or marks as sensitive
-afterwards is neither told again nor kept in a step.
+The plan's output stores only their ids, so what a person deletes or marks as sensitive later is
+neither repeated nor kept in a step.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from research.run_context.context import RunContext
 def choose(
     work: RunContext, memory: TopicMemory | None, lessons: Sequence[Observation]
 ) -> list[Observation]:
-    """Return the observations for the run's prompts, none of which says what the lessons do.
+    """Return the observations for the run's prompts, except those that repeat the lessons.
 
-    None where no model will read them.
+    Empty if no model will read them.
     """
     if connections.model_for(work.topic) is None or work.is_stopping:
         return []
@@ -33,7 +33,7 @@ def choose(
 
 
 def task_of(topic: Topic) -> str:
-    """Return what the next run of a topic is for, in words: its title, objective and focus."""
+    """Return the task of a topic's next run: its title, objective and focus."""
     return _task(topic, TopicSettings.objects.filter(topic=topic).first())
 
 
@@ -49,12 +49,12 @@ def enter(work: RunContext, chosen: Sequence[Observation]) -> list[str]:
 
 
 def chosen(work: RunContext) -> list[Observation]:
-    """Return what the plan chose and what may be told still."""
+    """Return the chosen observations that models may still see."""
     return still_offered(work.topic.owner, work.output("plan").get("observations", []))
 
 
 def teach(work: RunContext, lessons: Sequence[Observation]) -> list[str]:
-    """Return what the owner taught by corrections as lines of a prompt, and note that it was used."""
+    """Return the lessons from corrections as lines of a prompt, and note that they were used."""
     Use.note_records(work.topic.owner, lessons, work.run.source)
     return topic_block.lessons_as_prompt(lessons)
 
@@ -67,6 +67,6 @@ def in_words(output: dict[str, Any]) -> str:
         said = ngettext("with %(count)d observation", "with %(count)d observations", count)
         words.append(said % {"count": count})
     if lessons:
-        said = ngettext("taught: %(count)d lesson", "taught: %(count)d lessons", lessons)
+        said = ngettext("%(count)d lesson learned", "%(count)d lessons learned", lessons)
         words.append(said % {"count": lessons})
     return ", ".join(words)

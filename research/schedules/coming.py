@@ -1,4 +1,4 @@
-"""The runs that are to come: when, at what probable cost, and where several begin at once."""
+"""Upcoming runs: their times, and changes made in the calendar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SLOTS = 3_000  # of a month: one every 15 minutes has 2,880
 def slots_until(schedule: Schedule, after: datetime, until: datetime) -> list[datetime]:
     """Return the moments within (after, until] at which the schedule is due, paused or not.
 
-    None for a line that cannot be read: the tick says so in the log.
+    None for an invalid cron expression, which the tick logs.
     """
     try:
         found = takewhile(lambda slot: slot <= until, scheduling.slots_of(schedule, after))
@@ -37,16 +37,16 @@ def runs_a_month(schedule: Schedule, now: datetime) -> int:
 
 
 def hour_of(schedule: Schedule) -> int | None:
-    """Return the one hour at which a schedule fires; None for a line with several, or none."""
+    """Return the hour of a schedule, None if it has several or none."""
     fields = schedule.cron.split()
     is_single = len(fields) == 5 and fields[1].isascii() and fields[1].isdigit()
     return int(fields[1]) if is_single and schedule.preset != Schedule.Preset.NONE else None
 
 
 def move_to_hour(topic: Topic, hour: int, *, by: Actor) -> int | None:
-    """Let the topic run at another hour of the same days; return the hour that it had.
+    """Move the topic to another hour of the same days. Return the previous hour.
 
-    None, and nothing changed, where the schedule has no single hour or there is no such hour.
+    Returns None and changes nothing if the schedule has no single hour or the hour is invalid.
     """
     schedule = Schedule.objects.filter(topic=topic).first()
     was = hour_of(schedule) if schedule is not None else None
@@ -67,7 +67,7 @@ def move_to_hour(topic: Topic, hour: int, *, by: Actor) -> int | None:
 
 
 def set_missed(topic: Topic, choice: str, *, by: Actor) -> str | None:
-    """Say what becomes of missed runs; return what was said before, None if nothing changed."""
+    """Set what happens to missed runs. Return the previous value, None if nothing changed."""
     recurring = Schedule.objects.filter(topic=topic).exclude(preset=Schedule.Preset.NONE)
     schedule = recurring.exclude(missed=choice).first()
     if schedule is None or not recurring.filter(missed=schedule.missed).update(missed=choice):

@@ -1,4 +1,4 @@
-"""Cron lines: what they mean in a time zone, and which of them Beacon refuses."""
+"""Cron expressions: when they fire in a time zone, and which ones Beacon rejects."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def zone_named(name: str) -> ZoneInfo:
     found = dates.named(name)
     if found is None:
         problem = _(
-            "There is no time zone “%(name)s”. Write it as region and city, such as "
-            "“Europe/Berlin” or “Asia/Shanghai”, or “UTC”."
+            "Unknown time zone “%(name)s”. Enter a region and city, such as “Europe/Berlin”, or “UTC”."
         ) % {"name": name}
         raise InvalidValue(problem, errors={"time_zone": [problem]})
     return ZoneInfo(found)
@@ -39,18 +38,17 @@ def zone_names() -> list[str]:
 
 
 def check_cron(line: str, zone: str) -> str:
-    """Return the cron line as it is kept: five fields with one space between.
+    """Return the normalized cron expression: 5 fields with one space between.
 
-    Raises InvalidValue (field `cron` or `time_zone`) in a person's words for a line that is none,
-    that never fires, or that fires more often than every 15 minutes, and for an unknown zone.
+    Raises InvalidValue (field `cron` or `time_zone`) if it is invalid, never fires or fires more
+    often than every 15 minutes, and for an unknown zone.
     """
     zone_named(zone)
     fields = line.upper().split()
     problem = _not_a_line(fields)
     if not problem and _least_gap(" ".join(fields)) < LEAST_GAP:
         problem = _(
-            "“%(line)s” would start runs less than %(least)d minutes apart. Choose minutes that "
-            "lie further from each other, such as “0 * * * *” for every hour."
+            "“%(line)s” would start runs less than %(least)d minutes apart. Space them out, for example “0 * * * *” for every hour."
         ) % {"line": line, "least": LEAST_GAP.seconds // 60}
     if problem:
         raise InvalidValue(problem, errors={"cron": [problem]})
@@ -58,17 +56,16 @@ def check_cron(line: str, zone: str) -> str:
 
 
 def _not_a_line(fields: list[str]) -> str:
-    """Return why the fields are no cron line that ever fires, or nothing."""
+    """Return why the fields aren't a valid cron expression, or nothing."""
     line = " ".join(fields)
     if len(fields) != 5:
         return _(
-            "A cron line has five fields (minute, hour, day of the month, month, weekday), such "
-            "as “0 7 * * MON”; this has %(have)d."
+            "Enter a cron expression with 5 fields (minute, hour, day, month, weekday), such as “0 7 * * MON”. This one has %(have)d."
         ) % {"have": len(fields)}
     if len(line) > _LONGEST:
-        return _("A cron line has at most %(most)d characters.") % {"most": _LONGEST}
+        return _("Use at most %(most)d characters for the cron expression.") % {"most": _LONGEST}
     never = _(
-        "“%(line)s” never fires: no month it names has such a day. Choose another day or month."
+        "“%(line)s” never starts a run because none of its months has that day. Choose another day or month."
     ) % {"line": line}
     try:
         next(CronSim(line, _START))
@@ -102,7 +99,7 @@ def _bad_field(line: str, why: str) -> str:
         "month": _("month (1 to 12, or JAN to DEC)"),
         "day-of-week": _("weekday (0 to 7, or SUN to SAT)"),
     }
-    return _("“%(line)s” is no cron line: look at its %(field)s.") % {
+    return _("“%(line)s” isn’t a valid cron expression. Check the %(field)s field.") % {
         "line": line,
         "field": names.get(name, name),
     }
@@ -126,9 +123,9 @@ def _least_gap(line: str) -> timedelta:
 def slots(line: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
     """Yield the moments (UTC) after `after` at which the line fires on the clocks of `zone`.
 
-    Where clocks go forward, a time that does not exist that day is the moment the new time
-    begins; where they go back, a time that comes twice is taken the first time.  A line for
-    every hour goes by elapsed time instead, so that it misses none.
+    When clocks go forward, a time that doesn't exist becomes the moment of the change. When they go
+    back, the first of two equal times counts.  An hourly expression uses elapsed time instead, so
+    that it misses none.
     """
     last = after
     for moment in _moments(line, zone, after):

@@ -1,4 +1,4 @@
-"""What became of slots that a schedule missed, in words for the log, the run and the topic."""
+"""Schedules: set, pause and describe them, start due runs, and handle missed ones."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ LATELY = timedelta(days=7)
 def missed_in_words(count: int) -> str:
     """Return that so many slots were missed; beyond MOST_COUNTED they are not counted."""
     if count >= MOST_COUNTED:
-        return _("%(count)d slots or more were missed") % {"count": MOST_COUNTED}
-    return ngettext("%(count)d slot was missed", "%(count)d slots were missed", count) % {
-        "count": count
-    }
+        return _("at least %(count)d scheduled runs were missed") % {"count": MOST_COUNTED}
+    return ngettext(
+        "%(count)d scheduled run was missed", "%(count)d scheduled runs were missed", count
+    ) % {"count": count}
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the tick did lately about a topic's schedule other than to start its run on time."""
+    """A recent problem with a topic's schedule: a skipped, late or unreadable run."""
 
     at: datetime
     words: str
@@ -62,7 +62,7 @@ def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
     if line.kind == SKIPPED and line.is_warning:
         words = _("A scheduled run was skipped: %(why)s") % {"why": words}
     elif line.kind == UNREADABLE:
-        words = _("The schedule cannot be read: %(why)s") % {"why": words}
+        words = _("The schedule can’t be read: %(why)s") % {"why": words}
     return Notice(line.created, words, line.is_warning)
 
 
@@ -94,13 +94,13 @@ check_cron = schedules_cron.check_cron
 Preset = Schedule.Preset
 
 
-# --- what a schedule says -----------------------------------------------------------------------
+# --- cron expressions and words -----------------------------------------------------------------------
 
 
 def cron_of(
     preset: str, *, hour: int = DEFAULT_HOUR, weekday: int = 1, day: str = "1", line: str = ""
 ) -> str:
-    """Return the cron line that a preset stands for; empty for one that is run by hand only.
+    """Return the cron expression of a preset, empty for manual runs only.
 
     `weekday` counts from 0 (Sunday), `day` is "1" to "28", or "L" for a month's last; they and
     `hour` matter to the presets that have them.  A `line` that is given (the preset `cron` needs
@@ -147,10 +147,10 @@ def schedule_fields(
 ) -> dict[str, Any]:
     """Return the fields of a Schedule with the next run it leads to (see cron_of).
 
-    Raises InvalidValue, its errors by field, for what can be no schedule.
+    Raises InvalidValue, with errors by field, for an invalid schedule.
     """
     if preset not in Preset.values:
-        problem = _("There is no schedule “%(name)s”. Choose among: %(names)s.") % {
+        problem = _("Unknown schedule “%(name)s”. Choose one of: %(names)s.") % {
             "name": preset,
             "names": ", ".join(Preset.values),
         }
@@ -176,8 +176,8 @@ def zone_of_choice(name: str) -> str:
 def next_slots(schedule: Schedule, after: datetime, count: int = 5) -> list[datetime]:
     """Return the next moments (UTC) after `after` at which the topic is due, at most `count`.
 
-    Pausing is not looked at.  An unreadable line (only ever one that was put there past
-    check_cron) raises CronSimError.
+    Ignores pausing.  An invalid expression (only possible if it bypassed check_cron) raises
+    CronSimError.
     """
     return list(islice(slots_of(schedule, after), count))
 
@@ -220,10 +220,10 @@ def memory_lifetime(topic: Topic, at: datetime | None = None) -> timedelta:
 def in_words(schedule: Schedule, *, seen_from: str = "") -> str:
     """Return the schedule as a phrase: “every Monday at 07:00 (Europe/Berlin)”.
 
-    To a person whose own time zone is `seen_from` that zone need not be named.
+    The time zone is left out if it equals `seen_from`, the reader's own.
     """
     if schedule.preset == Preset.NONE or not schedule.cron:
-        return _("only by hand")
+        return _("manually")
     if schedule.time_zone == seen_from:
         return _times(schedule)
     return _("%(times)s (%(zone)s)") % {"times": _times(schedule), "zone": schedule.time_zone}
@@ -253,7 +253,7 @@ def _cron_in_words(line: str) -> str:
     options = Options()
     options.use_24hour_time_format = True
     options.throw_exception_on_parse_error = False
-    # cron-descriptor has its own catalogues; English where it has none for the language.
+    # cron-descriptor has its own translations, with English as the fallback.
     options.locale_code = (get_language() or "en").partition("-")[0]
     words = str(get_description(line, options))
     return words[:1].lower() + words[1:]
@@ -272,7 +272,7 @@ def weekday_names() -> list[str]:
     ]
 
 
-# --- what people do with it -----------------------------------------------------------------------
+# --- changes by people -----------------------------------------------------------------------
 
 
 def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
@@ -288,9 +288,9 @@ def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
 
 
 def set_paused(topic: Topic, *, paused: bool, by: Actor) -> bool:
-    """Pause or resume the topic's schedule; False if it was so already, or does not recur.
+    """Pause or resume the topic's schedule. False if nothing changes or it doesn't recur.
 
-    What fell due while it was paused is not caught up with.
+    Runs missed while it was paused aren't caught up.
     """
     waiting = Schedule.objects.filter(topic=topic, paused=not paused).exclude(preset=Preset.NONE)
     schedule = waiting.first()
@@ -305,7 +305,7 @@ def set_paused(topic: Topic, *, paused: bool, by: Actor) -> bool:
 
 
 def look_ahead(topic: Topic) -> None:
-    """Set the next run to the first one from now on: for a topic that comes back."""
+    """Set the next run to the first one from now on, for a restored topic."""
     schedule = Schedule.objects.filter(topic=topic).first()
     if schedule is not None:
         Schedule.objects.filter(pk=topic.pk).update(next_run_at=next_run(schedule, timezone.now()))
@@ -318,7 +318,7 @@ def start_due(at: datetime | None = None) -> list[Run]:
     """Start the runs that are due at `at` (default: now), and move each schedule on.
 
     Safe to call from two beats at once: one UPDATE on `next_run_at` claims a slot, and
-    UNIQUE(topic, scheduled_for) stands behind it.  Of several missed slots one run comes
+    UNIQUE(topic, scheduled_for) is the fallback.  Several missed slots lead to one run
     (`missed` is once) or none (skip).
     """
     at = at or timezone.now()
@@ -328,7 +328,7 @@ def start_due(at: datetime | None = None) -> list[Run]:
         try:
             run = _take(schedule, at)
         except Exception as exc:
-            # One topic whose rows are broken must not keep all the others from their runs.
+            # One topic with broken rows must not block the others.
             logger.exception("schedule failed", topic=schedule.topic.slug)
             _give_up(schedule, f"{type(exc).__name__}: {exc}")
         else:
@@ -358,7 +358,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
         if not claimed:
             return None
         if missed and schedule.missed == Schedule.Missed.SKIP:
-            words = _("%(slots)s while Beacon was off, and the schedule skips what was missed")
+            words = _("%(slots)s while Beacon was off, and this schedule skips missed runs")
             _skipped(schedule, slot, words % {"slots": missed_in_words(missed)}, slots=missed)
             missed = 0
             if is_late:
@@ -371,12 +371,12 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     topic = schedule.topic
     fit = forecasting.fit_of(topic)
     if fit.why and fit.smaller is None:
-        words = _("%(why)s: it is skipped, as the topic's settings say")
+        words = _("%(why)s. It was skipped, as set in the topic’s settings")
         _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
     if fit.smaller is not None:
-        said = _("run smaller than usual (quick, a skim, with what is left): %(why)s")
+        said = _("Ran smaller than usual (quick, few pages, with what was left): %(why)s")
         fields = {**fit.smaller, "warnings": [said % {"why": fit.why}]}
     try:
         run: Run = Run.objects.start(
@@ -391,7 +391,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         _skipped(schedule, slot, str(exc), warning=True)
         return None
     if missed:
-        words = _("%(slots)s while Beacon was off; one run caught up")
+        words = _("%(slots)s while Beacon was off, so one run caught up")
         words %= {"slots": missed_in_words(missed)}
         Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
     transaction.on_commit(lambda: outbox.nudge(run.pk))
@@ -419,7 +419,7 @@ def _skipped(
 
 
 def _give_up(schedule: Schedule, why: str) -> None:
-    """Take a schedule that cannot be read out of the way of the others, and say so."""
+    """Disable a schedule that can't be read, so that it doesn't block others, and log it."""
     Schedule.objects.filter(pk=schedule.pk).update(next_run_at=None)
     Activity.log(
         schedule.topic.owner,
@@ -437,13 +437,13 @@ def _give_up(schedule: Schedule, why: str) -> None:
 
 KIND = "schedule-failing"
 IN_A_ROW = 5  # runs of a topic that failed one after the other, the last by its schedule
-_LATELY = timedelta(hours=1)  # so far back the tick looks for runs that failed
+_LATELY = timedelta(hours=1)  # how far back the tick looks for failed runs
 
 
 def pause_failing() -> int:
     """Pause the schedules whose last IN_A_ROW runs all failed; return how many.
 
-    Each run that failed pauses once: a schedule that a person resumed goes on until the next one.
+    Each run that failed pauses once: a resumed schedule continues until the next failure.
     """
     since = timezone.now() - _LATELY
     failed = Run.objects.filter(
@@ -476,10 +476,9 @@ def _pause(run: Run) -> bool:
             told_of_failures(run),
             f"schedule-failing:{run.pk}",
             topic=topic,
-            subject=_("%(topic)s: its schedule is paused") % names,
+            subject=_("Schedule paused: %(topic)s") % names,
             message=_(
-                "The last %(count)d runs of “%(topic)s” failed, so its schedule is paused until you "
-                "resume it in the topic’s settings. The last one said: %(why)s"
+                "The last %(count)d runs of “%(topic)s” failed, so its schedule is paused until you resume it in the topic’s settings. Last error: %(why)s"
             )
             % names,
         )

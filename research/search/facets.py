@@ -1,7 +1,7 @@
-"""What to ask the search services when no model plans: facets by kind of topic, in its language.
+"""Plan queries without a model: facets by kind of topic, in its language.
 
-A fresh plan goes for breadth; a rerun asks for news and changes since the last date (R50).  A query
-holds the topic's own words and words of asking, never words picked from pages.
+A first plan covers the breadth of the topic. A later one searches for changes since the last run
+(R50).  A query uses the topic's own words and facet words, never words from pages.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from beacon_site.text.sentences import language_of
 MOST_QUERIES = 6
 LONGEST_QUERY = 400
 MOST_FOCUSES = 2
-LONGEST_FOCUS = 6  # words of a part of the focus that is asked for
-ENOUGH_TEXT = 200  # characters from which known facts tell the topic's language
+LONGEST_FOCUS = 6  # words of a part of the focus in a query
+ENOUGH_TEXT = 200  # characters of known facts that show the topic's language
 
 GENERAL, QUESTION, SOFTWARE, LAW, PRICES, STANDARD, PLACE, EVENT, SCIENCE = (
     "general", "question", "software", "law", "prices", "standard", "place", "event", "science",
@@ -99,7 +99,7 @@ _WIDE_DATES = {
     "ja": ("{year}年", "{year}年{number}月"),
     "ko": ("{year}년", "{year}년 {number}월"),
 }
-# What a rerun of any kind asks first.
+# The first queries of a later run, for any kind.
 _NEWS = {
     "en": ("news since {since}", "changes {month}"),
     "de": ("Nachrichten seit {since}", "Änderungen {month}"),
@@ -298,7 +298,7 @@ def _is_covered(facet: str, parts: Sequence[set[str]]) -> bool:
 
 
 def _asked(subject: str, facet: str) -> str:
-    """Return the subject with the words of a facet that it does not hold already."""
+    """Return the subject with the words of a facet that it doesn't contain yet."""
     held = [word.strip(".,:").casefold() for word in subject.split()]
     added = [word for word in facet.split() if not any(_is_like(word, other) for other in held)]
     return " ".join([subject, *added])

@@ -1,4 +1,4 @@
-"""In which order hits stand that several queries of several services returned."""
+"""Steps 3 and 4: search the services, store and order the hits, and separate new from known ones."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def fused(entries: Sequence[Mapping[str, Any]], places: Mapping[str, int]) -> fl
     """Return a hit's reciprocal rank fusion over each (query, service) that returned it.
 
     `entries` have service and rank; `places` are the services' places in the topic's order, from
-    0.  Each place counts as one rank: the first hit of the second service stands with the second
-    hit of the first.  So the order decides ties and near-ties, a page that is much better placed
-    still passes, and one that two found always stands before one that one found: ten ranks and
-    ten services do not come near to halving a vote (1/61 against 1/80).
+    0.  Each place counts as one rank: the first hit of the second service equals the second
+    hit of the first.  So the order decides ties and near-ties, a much better rank still wins, and a
+    page that two services found always comes before one that only one found: 10 ranks and 10
+    services can't halve a vote (1/61 against 1/80).
     """
-    # Exact, as the votes stand in the order in which they came, which must not part equal hits.
+    # Exact fractions, because rounding by order of arrival must not separate equal hits.
     return math.fsum(
         1 / (RRF + (entry["rank"] or 1) + places.get(entry["service"], len(places)))
         for entry in entries
@@ -53,9 +53,9 @@ def fused(entries: Sequence[Mapping[str, Any]], places: Mapping[str, int]) -> fl
 def first_vote(
     entries: Sequence[Mapping[str, Any]], places: Mapping[str, int], queries: Mapping[str, int]
 ) -> tuple[int, int, int]:
-    """Return a hit's earliest vote (service, query, rank): what parts hits of equal score.
+    """Return a hit's first vote (service, query, rank), which breaks ties of equal scores.
 
-    Answers come in whatever order the network gives; the order of hits must not depend on it.
+    The order of hits must not depend on the order in which answers arrive.
     """
     return min(
         (
@@ -70,9 +70,9 @@ def first_vote(
     )
 
 
-# --- What the services found, stored as one row for each page however many of them found it ---
+# --- hits ---
 
-LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds
+LONGEST_URL = 2048  # bytes: the limit of the guard, and of a Postgres index
 _TOLD = ("service", "link", "domain", "title", "snippet", "published_at")
 _MAY_LACK = ("title", "snippet", "published_at")  # a vote that says it is noted under `gave`
 
@@ -95,7 +95,7 @@ class Order:
 
 
 def keep(work: RunContext, answers: Sequence[Asked], order: Order, count: int) -> int:
-    """Store the hits of these answers beside the `count` that the run has; return the new count."""
+    """Add the hits of these answers to the `count` that the run has. Return the new count."""
     found = [(asked, result) for asked in answers for result in _usable(work, asked)]
     urls = [canonical_url(result.url) for _asked, result in found]
     known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
@@ -121,10 +121,10 @@ def store_again(hits: Iterable[Hit], fields: Sequence[str]) -> None:
 
 
 def _vote(hit: Hit, asked: Asked, result: SearchHit, order: Order) -> None:
-    """Add a vote to a hit, and take over what it says as far as no earlier one said it."""
+    """Add a vote to a hit, and fill in fields that no earlier answer had."""
     hit.rank = min(hit.rank or result.rank, result.rank)
     if any((v["query"], v["service"]) == (asked.query, asked.service) for v in hit.queries):
-        return  # twins of one page in one answer are one vote for it, that of the best
+        return  # duplicates of a page in one answer count as one vote, the best
     told = _told(result)
     gave = [name for name in _MAY_LACK if told[name]]
     vote = {"query": asked.query, "service": asked.service, "rank": result.rank, "gave": gave}
@@ -151,11 +151,11 @@ def _told(result: SearchHit) -> dict[str, Any]:
 
 
 def _usable(work: RunContext, asked: Asked) -> list[SearchHit]:
-    """Return an answer's hits; one without an address, or one longer than any page's, is left out."""
+    """Return an answer's hits without those that have no URL or one that is too long."""
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):
         work.run.warn(
-            _("%(service)s gave hits without a usable address; they are left out")
+            _("%(service)s returned results without a usable URL. They were left out.")
             % {"service": asked.service}
         )
     return usable
@@ -175,7 +175,7 @@ def _has_address(found: SearchHit) -> bool:
     return 0 < longest <= LONGEST_URL
 
 
-# --- Steps 3 and 4: asking the search services, and telling new hits from known ones ---
+# --- search ---
 
 HITS_A_QUERY = 10
 AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
@@ -183,12 +183,12 @@ _OPENABLE = ("http://", "https://", "library:")
 
 
 class NothingToAsk(ProviderRejected):
-    """No search service could be asked at all; the message says what to set up."""
+    """No search service is available. The message says what to set up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service of the topic, ready to be asked, with those of the run's queries it is asked."""
+    """One service of the topic, with the queries it gets."""
 
     provider: SearchProvider
     queries: list[str]
@@ -200,17 +200,17 @@ class Service:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it is asked one query after the other, since it would make them wait anyway."""
+        """Whether it gets one query at a time, because it would make others wait anyway."""
         return bool(getattr(self.provider, "is_paced", False))
 
 
 def search(work: RunContext) -> StepResult:
     """Ask every planned query of every service of the topic, in parallel (R36).
 
-    Queries that are one question to a service are asked of it once, and a slow service is asked
-    the first `queries_a_run` of them.  What has answered is kept as it comes, so a resumed run asks
-    it no second time.  A failing query never fails the run (R47).  If every one failed the step
-    raises: ProviderUnavailable where trying later may help, else ProviderRejected.
+    Queries that are equal for a service are sent once, and a slow service gets only the first
+    `queries_a_run`.  Answers are stored as they arrive, so a resumed run doesn't repeat
+    them.  A failing query never fails the run (R47).  If every one failed the step
+    raises ProviderUnavailable if trying later may help, else ProviderRejected.
     """
     services = services_of(work, work.output("plan")["queries"])
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
@@ -244,26 +244,26 @@ def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
         _("%(done)d of %(all)d queries answered")
         % {"done": len(done) - failed - unasked, "all": count},
         _("%(n)d failed") % {"n": failed} if failed else "",
-        _("%(n)d not asked any more") % {"n": unasked} if unasked else "",
-        ngettext("%(n)d hit", "%(n)d hits", hits) % {"n": hits},
+        _("%(n)d skipped") % {"n": unasked} if unasked else "",
+        ngettext("%(n)d result", "%(n)d results", hits) % {"n": hits},
     ]
     return ", ".join(part for part in parts if part)
 
 
 def services_of(work: RunContext, queries: list[str]) -> list[Service]:
-    """Return the topic's services in its order, ready to be asked.
+    """Return the topic's services in its order.
 
     Raises NothingToAsk if there is none.
     """
     ready, lacking = [], []
     for name in connections.search_services(work.settings.services):
         if name == "library":
-            # A run looks at the watched folder itself: what was changed a moment ago counts.
+            # A run checks the watched folder first, so the latest changes count.
             library_folder.look_if_due(every=0)
         if name == "feeds" and not work.settings.feeds:
-            lacking.append(_("the topic names no feed"))
+            lacking.append(_("the topic has no feeds"))
         elif name == "library" and library_services.is_empty(work.topic.owner):
-            lacking.append(_("the library holds no document"))
+            lacking.append(_("the library is empty"))
         else:
             provider = searching.search_provider(name, owner=work.topic.owner)
             if provider is not None:
@@ -272,20 +272,18 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
                 ready.append(Service(provider, own[:bound], len(own)))
     if ready:
         return ready
-    none = _("none of the services that it names may be asked here")
+    none = _("none of its search services is enabled on this server")
     why = get_text_list(lacking, _("and")) if lacking else none
     raise NothingToAsk(
         _(
-            "No search service could be asked: %(why)s. Add a document to the library, name a "
-            "feed, or tick a service that needs no key, such as Wikipedia, in the topic's "
-            "settings; then retry the run. The sample topic needs none of them."
+            "No search service is available: %(why)s. In the topic’s settings, add a feed or select a service that needs no key, such as Wikipedia. Or add a document to the library. Then retry the run. The sample topic needs none of these."
         )
         % {"why": why}
     )
 
 
 def options_of(work: RunContext) -> SearchOptions:
-    """Return how the run asks its services."""
+    """Return the run's search options."""
     settings, memory = work.settings, inputs.known(work)
     return SearchOptions(
         limit=HITS_A_QUERY,
@@ -302,12 +300,12 @@ def options_of(work: RunContext) -> SearchOptions:
 def _calls(
     work: RunContext, services: Sequence[Service], answered: set[tuple[str, str]]
 ) -> list[Callable[[], list[Asked]]]:
-    """Return what is to be asked, the first query of each service before the second of any.
+    """Return the calls, the first query of each service before the second of any.
 
-    So a service that refuses everything has often said so before its further queries are begun.
+    So a service that rejects everything often says so before its other queries start.
     """
     options, network = options_of(work), Network()
-    # R47 counts the tries of a query: a run that was put off asks once more, not thrice.
+    # R47 limits the tries of a query, so a postponed run tries once more, not 3 times.
     tries = 1 if work.run.tries else TRIES
     calls: list[tuple[int, Callable[[], list[Asked]]]] = []
     for service in services:
@@ -332,7 +330,7 @@ def _call(
 def _pass_on_warnings(
     work: RunContext, services: Sequence[Service], done: list[dict[str, Any]]
 ) -> None:
-    """Warn of what a service that answered says beside, such as of a feed that is broken."""
+    """Pass on the warnings of a service that answered, such as a broken feed."""
     told = " ".join(entry["problem"] for entry in done)
     for service in services:
         for warning in getattr(service.provider, "warnings", ()):
@@ -346,11 +344,11 @@ def _searched(
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
     order = [service.name for service in services]
-    # A service that was taken away while the run waited is in no place any more.
+    # A service removed while the run waited has no place any longer.
     places = {name: place for place, name in enumerate(order)}
     told = sorted(done, key=lambda entry: places.get(entry["service"], len(places)))
     complaints = searching.complaints(told)
-    # An empty answer of one service says nothing of what another, which is down, would have found.
+    # An empty answer from one service doesn't show what an unavailable one would have found.
     silent = {entry["service"] for entry in failed} - answered
     if silent and not count:
         _raise_for(failed, complaints, answered)
@@ -365,19 +363,16 @@ def _searched(
 
 
 def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: set[str]) -> None:
-    """End a search that brought nothing.  Raises ProviderUnavailable or ProviderRejected."""
+    """End a search without results.  Raises ProviderUnavailable or ProviderRejected."""
     why = " ".join(complaints)
     if answered:
         told = {"why": why, "services": searching.listed(sorted(answered))}
-        message = _("every other search failed, and nothing was found in %(services)s: %(why)s")
+        message = _("%(services)s found nothing, and every other search failed: %(why)s")
         message %= told
     else:
         message = _("every search failed: %(why)s") % {"why": why}
     if searching.unreachable(failed):
-        message += " " + _(
-            "Documents of the library can be searched without a network, and the sample topic "
-            "needs none."
-        )
+        message += " " + _("The library and the sample topic work without a network.")
     if any(entry["may_retry"] for entry in failed):
         waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
         raise ProviderUnavailable(message, retry_after=max(waits, default=None))
@@ -385,16 +380,16 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
 
 
 def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int) -> str:
-    """Return how many hits came from whom, and who was not asked every query."""
+    """Return how many hits came from which services, and which got only some queries."""
     answered = {entry["service"] for entry in done if not entry["problem"]}
     gave = {entry["service"] for entry in done if entry["hits"]} or answered
     names = [service.name for service in services if service.name in gave]
     parts = [
-        ngettext("%(hits)d hit from %(services)s", "%(hits)d hits from %(services)s", count)
+        ngettext("%(hits)d result from %(services)s", "%(hits)d results from %(services)s", count)
         % {"hits": count, "services": ", ".join(map(searching.label_of, names))}
     ]
     parts += [
-        _("%(service)s was asked the first %(some)d of %(all)d queries")
+        _("%(service)s got the first %(some)d of %(all)d queries")
         % {
             "service": searching.label_of(service.name),
             "some": len(service.queries),
@@ -407,10 +402,10 @@ def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int)
 
 
 def filter_seen(work: RunContext) -> StepResult:
-    """Tell which hits are new, known, returning or blocked, and put them in one order (R37).
+    """Mark hits as new, known, returning or blocked, and sort them (R37).
 
-    A hit that fell out of the seen URLs but was read once is returning, never new, and so is a page
-    that is always checked and was seen before.
+    A page that was read before is returning, even if it is no longer among the seen URLs. So is a
+    known page that is always checked.
     """
     applied_rules.add_pages(work)
     known_pages.add_pages(work)
@@ -447,7 +442,7 @@ def filter_seen(work: RunContext) -> StepResult:
 
 
 def tell(work: RunContext, found: Sequence[Hit]) -> None:
-    """Set on each hit whether it is new, known, returning or blocked, and why; nothing is stored."""
+    """Set the state and reason of each hit, without storing them."""
     urls = [hit.url for hit in found]
     seen: set[str] = set()
     read: set[str] = set()
@@ -463,7 +458,7 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
         place = standing_rules.place_of(hit.url, refuses)
         if place:
             told = {"place": standing_rules.shown(place)}
-            hit.state, hit.reason = Hit.State.BLOCKED, _("you refuse all of %(place)s") % told
+            hit.state, hit.reason = Hit.State.BLOCKED, _("you blocked all of %(place)s") % told
             turned_away[place] += 1
     for place, number in turned_away.items():
         review_blocked.count_pages(work.topic.owner, place, number)
@@ -472,18 +467,18 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
 def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
     settings = work.settings
     if not hit.url.startswith(_OPENABLE):
-        return Hit.State.BLOCKED, _("no page: its address is neither http nor https")
+        return Hit.State.BLOCKED, _("not a web page (the URL isn’t http or https)")
     place = standing_rules.reason_against(settings, hit.url)
     if place and not _is_checked_all_the_same(settings, hit):
         where = standing_rules.shown(place)
-        return Hit.State.BLOCKED, _("the topic does not look at %(place)s") % {"place": where}
+        return Hit.State.BLOCKED, _("the topic never reads %(place)s") % {"place": where}
     if applied_rules.is_always(settings, hit):
         if hit.url in seen or hit.url in read:
-            return Hit.State.RETURNING, _("always checked, as you asked")
+            return Hit.State.RETURNING, _("always included by your rule")
         return Hit.State.NEW, ""
     allowed = settings.allow_domains
     if allowed and not any(is_in_domain(hit.url, domain) for domain in allowed):
-        return Hit.State.BLOCKED, _("not among the domains that the topic allows")
+        return Hit.State.BLOCKED, _("not one of the topic’s allowed domains")
     if hit.url in seen:
         return Hit.State.KNOWN, ""
     if hit.url in read:
@@ -492,9 +487,9 @@ def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[
 
 
 def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether the topic always checks a page that is blocked: then it is so in all topics alone.
+    """Whether the topic always checks a page that is blocked for all topics.
 
-    The topic's own rules cannot contradict each other, and go before those of all topics.
+    The topic's own rules can't contradict each other, and override those for all topics.
     """
     checks = filter(standing_rules.is_address, settings.always_check)
     return hit.url in map(canonical_url, checks)

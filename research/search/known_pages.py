@@ -1,4 +1,4 @@
-"""Reading again what facts rest on: the pages that current facts and the last reports cite.
+"""Read known pages again: those that current facts and the latest reports cite.
 
 Data flow: facts and sources of the topic -> a hit for each page, beside those of the searches ->
 read by a conditional request where the server gave a version -> compared with the text that the
@@ -22,7 +22,7 @@ from research.models import Hit
 from research.run_context import inputs
 from research.run_context.context import RunContext
 
-SERVICE = "known"  # what a hit says that no search returned
+SERVICE = "known"  # service of a hit that no search returned
 MOST = 24  # known pages read again in one run
 LATELY = 5  # runs in which a source was cited last
 _OPENABLE = ("http://", "https://", "library:")
@@ -38,7 +38,7 @@ class ConditionalFetcher(Protocol):
 
 
 def links(work: RunContext) -> list[str]:
-    """Return the addresses of the pages that facts and the last reports rest on, facts first."""
+    """Return the URLs of the pages that facts and the latest reports cite, facts first."""
     memory = inputs.known(work)
     if memory is None:
         return []
@@ -73,7 +73,7 @@ def _as_they_are_now(work: RunContext, found: Sequence[str]) -> list[str]:
 
 
 def add_pages(work: RunContext) -> set[str]:
-    """Make a hit for each known page that no search returned; return the canonical addresses.
+    """Create a hit for each known page that no search returned; return the canonical addresses.
 
     Repeatable: a run has one hit for each canonical address.
     """

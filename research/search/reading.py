@@ -1,7 +1,7 @@
 """Step 5: read the pages behind new and returning hits, in parallel, through the guard.
 
-Hits in order -> pages fetched by whoever can reach them -> text as content items, with a reason on
-each hit that gave none -> near-duplicates set aside -> `readings()` for the writer.
+Hits in order -> pages fetched (sample, library or web) -> text as content items, with a reason on
+each hit that gave none -> near-duplicates skipped -> `readings()` for the writer.
 
 A server may send something else in a page's place: a sign-in form, a CAPTCHA, "not found". Compared
 with the last version it would look as if all facts were gone, so it isn't read. Only short texts are
@@ -48,7 +48,7 @@ from research.topic_settings.standing_rules import check_from, is_address
 # --- pages sent in place of others -------------------------------------------------------------
 
 LONGEST = 1_500  # characters of a text that can be such a page
-LEAD = 400  # characters in which it says what it is
+LEAD = 400  # characters that show what it is
 
 _CHALLENGE = re.compile(
     r"\b(?:verify(?:ing)? (?:that )?you(?: are|['’]re) (?:a )?(?:human|not a robot)|are you a (?:robot|human)|prove (?:that )?you(?: are|['’]re) human"
@@ -88,10 +88,10 @@ def reason_against(title: str, text: str) -> str:
     # Of a longer text neither the title nor the first words are enough: they may be its subject.
     is_brief = len(said) <= LEAD
     if _CHALLENGE.search(lead) or (kind == "challenge" and is_brief):
-        return _("the site asks visitors to prove that they are human, and sent no text")
+        return _("the site sent a CAPTCHA instead of the text")
     for name, pattern, words in (
         ("sign-in", _SIGN_IN, _("the site sent a sign-in page instead of the text")),
-        ("not found", _NOT_FOUND, _("the site says that the page doesn't exist")),
+        ("not found", _NOT_FOUND, _("the site says the page doesn’t exist")),
     ):
         signs = (kind == name) + bool(pattern.search(lead)) + is_brief
         if signs >= 2:
@@ -114,7 +114,7 @@ AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guar
 def read(work: RunContext) -> StepResult:
     """Read the new and returning pages, as many as the budget allows, and known ones again.
 
-    A page that cannot be read keeps its reason and stands with its snippet; the run goes on.
+    An unreadable page keeps its reason and is represented by its snippet. The run continues.
     """
     wanted = _to_read(work)
     marks: dict[int, set[int]] = {}
@@ -144,7 +144,7 @@ def read(work: RunContext) -> StepResult:
 
 
 def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, list[str]]) -> WebPage:
-    """Return the page, and note what its server calls this version of it."""
+    """Return the page, and note the version that its server names."""
     page = get()
     if page.etag or page.last_modified:
         versions[hit.url] = [page.etag[:300], page.last_modified[:100]]
@@ -152,9 +152,9 @@ def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, lis
 
 
 def _to_read(work: RunContext) -> list[Hit]:
-    """Return the hits whose pages are read, within the budget: what is always checked, new, returning.
+    """Return the hits to read, within the budget: always checked, new, returning.
 
-    Of a deep run those that its tracks opened, and what is always checked.
+    In a deep run, those that its tracks opened and those always checked.
     """
     wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
@@ -205,7 +205,7 @@ def fetching(
 
 
 def _fetch(hit: Hit, fetcher: PageFetcher, work: RunContext) -> WebPage:
-    """Fetch one page from where it lies: the sample, the library, or the web."""
+    """Fetch one page from the sample, the library or the web."""
     if sample.is_sample_url(hit.link):
         memory = inputs.known(work)
         return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
@@ -220,7 +220,7 @@ def keep(
     get: Callable[[], WebPage],
     last: Mapping[str, ContentItem] | None = None,
 ) -> None:
-    """Keep what fetching a page gave: its text as a content item, or why there is none.
+    """Store the result of a fetch: the text as a content item, or the reason for failure.
 
     `last` is what `known_pages.last_versions` returned, looked up for the hit if it is left out.
     """
@@ -229,7 +229,7 @@ def keep(
         applied_rules.check_where_it_led(work, hit, page.final_url)
         text = clean(page.text)[0][:MOST_TEXT].strip()
         if not text:
-            raise ProviderRejected(_("the page holds no text"))
+            raise ProviderRejected(_("the page has no text"))
         is_web = hit.link.startswith(("http://", "https://"))
         if is_web and (why := reason_against(page.title, text)):
             raise ProviderRejected(why)
@@ -243,11 +243,9 @@ def keep(
     hit.reading = Hit.Reading.READ
     smell = injection.smells_of_instructions(text)
     if smell:
-        # Whatever is derived from it would be no better: nothing of it reaches a prompt or a fact.
+        # Nothing from a quarantined page reaches a prompt or a fact.
         hit.reading = Hit.Reading.QUARANTINED
-        hit.reason = _("the page gives orders to its reader and is set aside: %(why)s") % {
-            "why": smell
-        }
+        hit.reason = _("possible prompt injection: %(why)s") % {"why": smell}
     hit.content_item = _content_item(work, hit, text, last)
     hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
 
@@ -290,7 +288,7 @@ def _read(
     for place, of in repeated.items():
         hit = by_place[place]
         hit.reading = Hit.Reading.NEAR_DUPLICATE
-        hit.reason = _("carries the same text as %(domain)s") % {"domain": by_place[of].domain}
+        hit.reason = _("has the same text as %(domain)s") % {"domain": by_place[of].domain}
         hit.save(update_fields=["reading", "reason"])
     set_aside = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
     if set_aside:
@@ -308,7 +306,9 @@ def _read(
     _say_what_was_left(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
     warning = ""
     if failed:
-        warning = _("%(failed)d of %(all)d pages could not be read; the reason stands on each") % {
+        warning = _(
+            "%(failed)d of %(all)d pages couldn’t be read. The reason is listed with each."
+        ) % {
             "failed": failed,
             "all": len(new),
         }
@@ -328,7 +328,7 @@ def _read(
 
 
 def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
-    """Warn of known pages that could not be read again, and of those of which only the beginning was."""
+    """Warn about known pages that couldn't be read again, or only in part."""
     failed = [
         hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
     ]
@@ -337,8 +337,8 @@ def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
         if len(failed) > MOST_NAMED:
             pages += " …"
         said = ngettext(
-            "%(n)d known page could not be read again, so its facts were not checked (%(pages)s)",
-            "%(n)d known pages could not be read again, so their facts were not checked (%(pages)s)",
+            "%(n)d known page couldn’t be read again, so its facts weren’t checked (%(pages)s)",
+            "%(n)d known pages couldn’t be read again, so their facts weren’t checked (%(pages)s)",
             len(failed),
         )
         work.run.warn(said % {"n": len(failed), "pages": pages})
@@ -351,8 +351,8 @@ def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
     ]
     if cut:
         said = ngettext(
-            "%(n)d long page was compared only in its first %(most)s characters (%(pages)s)",
-            "%(n)d long pages were compared only in their first %(most)s characters (%(pages)s)",
+            "Only the first %(most)s characters of %(n)d long page were compared (%(pages)s)",
+            "Only the first %(most)s characters of %(n)d long pages were compared (%(pages)s)",
             len(cut),
         )
         pages = ", ".join(hit.domain for hit in cut[:MOST_NAMED])
@@ -363,29 +363,28 @@ def _in_words(pages: int, again: int, same: int) -> str:
     read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
     if again:
         read += ngettext(" (%(n)d read before)", " (%(n)d read before)", again) % {"n": again}
-    aside = ngettext("%(n)d near-duplicate set aside", "%(n)d near-duplicates set aside", same)
+    aside = ngettext("%(n)d near-duplicate skipped", "%(n)d near-duplicates skipped", same)
     return f"{read}, {aside % {'n': same}}"
 
 
 def _say_what_was_left(work: RunContext, wanted: int) -> None:
-    """Warn where the topic's own budget, not the site's usual one, left pages unread."""
+    """Warn if the topic's own budget, not the site's default, left pages unread."""
     if not work.settings.max_pages or inputs.opened(work):
         return  # or the tracks chose
     new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
     if new > wanted:
         work.run.warn(
             _(
-                "%(read)d of %(all)d new pages were read: the run's budget is %(most)d pages; "
-                "the others stand with their snippets"
+                "%(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. The others are represented by their search snippets."
             )
             % {"read": wanted, "all": new, "most": work.budget.pages}
         )
 
 
 def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
-    """Return the first `most` characters of a page as they are written from.
+    """Return the first `most` characters of a page for the writer.
 
-    A page that was read before is returned whole, beside its last versions.
+    A page that was read before is returned in full, with its last versions.
     """
     previous, earlier = [*versions, "", ""][:2]
     most = MOST_TEXT if previous else most
@@ -406,7 +405,7 @@ def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
 
 
 def readings(work: RunContext) -> list[Reading]:
-    """Return what the report may be written from, by the hits' place.
+    """Return the pages and snippets for the report, by the hits' place.
 
     Pages that were read, each as far as the topic's depth of reading says; and, unless the run is
     stopping, the snippets of those that could not be or were beyond the budget, the best of them:
@@ -437,7 +436,7 @@ def readings(work: RunContext) -> list[Reading]:
     return [_reading(hit, most, versions.get(page_of(hit.link), [])) for hit in kept]
 
 
-# --- “Read this next time”: addresses that a person gives a topic's next run to read, once ---
+# --- read in the next run ---
 
 MOST = 20
 
@@ -445,7 +444,7 @@ MOST = 20
 def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
     """Have the next run read a page; return the address as kept, and whether it is new there.
 
-    Raises InvalidValue for what no run opens, LimitReached beyond MOST.
+    Raises InvalidValue for a URL that no run opens, LimitReached beyond MOST.
     """
     page = _checked(address)
     with transaction.atomic():
@@ -455,10 +454,10 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
             return page, False
         whole = in_effect(settings, everywhere(held.owner_id))
         if place := standing_rules.reason_against(whole, canonical_url(page)):
-            problem = _("Runs do not look at “%(place)s”: take that away first.")
+            problem = _("“%(place)s” is blocked for this topic. Unblock it first.")
             raise InvalidValue(problem % {"place": standing_rules.shown(place)})
         if len(settings.read_next) >= MOST:
-            problem = _("%(most)d pages wait for the next run already, which is the most.")
+            problem = _("The next run already has %(most)d pages to read, which is the limit.")
             raise LimitReached(problem % {"most": MOST})
         _keep(held, [*settings.read_next, page])
         Activity.log(held.owner, by, "read-next", subject=held, label=page)
@@ -466,7 +465,7 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
 
 
 def remove(topic: Topic, address: str, *, by: Actor) -> bool:
-    """Take a page from the list; False if it is not there (any more)."""
+    """Remove a page from the list. False if it isn't there."""
     with transaction.atomic():
         held = Topic.objects.select_for_update().get(pk=topic.pk)
         kept = topic_editing.settings_of(held).read_next
@@ -479,7 +478,7 @@ def remove(topic: Topic, address: str, *, by: Actor) -> bool:
 
 
 def take_off(topic: Topic, pages: Sequence[str]) -> None:
-    """Take what a run was given to read from the list; called in its saving transaction."""
+    """Remove the pages that a run read. Called in its saving transaction."""
     if not pages:
         return
     kept = TopicSettings.objects.values_list("read_next", flat=True).get(topic=topic)
@@ -491,13 +490,13 @@ def _keep(topic: Topic, pages: list[str]) -> None:
 
 
 def _checked(address: str) -> str:
-    """Return the address as it is kept.  Raises InvalidValue in the guard's words.
+    """Return the normalized URL.  Raises InvalidValue with the guard's message.
 
-    A name is looked up only when the page is fetched, by the same guard.
+    The host is resolved only when the page is fetched, by the same guard.
     """
     if not is_address(address.strip()):
         raise InvalidValue(
-            _("“%(text)s” is no address of a page: it begins with http:// or https://.")
+            _("“%(text)s” isn’t a URL. Enter one that begins with http:// or https://.")
             % {"text": address[:200]}
         )
     page = check_from(address)

@@ -1,7 +1,7 @@
-"""Asking the search services one query at a time, and saying in a sentence why one did not answer.
+"""Query the search services, and explain failures in one sentence per service.
 
-What the queries of one run learn of a service they share by its Gate, so that a service that
-refuses everything, or that nobody can reach, is not asked the remaining queries in vain.
+The queries of a run share a Gate per service, so that a service that rejects everything or is
+unreachable doesn't get the remaining queries.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ logger = structlog.get_logger(__name__)
 
 TRIES = 3  # R47: a failing query is tried up to three times in all
 PAUSES = (0.5, 1.5)  # seconds between the tries of one query
-LONGEST_PAUSE = 5.0  # seconds, whatever a service asks for: the run is put off for longer ones
-AT_HOME = ("library", "sample")  # they ask nobody: what they find says nothing of the network
+LONGEST_PAUSE = 5.0  # seconds; if a service asks for more, the run is postponed
+AT_HOME = ("library", "sample")  # local services, which say nothing about the network
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What asking one service one query gave; no `tries` means that it was not asked in vain."""
+    """The result of one query to one service. Without `tries`, the query was skipped."""
 
     query: str
     service: str
@@ -62,7 +62,7 @@ class Asked:
     unreachable: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the step keeps and its page shows: everything but the hits themselves."""
+        """Return everything except the hits, for the step and its page."""
         return {
             "query": self.query,
             "service": self.service,
@@ -77,7 +77,7 @@ class Asked:
 
 
 class Network:
-    """Whether anybody outside could be reached, as far as this run's services found out."""
+    """Whether the network works, as far as this run's services know."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,7 +86,7 @@ class Network:
         self._given_up = False
 
     def reached(self, service: str) -> None:
-        """Note that a service answered, be it with a refusal."""
+        """Note that a service answered, even with an error."""
         if service not in AT_HOME:
             with self._lock:
                 self._reached = True
@@ -99,20 +99,20 @@ class Network:
 
     @property
     def is_down(self) -> bool:
-        """Whether one service was given up, another not reached either, and none was reached.
+        """Whether one service was given up, another wasn't reached either, and none was reached.
 
-        One alone may be at fault itself.
+        A single service may be down itself.
         """
         with self._lock:
             return not self._reached and self._given_up and len(self._unreached) > 1
 
 
 class Gate:
-    """What the queries of one service in one run know of each other, over all their threads.
+    """Shared state of one service's queries in a run, across threads.
 
-    It closes when the service refuses whatever it is asked, when it rejects two queries with the
-    same words, and when it is down: a query used up its tries and none has been answered yet.
-    Best effort: what is under way when it closes goes on to the end of its try.
+    It closes if the service refuses everything, rejects two queries with the same message, or is
+    down: a query has used up its tries and none has been answered yet.  Best effort: queries in
+    progress finish their current try.
     """
 
     def __init__(self, service: str, network: Network | None = None) -> None:
@@ -126,7 +126,7 @@ class Gate:
 
     @property
     def closed_by(self) -> ProviderError | None:
-        """Return why the service is to be asked no more, or None while it may be."""
+        """Return why the service gets no more queries, or None while it is open."""
         with self._lock:
             if self._closed:
                 return self._last
@@ -143,7 +143,7 @@ class Gate:
         """Note a failure; `is_last` says that the query is not tried again."""
         if isinstance(exc, ServiceUnreachable):
             self._network.unreached(self.service, is_last=is_last)
-        elif not isinstance(exc, ServiceRefused):  # which may be said without asking at all
+        elif not isinstance(exc, ServiceRefused):  # can be raised without a request
             self._network.reached(self.service)
         with self._lock:
             if self._closed:
@@ -164,10 +164,10 @@ def ask(
     gate: Gate | None = None,
     most: int = TRIES,
 ) -> Asked:
-    """Ask one query of one service, up to `most` times while it is unavailable (R47).
+    """Send one query to one service, up to `most` times while it is unavailable (R47).
 
-    An empty answer is an answer and is not asked again.  Never raises for the service's failures;
-    where the gate is closed the service is asked no more, and its reason is this query's too.
+    An empty answer isn't retried.  Never raises for the service's failures.  If the gate is closed,
+    the query is skipped with the gate's reason.
     """
     gate = gate or Gate(provider.service)
     began = time.monotonic()
@@ -202,7 +202,7 @@ def _tried(
     except ProviderError as exc:
         return [], exc
     except DatabaseError as exc:  # the library's
-        return [], ProviderUnavailable(_("the database did not answer: %(why)s") % {"why": exc})
+        return [], ProviderUnavailable(_("the database didn’t respond: %(why)s") % {"why": exc})
 
 
 def _waited(failure: ProviderError, tries: int, gate: Gate) -> bool:
@@ -238,9 +238,9 @@ def _asked(
 
 
 def search_provider(name: str, *, owner: User) -> SearchProvider | None:
-    """Return the provider of a service, or None for one that Beacon does not have.
+    """Return the provider of a service, None if Beacon doesn't have it.
 
-    One that is not set up is returned all the same: asked, it says what is missing.
+    One that isn't set up is returned too. When asked, it says what is missing.
     """
     if name == "library":
         return library_search(owner)
@@ -248,7 +248,7 @@ def search_provider(name: str, *, owner: User) -> SearchProvider | None:
 
 
 def label_of(service: str) -> str:
-    """Return a service's name as people call it."""
+    """Return a service's display name."""
     return str(BY_NAME[service].label) if service in BY_NAME else service
 
 
@@ -260,7 +260,7 @@ def listed(services: Iterable[str]) -> str:
 def complaints(asked: Sequence[dict[str, Any]]) -> list[str]:
     """Return a sentence for each service that failed, and one for all if the network is down.
 
-    `asked` are entries of `Asked.as_json`.  A reason is told once, however often it was met.
+    `asked` are entries of `Asked.as_json`.  Each reason is reported once.
     """
     by_service: dict[str, list[dict[str, Any]]] = {}
     for entry in asked:
@@ -268,7 +268,7 @@ def complaints(asked: Sequence[dict[str, Any]]) -> list[str]:
     unreached = unreachable(asked)
     said = []
     if unreached:
-        text = _("The network could not be reached: there is no connection to %(services)s.")
+        text = _("No network connection. Beacon couldn’t reach %(services)s.")
         said.append(text % {"services": listed(unreached)})
     return said + [
         _complaint(service, entries)
@@ -278,9 +278,9 @@ def complaints(asked: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def unreachable(asked: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the services that nobody reached, if that is so of all that were asked outside.
+    """Return the unreachable services, if no external service was reached.
 
-    One alone may be at fault itself, and is not called the network.
+    A single one may be down itself, so it doesn't count as a network failure.
     """
     outside = [entry for entry in asked if entry["service"] not in AT_HOME]
     if any(not entry["problem"] for entry in outside):
@@ -305,16 +305,16 @@ def _complaint(service: str, entries: Sequence[dict[str, Any]]) -> str:
         return _("%(service)s: %(failed)d of %(all)d searches failed: %(why)s") % told
     if len(reasons) == 1 and label_of(service).casefold() in reasons[0].casefold():
         return reasons[0]
-    return _("%(service)s could not be searched: %(why)s") % told
+    return _("%(service)s couldn’t be searched: %(why)s") % told
 
 
-# --- A run that repeats another as it was: its queries, and what of then is no longer there ---
+# --- repeated runs ---
 
-EXTRACTIVE = "extractive"  # what stands in a manifest where no model wrote
+EXTRACTIVE = "extractive"  # value in a manifest if no model wrote the report
 
 
 def queries_of(run: Run) -> list[str]:
-    """Return the queries that `run` asked; empty if it keeps none."""
+    """Return the queries of `run`, empty if none are stored."""
     kept: list[str] = run.manifest.get("queries") or []
     if kept:
         return kept
@@ -324,9 +324,9 @@ def queries_of(run: Run) -> list[str]:
 
 
 def what_is_gone(work: RunContext, was: Run) -> list[str]:
-    """Return in words which services of the run `was` this one cannot ask any more."""
+    """Return sentences about services of the run `was` that are no longer available."""
     return [
-        _("%(run)s asked %(service)s, which cannot be asked any more: %(why)s")
+        _("%(run)s searched %(service)s, which is no longer available: %(why)s")
         % {"run": was, "service": label_of(name), "why": why}
         for name, why in _services_gone(work)
     ]
@@ -341,19 +341,19 @@ def _services_gone(work: RunContext) -> list[tuple[str, str]]:
     for name in names:
         profile = profiles.get(name)
         if name not in allowed:
-            gone.append((name, _("this Beacon does not ask it (BEACON_SEARCH)")))
+            gone.append((name, _("BEACON_SEARCH doesn’t include it")))
         elif profile is not None and (lacks := connections.lacks(profile)):
-            missing = _("its key") if lacks == KEY else _("its address")
-            gone.append((name, _("%(what)s is not set up") % {"what": missing}))
+            missing = _("its key") if lacks == KEY else _("its URL")
+            gone.append((name, _("%(what)s isn’t set") % {"what": missing}))
         elif name == "library" and library_services.is_empty(work.topic.owner):
-            gone.append((name, _("the library holds no document")))
+            gone.append((name, _("the library is empty")))
     return gone
 
 
 def model_gone(was: Run) -> str:
-    """Return in words that another model writes than wrote `was`, or none; empty if it is the same.
+    """Return a sentence if another model writes now than wrote `was`, empty if it is the same.
 
-    For a run that has something to write from: without new pages no model is asked at all.
+    Only for a run with new pages, because otherwise no model is used.
     """
     profile = connections.llm_profile()
     before, now = was.manifest.get("written_by", ""), profile.model if profile else EXTRACTIVE
@@ -361,19 +361,19 @@ def model_gone(was: Run) -> str:
         return ""
     values = {"run": was, "before": before, "now": now}
     if before == EXTRACTIVE:
-        return _("%(run)s was written without a model; this one asks %(now)s.") % values
+        return _("%(run)s was written without a model. This run uses %(now)s.") % values
     if now == EXTRACTIVE:
-        return _("%(run)s was written by %(before)s; now no model is set up.") % values
-    return _("%(run)s was written by %(before)s; this one asks %(now)s.") % values
+        return _("%(run)s was written by %(before)s. No model is set up now.") % values
+    return _("%(run)s was written by %(before)s. This run uses %(now)s.") % values
 
 
 # --- search health ---
 
-LATEST = 10  # search steps, over all topics, that are looked at
+LATEST = 10  # recent search steps, over all topics, to check
 
 
 def failing() -> list[str]:
-    """Return the services none of whose queries was answered in the last run that asked them."""
+    """Return the services that answered no query in the last run that used them."""
     steps = Step.objects.filter(name="search", output__has_key="asked").order_by("-id")
     answered: dict[str, bool] = {}
     for asked in steps.values_list("output__asked", flat=True)[:LATEST]:

@@ -1,6 +1,6 @@
-"""What a topic's sources gave it, counted in the database: by page, or by domain.
+"""Figures of a topic's sources, counted in the database by page or by domain.
 
-Data flow: hits, ledger and seen URLs of the topic, one row an address -> what its runs made of each
+Data flow: hits, ledger and seen URLs of the topic, one row per URL -> what its runs made of each
 (delta items that cite it, facts that it brought first, quotes that were looked up in it) ->
 filtered, sorted, one page of it.  One query, however long the history is; nothing is counted twice
 or kept in step, so what is struck, imported or purged is right at once.
@@ -116,13 +116,13 @@ _DOMAINS = (
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one page, or one domain, gave the topic."""
+    """The figures of one page or domain."""
 
     place: str
     domain: str
     title: str
     link: str
-    why: str  # why it could not be read the last time that it could not
+    why: str  # the reason of its last failed read
     pages: int
     returned: int
     read: int
@@ -141,7 +141,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the figures; `places` are domains and pages to keep, None: all."""
+    """A query of the figures. `places` are the domains and pages to keep, None for all."""
 
     by_domain: bool = True
     words: Sequence[str] = ()
@@ -167,7 +167,7 @@ def all_of(topic: Topic, asked: Question, *, most: int) -> Iterator[Figures]:
 def _rows(topic: Topic, asked: Question, limit: str, **more: Any) -> Iterator[Figures]:
     where, values = _where(asked)
     shown = _DOMAINS if asked.by_domain else _PAGES
-    # Only our own names stand in the text; what a person typed are parameters.
+    # The SQL contains only our own names. User input is passed as parameters.
     query = _WITH.replace("{where}", where) + shown + _order(asked) + " " + limit
     with connection.cursor() as cursor:
         cursor.execute(query, {"topic": topic.pk, **values, **more})
@@ -208,7 +208,7 @@ def _literal(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-# --- desk ---
+# --- page ---
 
 MOST_IN_FILE = 100_000
 MOST_OFFSET = 1_000_000
@@ -219,28 +219,28 @@ STATE_LABELS = {
     "boost": gettext_lazy("boosted"),
     "mute": gettext_lazy("muted"),
     "cited": gettext_lazy("cited"),
-    "facts": gettext_lazy("brought new facts"),
-    "contradicted": gettext_lazy("contradict what is known"),
-    "unsupported": gettext_lazy("do not say what was cited"),
-    "failed": gettext_lazy("could not be read"),
+    "facts": gettext_lazy("new facts"),
+    "contradicted": gettext_lazy("contradicts known facts"),
+    "unsupported": gettext_lazy("unsupported citations"),
+    "failed": gettext_lazy("unreadable"),
     "quarantined": gettext_lazy("set aside"),
 }
 COLUMNS = {
     "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned it")),
-    "read": (gettext_lazy("Read"), gettext_lazy("how often its text was read")),
-    "cited": (gettext_lazy("Cited"), gettext_lazy("in how many reports it is cited")),
-    "facts": (gettext_lazy("New facts"), gettext_lazy("facts that it brought first")),
-    "confirmed": (gettext_lazy("Confirmed"), gettext_lazy("known facts that it confirmed")),
+    "read": (gettext_lazy("Read"), gettext_lazy("how often Beacon read its text")),
+    "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite it")),
+    "facts": (gettext_lazy("New facts"), gettext_lazy("facts it was first to report")),
+    "confirmed": (gettext_lazy("Confirmed"), gettext_lazy("known facts it confirmed")),
     "contradicted": (
         gettext_lazy("Contradicts"),
-        gettext_lazy("facts of yours that it contradicts"),
+        gettext_lazy("known facts it contradicts"),
     ),
     "unsupported": (
         gettext_lazy("Unsupported"),
-        gettext_lazy("sentences cited from it that it does not say"),
+        gettext_lazy("sentences that cite it but aren’t in it"),
     ),
-    "failed": (gettext_lazy("Unread"), gettext_lazy("how often it could not be read")),
-    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search returned it last")),
+    "failed": (gettext_lazy("Unread"), gettext_lazy("how often it couldn’t be read")),
+    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search last returned it")),
 }
 ACT_WORDS = {
     Act.BLOCK: gettext_lazy("blocked"),
@@ -262,7 +262,7 @@ class DeskWanted:
 
     @classmethod
     def of(cls, query: Mapping[str, Any]) -> DeskWanted:
-        """Read it from an address's query; what cannot be is as if it were not there."""
+        """Read it from a query string, ignoring invalid values."""
 
         def said(name: str, most: int) -> str:
             return str(query.get(name) or "").replace("\x00", "").strip()[:most]
@@ -294,7 +294,7 @@ class DeskWanted:
         return urlencode({name: value for name, value in named.items() if value})
 
     def sorted_by(self, name: str) -> str:
-        """Return the query of the list in the order of a column, turned round where it is that."""
+        """Return the query string that sorts by a column, reversed if it is sorted by it already."""
         falling = not self.falling if name == self.sort else name != "name"
         changed = DeskWanted(self.by, self.words, self.domain, self.state, name, falling)
         return changed.query
@@ -316,10 +316,10 @@ class DeskRow:
     """One domain or page with its figures and its rules."""
 
     figures: Figures
-    here: str  # the topic's own rule of exactly this place, or none
-    in_all: str  # the rule of all topics of exactly this place, or none
-    effect: str  # what holds for it in the next run, by whichever rule
-    by_place: str  # the place whose rule that is, where it is another
+    here: str  # the topic's own rule for exactly this place, or none
+    in_all: str  # the rule for all topics for exactly this place, or none
+    effect: str  # the effective rule in the next run
+    by_place: str  # the place of that rule, if it is another
 
     @property
     def place(self) -> str:
@@ -338,17 +338,17 @@ class DeskRow:
 
     @property
     def link(self) -> Link:
-        """Return where a page leads."""
+        """Return the page's link."""
         return link_of(self.figures.link) if self.is_page else Link()
 
     @property
     def title(self) -> str:
-        """Return what a person calls it."""
+        """Return its display name."""
         return (self.figures.title or self.place) if self.is_page else self.host
 
     @property
     def host(self) -> str:
-        """Return its domain as a person reads it."""
+        """Return its domain for display."""
         return editing.shown(self.figures.domain)
 
     @property
@@ -366,21 +366,21 @@ class DeskRow:
 
     @property
     def trust(self) -> str:
-        """Return how far it can be trusted, in a word."""
+        """Return its trust level."""
         if self.figures.quarantined:
             return _("quarantined")
         return _("owner") if self.figures.domain == "library" else _("external")
 
     @property
     def trust_about(self) -> str:
-        """Return what the trust rests on."""
+        """Return the reason for its trust level."""
         quotes, bad = self.figures.quotes, self.figures.unsupported
         if self.figures.quarantined:
-            return _("A page of it gave orders to its reader and was set aside.")
+            return _("One of its pages was quarantined as possible prompt injection.")
         if not quotes:
-            return _("Nothing was quoted from it yet.")
+            return _("No quotes from it yet.")
         told = {"good": quotes - bad, "all": quotes}
-        return _("%(good)d of %(all)d quoted sentences stand in it.") % told
+        return _("%(good)d of %(all)d quotes were found in its text.") % told
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +398,7 @@ class Rules:
         return cls(topic.settings, found, in_effect(topic.settings, found))
 
     def effect_on(self, url: str, place: str) -> tuple[str, str]:
-        """Return what holds for a page (or a domain's pages), and by which place."""
+        """Return the effective rule for a page or domain, and the place it comes from."""
         for act in (Act.BLOCK, Act.BOOST, Act.MUTE):
             found = place_of(url, sorted(lists_of(self.whole, act), key=len, reverse=True))
             if found:
@@ -439,7 +439,7 @@ def columns(wanted: DeskWanted) -> Sequence[Column]:
 
 
 def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
-    """Return the topic's own places and acts that stand in no row shown: to be taken away too."""
+    """Return the topic's own rules that no shown row has, so that they can be removed too."""
     shown = {row.place for row in rows}
     return [(place, act) for place, act in places_by_act(rules.own) if place not in shown]
 
@@ -468,7 +468,7 @@ FIELDS = (
 
 
 def as_csv(topic: Topic, wanted: DeskWanted) -> Iterator[str]:
-    """Yield the whole list as CSV that a spreadsheet opens without carrying anything out."""
+    """Yield the whole list as CSV that is safe to open in a spreadsheet."""
     rules = Rules.of(topic)
     yield _line(FIELDS)
     for figures in all_of(topic, question(wanted, rules), most=MOST_IN_FILE):

@@ -44,7 +44,7 @@ def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Acto
     """
     if act not in (*Act.values, NONE):
         told = {"act": act[:40], "known": ", ".join([*Act.values, NONE])}
-        raise InvalidValue(_("There is no act “%(act)s”. There are %(known)s.") % told)
+        raise InvalidValue(_("Unknown action “%(act)s”. Choose one of: %(known)s.") % told)
     place = place_from(place)
     if scope == ALL:
         return _set_everywhere(topic.owner, place, act, by)
@@ -73,7 +73,7 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
     name = field_of(act, place)
     places = getattr(settings, name)
     if len(places) >= MOST_PLACES:
-        problem = _("There are %(most)d already, which is the most. Take one away first.")
+        problem = _("You’ve reached the limit of %(most)d. Remove one first.")
         raise LimitReached(problem % {"most": MOST_PLACES})
     if act == Act.BLOCK:
         blocked = [*standing_rules.places_of(settings), place]
@@ -103,7 +103,7 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
             blocking.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
         elif act != NONE:
             if SourceRule.objects.of(owner).count() >= SourceRule.MOST:
-                problem = _("There are %(most)d already, which is the most. Take one away first.")
+                problem = _("You’ve reached the limit of %(most)d. Remove one first.")
                 raise LimitReached(problem % {"most": SourceRule.MOST})
             SourceRule.objects.create(owner=owner, place=place, act=act)
         Activity.log(owner, by, "source-rule", label=place, act=act, before=before)

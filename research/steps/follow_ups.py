@@ -1,4 +1,6 @@
-"""What follows the save of a run: each on its own, repeatable, its failure a warning (decision 7)."""
+"""The steps after the save of a run: observations, reflection and the summary note.
+
+Each runs independently and can be repeated. A failure is only a warning (decision 7)."""
 
 from __future__ import annotations
 
@@ -43,16 +45,16 @@ from research.steps.verifying import unsupported_mark
 
 
 def in_trash(run: Run) -> str:
-    """Return why nothing is kept of the run: its topic, or itself, lies in the trash by now."""
+    """Return why nothing is saved from the run: its topic, or the run itself, is in the trash."""
     row = Run.objects.filter(pk=run.pk).values("topic__trashed_at", "report__trashed_at").get()
     if row["topic__trashed_at"] is not None:
-        return _("the topic is in the trash: nothing was kept")
+        return _("nothing was saved because the topic is in Trash")
     if row["report__trashed_at"] is not None:
-        return _("the run is in the trash: nothing was kept")
+        return _("nothing was saved because the run is in Trash")
     return ""
 
 
-# --- The follow-up that keeps what a run found out as observations (R94) ---
+# --- observations ---
 
 REPORT = "write"  # the step whose output the report is
 FACTS = "save"
@@ -60,10 +62,10 @@ TYPE = Observation.StepType.RUN
 
 
 def observe(work: RunContext) -> StepResult:
-    """Keep the run's facts as findings, and what its report says beyond them.
+    """Save the run's facts as findings, and what else its report says (R94).
 
-    Repeatable: the same again adds nothing, and a report is extracted once.  A model that is not
-    there now is tried again later; one that refuses, or answers nonsense, leaves a warning.
+    Repeatable: a report is extracted once, and duplicates add nothing.  If the model is
+    unavailable, it is tried again later. If it refuses or answers nonsense, that is a warning.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
@@ -91,9 +93,9 @@ def observe(work: RunContext) -> StepResult:
 
 
 def facts_of(work: RunContext) -> list[str]:
-    """Return the sentences that the run found to be so and verified, without what was struck.
+    """Return the sentences that the run found and verified, without those marked as wrong.
 
-    Of a later run what it confirmed is not told again: the finding of an earlier run stands.
+    In later runs, confirmed facts are left out, because an earlier run saved them.
     """
     verified = work.output("verify")
     if work.output("load_memory")["memory"]:
@@ -110,7 +112,7 @@ def facts_of(work: RunContext) -> list[str]:
 
 
 def _told_before(work: RunContext) -> list[str]:
-    """Return what was known before the run, or struck: a report's background is no finding."""
+    """Return what was known or marked as wrong before the run. Background isn't a finding."""
     memory = work.output("load_memory")["memory"]
     told = [fact["text"] for fact in memory["facts"]] if memory else []
     struck = TopicFact.objects.filter(topic=work.topic).struck()
@@ -118,7 +120,7 @@ def _told_before(work: RunContext) -> list[str]:
 
 
 def _own_words(report: Report) -> list[str]:
-    """Return what Beacon itself says in an extract that cites nothing: it tells of the run alone."""
+    """Return Beacon's own uncited sentences in an extract, which are only about the run."""
     is_own = report.is_extractive and report.summary == without_citations(report.summary)
     return split(report.summary) if is_own else []
 
@@ -189,7 +191,7 @@ def _result(facts: int, further: int, found: Extracted) -> StepResult:
 
 # --- reflecting ---
 
-# --- the transcript ----------------------------------------------------------------------------
+# --- transcript ----------------------------------------------------------------------------
 
 MOST_TITLES = 5  # of one query's hits
 _LONGEST_REASON = 200  # characters of the reason why a service or a page failed
@@ -204,9 +206,12 @@ def task_of(work: RunContext) -> str:
     if settings.focus:
         parts.append(_("Focus: %(text)s") % {"text": shorten(settings.focus, 300)})
     if run.is_baseline:
-        parts.append(_("This was %(run)s, a baseline.") % {"run": run})
+        parts.append(_("This was %(run)s, a baseline run.") % {"run": run})
     else:
-        parts.append(_("This was %(run)s: what is new since the run before.") % {"run": run})
+        parts.append(
+            _("This was %(run)s, which looked for what’s new since the previous run.")
+            % {"run": run}
+        )
     return " ".join(parts)
 
 
@@ -221,7 +226,7 @@ def history_of(work: RunContext) -> list[Message]:
             told += _call(f"p{number}", "open_page", {"url": hit.link}, _read(hit))
     if work.run.warnings:
         warned = "\n".join(f"- {shorten(one, 300)}" for one in work.run.warnings)
-        told.append(Message("assistant", _("What went wrong:") + f"\n{warned}"))
+        told.append(Message("assistant", _("Problems:") + f"\n{warned}"))
     # The report itself is the result, which the reflector gets in addition to the history.
     told.append(Message("assistant", _("I wrote the report.")))
     return told
@@ -239,13 +244,13 @@ def _found(work: RunContext, query: str, hits: list[Hit]) -> str:
         if entry["query"] != query:
             continue
         n = entry["hits"]
-        words = ngettext("%(service)s: %(n)d hit", "%(service)s: %(n)d hits", n)
+        words = ngettext("%(service)s: %(n)d result", "%(service)s: %(n)d results", n)
         words %= {"service": entry["service"], "n": n}
         why = shorten(entry["problem"], _LONGEST_REASON)
         lines.append(f"{words} ({why})" if why else words)
     own = [hit for hit in hits if any(one["query"] == query for one in hit.queries)]
     lines += [f"- {hit.title} ({hit.get_state_display()})" for hit in own[:MOST_TITLES]]
-    return "\n".join(lines) or _("not asked")
+    return "\n".join(lines) or _("not searched")
 
 
 def _read(hit: Hit) -> str:
@@ -318,7 +323,7 @@ def _reflection_result(done: Reflection) -> StepResult:
     if done.state == Reflection.State.SKIPPED:
         return StepResult(output, _("left out: %(why)s") % {"why": done.why}, counts)
     if done.state == Reflection.State.FAILED:
-        warning = _("Nothing was kept in the memory files: %(why)s") % {"why": done.why}
+        warning = _("Nothing was saved to the memory files: %(why)s") % {"why": done.why}
         return StepResult(output, _("failed"), counts, warning)
     by_rules = done.by == reflection_services.RULES
     told = _("without a model") if by_rules else _("by the model")
@@ -329,7 +334,7 @@ def _reflection_result(done: Reflection) -> StepResult:
     return StepResult(output, detail, counts, warning)
 
 
-# --- The follow-up that writes a run's summary note: goal, actions, next steps (R206) ---
+# --- summary note ---
 
 TTL_DAYS = 7  # R206
 TAG = "run"
@@ -340,17 +345,17 @@ _MOST_RESULT, _MOST_STEP = 1_200, 300
 
 
 class RunSummary(BaseModel):
-    """What a model makes of a report."""
+    """A model's summary of a report."""
 
     result: str = Field(min_length=1)
     next_steps: list[str] = Field(default_factory=list)
 
 
 def summarise(work: RunContext) -> StepResult:
-    """Write the run's note, once however often it is asked for.
+    """Write the run's summary note once: goal, actions, result and next steps.
 
-    A model that is not there now is tried again later; one that refuses, or answers nonsense,
-    leaves a warning and the note that is written without it.
+    If the model is unavailable, it is tried again later. If it refuses or answers nonsense, the
+    note is written without it, with a warning.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
@@ -368,7 +373,7 @@ def summarise(work: RunContext) -> StepResult:
         warning = _without_model(exc)
     content = _content(work, topic, written)
     with transaction.atomic():
-        # One after the other: a worker that was given up on may come late.
+        # Under a lock, because a worker that was given up on can come late.
         Topic.objects.select_for_update(no_key=True).get(pk=topic.pk)
         if (note := _written(work.run, topic)) is not None:
             return _summary_result(note, is_new=False)
@@ -377,7 +382,7 @@ def summarise(work: RunContext) -> StepResult:
 
 
 def _written(run: Run, topic: Topic) -> Note | None:
-    """Return the run's note, also one that was merged or moved to the trash since."""
+    """Return the run's note, even if it was merged or moved to the trash since."""
     found: Note | None = (
         Note.objects.of(topic.owner)
         .filter(source=run.source, job=run.source, kind=Note.Kind.SUMMARY)
@@ -406,22 +411,22 @@ def _summary_result(
     note: Note, *, is_new: bool, by_model: bool = False, warning: str = ""
 ) -> StepResult:
     if is_new:
-        detail = ngettext("a note for %(n)d day", "a note for %(n)d days", TTL_DAYS) % {
+        detail = ngettext("note kept for %(n)d day", "note kept for %(n)d days", TTL_DAYS) % {
             "n": TTL_DAYS
         }
         detail += ", " + (_("by the model") if by_model else _("without a model"))
     else:
-        detail = _("the note was written already")
+        detail = _("the note already exists")
     output = {"note": str(note.pk), "by": "model" if by_model else "rules"}
     return StepResult(output, detail, {"notes": int(is_new)}, warning)
 
 
 def _without_model(exc: Exception) -> str:
     told = {"why": shorten(str(exc), 300)}
-    return _("The summary note was written without the model, which failed: %(why)s") % told
+    return _("The model failed, so the summary note was written without it: %(why)s") % told
 
 
-# --- what the note says ---------------------------------------------------------------------------
+# --- content of the note ---------------------------------------------------------------------------
 
 
 def _content(work: RunContext, topic: Topic, written: RunSummary | None) -> str:
@@ -456,8 +461,7 @@ def _actions(run: Run) -> str:
     queries = len(steps.get("plan", {}).get("queries", []))
     saved = steps.get("save", {})
     words = _(
-        "queries asked %(queries)d, hits %(hits)d (new %(new)d), pages read %(read)d, sources cited "
-        "%(cited)d; facts new %(learnt)d, confirmed %(confirmed)d, retired %(retired)d."
+        "queries: %(queries)d, results: %(hits)d (%(new)d new), pages read: %(read)d, sources cited: %(cited)d, facts: %(learnt)d new, %(confirmed)d confirmed, %(retired)d replaced."
     ) % {
         "queries": queries,
         "hits": len(hits),
@@ -469,12 +473,12 @@ def _actions(run: Run) -> str:
         "retired": saved.get("facts_retired", 0),
     }
     if run.warnings:
-        words += " " + _("It warned: %(why)s") % {"why": shorten(run.warnings[0], 200)}
+        words += " " + _("Warning: %(why)s") % {"why": shorten(run.warnings[0], 200)}
     return words
 
 
 def _found_out(work: RunContext) -> str:
-    """Return what the report says first, and what is new in it, word for word."""
+    """Return the report's first paragraph and its news, word for word."""
     report = work.run.report
     first = _plain(report_text.first_paragraph(report.body))
     news = [
@@ -486,19 +490,18 @@ def _found_out(work: RunContext) -> str:
 
 
 def _next_steps(work: RunContext, topic: Topic) -> list[str]:
-    """Return what the next run is to look at, and when that is."""
+    """Return what the next run should check, and when it starts."""
     contradicted = _items(work.run, (DeltaItem.Status.CONTRADICTED,))
     quiet = _items(work.run, (DeltaItem.Status.GONE_QUIET,))
     steps = [
-        _("Settle what sources contradict: %(fact)s")
-        % {"fact": shorten(_plain(i.previous_text), 160)}
+        _("Resolve the contradiction: %(fact)s") % {"fact": shorten(_plain(i.previous_text), 160)}
         for i in contradicted[:2]
     ]
     if quiet:
         n = len(quiet)
         words = ngettext(
-            "Look again for %(n)d fact of which nothing was heard.",
-            "Look again for %(n)d facts of which nothing was heard.",
+            "Look again for %(n)d fact that no source mentioned.",
+            "Look again for %(n)d facts that no source mentioned.",
             n,
         )
         steps.append(words % {"n": n})
@@ -507,7 +510,7 @@ def _next_steps(work: RunContext, topic: Topic) -> list[str]:
         at = date_format(timezone.localtime(schedule.next_run_at), "j F Y, H:i")
         steps.append(_("The next run is due on %(at)s.") % {"at": at})
     else:
-        steps.append(_("Run it again by hand: no run is scheduled."))
+        steps.append(_("Start the next run manually. None is scheduled."))
     return steps
 
 
@@ -524,7 +527,7 @@ def _plain(text: str) -> str:
 
 
 def _asked(work: RunContext, topic: Topic) -> RunSummary | None:
-    """Return what the model makes of the report; None without a model."""
+    """Return the model's summary of the report, None without a model."""
     report = work.run.report
     context: dict[str, Any] = {
         "most": MOST_STEPS,

@@ -1,8 +1,8 @@
-"""The step before the save: which changes are told, by the topic's intent and its muted sources.
+"""The step before the save: filter changes by the topic's intent and its muted sources.
 
-Data flow: changes that `verify` left -> those from muted sources alone are withheld -> the others
-are weighed against the intent (`intents`) -> changes with their judgement, which `save` stores.
-What is withheld is remembered as what is told is; a run without intent has no such step.
+Data flow: changes that `verify` left -> those only from muted sources are filtered out -> the others
+are judged by the intent -> changes with their judgement, which `save` stores. Filtered changes are
+still remembered. A run without intent and muted sources has no such step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEP = "judge"
 
 
 def judges(settings: TopicSettings) -> bool:
-    """Whether a run by these settings withholds anything, so that it has the step."""
+    """Whether a run with these settings can filter anything, so that it has the step."""
     return bool(settings.intent.strip() or settings.mute_places)
 
 
@@ -37,10 +37,10 @@ def judges_run(run: Run) -> bool:
 
 
 def judge(work: RunContext) -> StepResult:
-    """Set on each listed change whether it is told, why, and who judged."""
+    """Set on each listed change whether it is reported, why, and who judged."""
     changes = _verified(work)
     if inputs.known(work) is None:
-        return StepResult({}, detail=_("a first run: there is nothing to withhold"))
+        return StepResult({}, detail=_("first run, nothing to filter"))
     muted = _mute(work, changes)
     listed = [place for place, change in enumerate(changes) if change.is_listed]
     weighed = intents.weigh(
@@ -73,7 +73,7 @@ def judge(work: RunContext) -> StepResult:
 
 
 def changes_of(work: RunContext) -> list[Change]:
-    """Return the run's changes as they are saved: judged where there was something to judge."""
+    """Return the run's changes to save, judged if the run has this step."""
     if work.has(STEP) and work.output(STEP).get("changes") is not None:
         return [Change(**change) for change in work.output(STEP)["changes"]]
     return _verified(work)
@@ -88,7 +88,7 @@ def _item(change: Change) -> Item:
 
 
 def _mute(work: RunContext, changes: list[Change]) -> int:
-    """Withhold the listed changes that muted sources alone bring; return how many."""
+    """Filter out the listed changes that only muted sources report. Return how many."""
     if not work.settings.mute_places:
         return 0
     sources = {source["n"]: source for source in work.output("verify")["sources"]}
@@ -99,7 +99,7 @@ def _mute(work: RunContext, changes: list[Change]) -> int:
         if not change.is_listed or not cited or not all(places):
             continue
         named = ", ".join(dict.fromkeys(map(standing_rules.shown, places)))
-        why = _("only muted sources say it: %(places)s") % {"places": named[:200]}
+        why = _("only muted sources report it: %(places)s") % {"places": named[:200]}
         changes[place] = replace(change, withheld=why, judged_by=DeltaItem.Judge.MUTED, judged=why)
         count += 1
     return count
@@ -110,15 +110,15 @@ def _muted_place(work: RunContext, source: dict[str, Any]) -> str:
 
 
 def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
-    parts = [_("%(n)d told") % {"n": told}]
+    parts = [_("%(n)d announced") % {"n": told}]
     if withheld:
-        words = _("%(n)d withheld by your intent, by %(by)s")
+        words = _("%(n)d filtered out (by %(by)s)")
         parts.append(words % {"n": withheld, "by": by})
     if muted:
-        parts.append(_("%(n)d from muted sources alone") % {"n": muted})
+        parts.append(_("%(n)d only from muted sources") % {"n": muted})
     return ", ".join(parts)
 
 
 def withholds(changes: Sequence[Change]) -> bool:
-    """Whether anything true is not told."""
+    """Whether anything true is filtered out."""
     return any(change.withheld and change.judged_by for change in changes)

@@ -1,4 +1,4 @@
-"""Steps 1 and 2: loading what is known, and planning what to ask.
+"""Steps 1 and 2: load the topic's memory, plan the queries, and review the plan.
 
 Data flow: topic memory -> step output (JSON) -> `known()` -> prompt or templates -> queries.
 """
@@ -51,7 +51,7 @@ class Plan(BaseModel):
         return {"queries": value} if isinstance(value, list) else value
 
     def usable(self) -> list[str]:
-        """Return the queries as they can be asked: not empty, each once, few, short."""
+        """Return the usable queries: not empty, distinct, few and short."""
         cleaned = (one_line(clean(query)[0])[: inputs.MOST_QUERY_LENGTH] for query in self.queries)
         by_fold = {query.casefold(): query for query in cleaned if any(map(str.isalnum, query))}
         return list(by_fold.values())[:MOST_QUERIES]
@@ -67,13 +67,13 @@ def load_memory(work: RunContext) -> StepResult:
         return StepResult(
             {"memory": None, "problem": loaded.problem},
             warning=loaded.problem,
-            detail=_("failed: the run is written as a baseline"),
+            detail=_("failed, so the report is a baseline"),
             of_run=of_run,
         )
     if loaded.memory is None:
         none: dict[str, Any] = {"memory": None, "problem": ""}
-        return StepResult(none, detail=_("none yet: a baseline"), of_run=of_run)
-    # What a person corrected in a report is not found anew, whatever words the fact has now.
+        return StepResult(none, detail=_("none yet (baseline)"), of_run=of_run)
+    # A corrected sentence isn't reported again, whatever text the fact has now.
     corrected = correcting.corrected_sentences(work.topic)
     struck = dict.fromkeys([*loaded.memory.struck, *corrected])
     secret = [
@@ -101,13 +101,12 @@ def load_memory(work: RunContext) -> StepResult:
 
 
 def _say_who_is_not_told(work: RunContext) -> None:
-    """Warn that a model is set up, and is told nothing of a topic that is marked sensitive."""
+    """Warn that the model isn't used because the topic is marked sensitive."""
     is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
     if is_secret and connections.language_model() is not None:
         work.run.warn(
             _(
-                "The topic is marked sensitive, so no model is told of it: queries are planned by "
-                "templates, and the report is made of the pages' own sentences."
+                "The topic is marked sensitive, so no model is used. Templates plan the queries, and the report quotes the pages."
             )
         )
 
@@ -115,9 +114,9 @@ def _say_who_is_not_told(work: RunContext) -> None:
 def plan(work: RunContext) -> StepResult:
     """Plan the queries: by the model with the memory in its prompt, else by templates.
 
-    A run that repeats another takes its very queries, and warns of what is no longer there.
+    A repeated run takes the same queries, and warns about services that are gone.
 
-    No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
+    Without a model: facet queries.  If the model fails or answers nonsense: 3 fallback queries (R45, R46).
     """
     memory = inputs.known(work)
     lessons = topic_block.of_topic(work.topic)
@@ -133,11 +132,11 @@ def plan(work: RunContext) -> StepResult:
             asked = _by_model(work, memory, told, lessons)
             queries, by = (asked, "model") if asked else (_by_facets(work, memory), "facets")
     except BudgetReached as exc:
-        warning = _("planned without the model: %(why)s") % {"why": exc}
+        warning = _("Planned without the model: %(why)s") % {"why": exc}
         work.run.warn(warning)
         queries, by = _by_facets(work, memory), "facets"
     except ProviderError as exc:
-        warning = _("the model could not plan, three standard queries are asked: %(why)s") % {
+        warning = _("The model couldn’t plan, so 3 standard queries are used: %(why)s") % {
             "why": exc
         }
         work.run.warn(warning)
@@ -175,8 +174,7 @@ def _what_is_gone(work: RunContext, was: Run) -> str:
 
 
 def in_words(output: dict[str, Any]) -> str:
-    """Return how many queries a plan's output holds, by whom or what, what they were planned
-    with, and which rules it obeys."""
+    """Return the number of queries in a plan's output, who planned them and with what, and its rules."""
     count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
     words = [
@@ -188,13 +186,13 @@ def in_words(output: dict[str, Any]) -> str:
 
 
 def by_words(by: str) -> str:
-    """Return by whom or what queries were planned; `by` is what the step's output says."""
+    """Return who or what planned the queries. `by` is the value in the step's output."""
     return {
         "model": _("planned by the model"),
         "facets": _("planned by templates"),
         "fallback": _("planned without the model, which failed"),
-        "person": _("changed by hand"),
-        "rerun": _("taken from the run that this one repeats"),
+        "person": _("edited by you"),
+        "rerun": _("copied from the repeated run"),
     }.get(by, by)
 
 
@@ -251,7 +249,7 @@ def _by_model(
         return []
     queries = answer.parsed.usable() if isinstance(answer.parsed, Plan) else []
     if not queries:
-        raise ProviderNonsense(_("its plan holds no query"), text=answer.text)
+        raise ProviderNonsense(_("its plan has no queries"), text=answer.text)
     return queries
 
 
@@ -262,15 +260,14 @@ REVIEWED = "reviewed"  # the key of the plan's output that says who looked at it
 
 
 class PlanWentOn(Exception):
-    """The plan that a person acts on does not wait any more; the message says what became of it."""
+    """The plan no longer waits for review. The message says what happened to it."""
 
 
 def hold(work: RunContext) -> None:
-    """Raise AwaitsPerson where the run's settings ask that somebody looks at its plan first.
+    """Raise AwaitsPerson if the run's settings ask for a review of its plan.
 
-    Not for a run that repeats another, is to stop, or has begun to search.  A cancelled one is
-    not held either: Cancelled is raised as by every look, and here for an archived topic too,
-    for whose plan nobody would look.
+    Not for a run that repeats another, is stopping, or has begun to search.  Raises Cancelled if
+    the run was cancelled or its topic archived.
     """
     wanted = work.settings.plan_review
     if wanted == TopicSettings.PlanReview.NO or work.run.rerun_of_id or work.has_begun("search"):
@@ -285,10 +282,10 @@ def hold(work: RunContext) -> None:
 
 
 def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
-    """Have the run go on with these queries, which were checked (`forms.plan`).
+    """Continue the run with these queries, which were checked (`forms.plan`).
 
-    `seen` is the `waiting_since` of the plan that the person saw.  What was planned is kept beside
-    what they made of it.  Raises PlanWentOn if that plan does not wait any more.
+    `seen` is the `waiting_since` of the plan that the person saw.  The planned queries are kept
+    beside the edited ones.  Raises PlanWentOn if that plan no longer waits.
     """
     with transaction.atomic():
         step = _held(run, seen)
@@ -302,12 +299,12 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
             }
         _store(step, output)
         kind = "plan-edited" if edited else "plan-accepted"
-        # A retry may plan anew: what a person wrote stays in the log.
+        # A retry may create a new plan. The person's queries stay in the log.
         Activity.log(run.topic.owner, by, kind, subject=run, queries=queries)
 
 
 def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
-    """Have the run plan once more, and wait again then.  Raises PlanWentOn."""
+    """Let the run create a new plan, and wait for review again.  Raises PlanWentOn."""
     with transaction.atomic():
         _held(run, seen)
         reopen_plan(run)
@@ -315,7 +312,7 @@ def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
 
 
 def go_on_unseen() -> int:
-    """Let the runs go on whose plan nobody looked at within the day; return how many."""
+    """Continue the runs whose plan wasn't reviewed within the day. Return how many."""
     done = 0
     for run in Run.objects.waited_long_enough().select_related("topic__owner")[:200]:
         since = run.waiting_since
@@ -332,7 +329,7 @@ def go_on_unseen() -> int:
 
 
 def _held(run: Run, seen: datetime) -> Step:
-    """Queue the run again and return the step of its plan, both held until the commit."""
+    """Queue the run again and return the step of its plan, both locked until the commit."""
     if not run.go_on(seen):
         raise PlanWentOn(became_of(run))
     transaction.on_commit(lambda: outbox.nudge(run.pk))
@@ -345,7 +342,7 @@ def _seen_by(who: str, *, edited: bool) -> dict[str, Any]:
 
 def _store(step: Step, output: dict[str, Any]) -> None:
     asked = {query.casefold() for query in output["queries"]}
-    # What is always asked and the person took out is not said to be obeyed.
+    # Rules whose query the person removed aren't listed as applied.
     always = [
         rule for rule in output.get("always", []) if is_address(rule) or rule.casefold() in asked
     ]
@@ -359,25 +356,27 @@ def _store(step: Step, output: dict[str, Any]) -> None:
 
 
 def became_of(run: Run) -> str:
-    """Return what became of a plan that does not wait any more."""
+    """Return what happened to a plan that no longer waits."""
     run.refresh_from_db(fields=["status", "waiting_since", "number"])
     if run.waiting_since is not None:
-        return _("The run was planned anew meanwhile: another plan waits now.")
+        return _("A new plan was created in the meantime. Review that one instead.")
     if run.status == Run.Status.CANCELLED:
-        return _("The run was cancelled meanwhile.")
+        return _("The run was cancelled in the meantime.")
     step = Step.objects.filter(run=run, name="plan", part=0).first()
     reviewed = (step.output if step else {}).get(REVIEWED)
     if not reviewed:
-        return _("The run is planned anew just now.")
+        return _("A new plan is being created.")
     if not reviewed["by"]:
-        return _("The run went on by itself with the queries as they were planned.")
+        return _(
+            "The run already continued with the planned queries because they weren’t reviewed in time."
+        )
     if reviewed["edited"]:
-        return _("The run went on already, with queries that were changed in another window.")
-    return _("The run went on already, with the queries as they were planned.")
+        return _("The run already continued with queries edited in another window.")
+    return _("The run already continued with the planned queries.")
 
 
 def goes_on_at(run: Run) -> datetime | None:
-    """Return when a waiting run goes on by itself; None if it does not."""
+    """Return when a waiting run continues by itself, or None."""
     if run.waiting_since is None:
         return None
     waits = run.asked_for.plan_review == TopicSettings.PlanReview.WAIT

@@ -1,4 +1,4 @@
-"""What the pages say of the facts now: one statement a fact, its own source before any other."""
+"""The steps of a recheck: read the sources of stale facts again, and compare."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from research.steps import planning, saving
 from research.topic_settings import standing_rules
 
 MOST_SENTENCES = 1_500  # of a page that are looked at
-CLOSEST = 12  # sentences of a page that are held against a fact
-FAR = 35  # of 100: sentences with less in common do not speak of it
+CLOSEST = 12  # sentences of a page that are compared with a fact
+FAR = 35  # of 100: sentences with less in common aren't about the fact
 
 
 @dataclass(slots=True)
@@ -58,10 +58,10 @@ class Page:
 def statements(
     facts: Sequence[TopicFact], known: Sequence[str], pages: Sequence[Page]
 ) -> dict[str, Statement]:
-    """Return for each fact, by its id, what a page says of it; one that none speaks of is left out.
+    """Return, by fact id, what a page says about each fact. Facts that no page mentions are left out.
 
-    `known` are the texts of all current facts: a sentence that is nearer to another one speaks of
-    that.  Of the pages the fact's own comes first, then one that confirms it, then any.
+    `known` are the texts of all current facts. A sentence belongs to the nearest one.  The fact's
+    own page comes first, then one that confirms it, then any other.
     """
     found = {}
     for fact in facts:
@@ -109,14 +109,14 @@ def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, State
 
 logger = structlog.get_logger(__name__)
 
-SERVICE = "recheck"  # what a hit says that a search did not find
-MOST_SERVICES = 2  # that are asked for a fact alone
+SERVICE = "recheck"  # service of a hit that no search found
+MOST_SERVICES = 2  # queries per fact
 MOST_PAGES = 2  # of what they find, read for a fact
 _OPENABLE = ("http://", "https://", "library:")
 
 
 def facts_of(work: RunContext) -> list[TopicFact]:
-    """Return the facts that the run checks, as they are now and still current."""
+    """Return the facts to check that are still current."""
     wanted = TopicFact.objects.filter(topic=work.topic, pk__in=work.run.rechecks).current()
     known = {fact.id for fact in memory.facts} if (memory := inputs.known(work)) else set()
     return [fact for fact in wanted if str(fact.pk) in known]
@@ -145,7 +145,7 @@ def _canonical(url: str) -> str:
 
 
 def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
-    """Return the run's hit of an address, made if there is none; None for what is no address."""
+    """Get or create the run's hit for a URL. None if it isn't one."""
     try:
         canonical, domain = canonical_url(url), domain_of(url)[:255]
     except ValueError:
@@ -157,7 +157,7 @@ def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any)
 
 
 def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
-    """Read the pages of hits that were not read yet, and keep what came of each."""
+    """Read the pages of unread hits, and store each result."""
     left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
     versions: dict[str, list[str]] = {}
     fetched = search_reading.fetching(work, left, is_recheck=True)
@@ -175,7 +175,7 @@ def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
     return versions
 
 
-# --- what no page speaks of -------------------------------------------------------------------------
+# --- facts that no page mentions -------------------------------------------------------------------------
 
 
 def search_for(
@@ -191,7 +191,7 @@ def search_for(
     try:
         services = gathering.services_of(work, queries)[:MOST_SERVICES]
     except ProviderError as exc:
-        work.run.warn(_("facts were not searched for: %(why)s") % {"why": exc})
+        work.run.warn(_("Facts weren’t searched for: %(why)s") % {"why": exc})
         return [], {}
     calls: list[Callable[[], list[SearchHit]]] = [
         partial(_ask, work, service.provider, query) for query in queries for service in services
@@ -212,7 +212,7 @@ def _query(fact: TopicFact) -> str:
 
 
 def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchHit]:
-    """Ask one service; one that does not answer finds nothing, which the log says."""
+    """Ask one service. If it doesn't answer, it finds nothing, and the log says so."""
     try:
         return provider.search(query, gathering.options_of(work))
     except ProviderError as exc:
@@ -230,21 +230,19 @@ BY = "recheck"  # who planned
 
 
 def load(work: RunContext) -> StepResult:
-    """Load the memory whose facts are checked; without it there is nothing to check."""
+    """Load the memory with the facts to check. Without it, there is nothing to check."""
     result = planning.load_memory(work)
     if result.output["memory"] is None:
-        why = result.output["problem"] or _("the topic's memory has lapsed")
-        raise ProviderRejected(_("There is nothing to recheck: %(why)s.") % {"why": why})
+        why = result.output["problem"] or _("the topic’s memory has expired")
+        raise ProviderRejected(_("Nothing to recheck: %(why)s.") % {"why": why})
     return result
 
 
 def choose(work: RunContext) -> StepResult:
-    """Name the facts that are checked: those asked for that are still current."""
+    """Select the facts to check: the requested ones that are still current."""
     facts = facts_of(work)
     if not facts:
-        raise ProviderRejected(
-            _("The facts that were to be checked are no longer current: there is nothing to do.")
-        )
+        raise ProviderRejected(_("Nothing to recheck: the selected facts are no longer current."))
     output = {"queries": [], "by": BY, "facts": [str(fact.pk) for fact in facts]}
     return StepResult(output, detail=_facts(len(facts)), counts={"facts": len(facts)})
 
@@ -256,7 +254,7 @@ def read_sources(work: RunContext) -> StepResult:
 
 
 def search(work: RunContext) -> StepResult:
-    """Search for the facts of which their own pages say nothing any more, each alone."""
+    """Search separately for each fact that its own page no longer mentions."""
     facts = facts_of(work)
     said = statements(facts, _known(work), _pages(work))
     silent = [fact for fact in facts if str(fact.pk) not in said]
@@ -275,7 +273,7 @@ def _was_read(work: RunContext, output: dict[str, Any]) -> StepResult:
 
 
 def compare(work: RunContext) -> StepResult:
-    """Hold what the pages say against the facts, and write it down."""
+    """Compare the pages with the facts, and write the report."""
     memory = inputs.known(work)
     assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
     facts, pages = facts_of(work), _pages(work)
@@ -283,7 +281,7 @@ def compare(work: RunContext) -> StepResult:
     draft = Draft("", "", list(said.values()), written_by=EXTRACTIVE, is_extractive=True)
     output = composing.compose(work, memory, [page.reading for page in pages], draft)
     ids = {str(fact.pk) for fact in facts}
-    # A recheck brings no news, and facts that it did not look for have not gone quiet.
+    # A recheck brings no news, and facts it didn't search for haven't gone quiet.
     output["changes"] = [
         change
         for change in output["changes"]
@@ -292,7 +290,7 @@ def compare(work: RunContext) -> StepResult:
     _forget_unused(work, output["sources"])
     counts = _write_down(work, facts, output)
     _drop_unmentioned(output)
-    output |= {"fell_back": False, "heading": _("What the Recheck Found")}
+    output |= {"fell_back": False, "heading": _("Recheck Results")}
     return StepResult(output, detail=_in_words(counts), counts=counts)
 
 
@@ -320,13 +318,13 @@ def _pages(work: RunContext) -> list[Page]:
 
 
 def _forget_unused(work: RunContext, sources: Sequence[dict[str, Any]]) -> None:
-    """Drop what a search found and no fact cites: kept as seen, no later run would tell of it."""
+    """Drop search results that no fact cites. If kept as seen, no later run would report them."""
     cited = [source["link"] for source in sources]
     work.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
 
 
 def _write_down(work: RunContext, facts: list[TopicFact], output: dict[str, Any]) -> dict[str, int]:
-    """Set the small report of the recheck on the step's output; return the counts."""
+    """Put the short report of the recheck into the step's output. Return the counts."""
     by_fact = {change["previous_id"]: change for change in output["changes"]}
     groups: dict[str, list[str]] = {}
     for fact in facts:
@@ -342,7 +340,7 @@ def _write_down(work: RunContext, facts: list[TopicFact], output: dict[str, Any]
         Status.CONTRADICTED: _("Contradicted"),
         Status.CHANGED: _("Changed"),
         Status.CONFIRMED: _("Confirmed"),
-        "": _("Could not be checked"),
+        "": _("Couldn’t be checked"),
     }
     counts = {
         "confirmed": len(groups.get(Status.CONFIRMED, [])),
@@ -373,10 +371,10 @@ def _why_not(work: RunContext, fact: TopicFact) -> str:
     """Return why a fact could not be checked."""
     hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
     if hit is None:
-        return _("it names no source that may be read, and a search found nothing that says it")
+        return _("it has no readable source, and a search found no other")
     if hit.reading != Hit.Reading.READ:
         why = hit.reason or _("not read")
-        return _("its source could not be read: %(why)s") % {"why": why.rstrip(".")}
+        return _("its source couldn’t be read: %(why)s") % {"why": why.rstrip(".")}
     return _("its source no longer says it, and a search found no other")
 
 
@@ -389,7 +387,7 @@ def _in_words(counts: dict[str, int]) -> str:
         "contradicted": _("%(n)d contradicted"),
         "changed": _("%(n)d changed"),
         "confirmed": _("%(n)d confirmed"),
-        "unchecked": _("%(n)d could not be checked"),
+        "unchecked": _("%(n)d couldn’t be checked"),
     }
     told = [words[name] % {"n": counts[name]} for name in words if counts[name]]
     return ", ".join(told)
@@ -398,8 +396,7 @@ def _in_words(counts: dict[str, int]) -> str:
 def save(work: RunContext) -> StepResult:
     """Save the recheck as the topic's next run, without follow-ups.
 
-    The topic's summary stays that of its last report, and a recheck is none of the runs by which
-    the sample counts its batches.
+    The topic keeps the summary of its last report, and the sample doesn't count a recheck as a batch.
     """
     with transaction.atomic():
         mine = Topic.objects.filter(pk=work.topic.pk)

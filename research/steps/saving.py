@@ -1,6 +1,6 @@
-"""What of a run's findings does not go together with what is known: for a person to decide.
+"""Step 8: save the run, its report and its facts in one transaction, and record conflicts.
 
-Both facts stay, and the two are noted for the conflict desk; the engine picks no winner.
+If two facts conflict, both stay until a person decides.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from research.steps import judging
 
 
 def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[TopicFact]) -> int:
-    """Note each contradiction and each unsure change between two facts that stand; return how many.
+    """Record each contradiction and each unsure change between two current facts. Return how many.
 
-    The change keeps the conflict's key, so that its delta item leads there.
+    The change keeps the conflict's id, so its delta item links there.
     """
     disputed = [c for c in changes if c.is_remembered and c.previous_id and not c.replaces]
     if not disputed:
@@ -51,7 +51,7 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
     noted = 0
     for change in disputed:
         old, new = known.get(change.previous_id), made.get(match_key(change.sentence))
-        # A person may have edited the old one meanwhile: the run never saw that text.
+        # If a person edited the old one in the meantime, the run never saw that text.
         if old is None or new is None or old.key != match_key(change.previous_text):
             continue
         conflict = Conflict.objects.note(
@@ -71,18 +71,18 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
 
 def _why(change: Change) -> str:
     if change.status == Status.CHANGED:
-        return _("This might replace what was known.")
-    return _("A source says otherwise than what was known.")
+        return _("This might replace a known fact.")
+    return _("A source contradicts a known fact.")
 
 
-# --- Step 8: one transaction that gives the run its number, its report and its delta items ---
+# --- save ---
 
 logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What the steps before left, read once."""
+    """The output of the earlier steps, read once."""
 
     write: dict[str, Any]
     verify: dict[str, Any]
@@ -90,7 +90,7 @@ class _Written:
 
 
 def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
-    """Save the run: it ends here, succeeded or partial, as Run #N.
+    """Save the run as Run #N, which ends it as succeeded or partial.
 
     Raises RunLost if another worker has the run, Cancelled if its topic went to the trash.
     """
@@ -98,13 +98,13 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
     written = _Written(work.output("write"), verify, judging.changes_of(work))
     at = timezone.now()
     with transaction.atomic():
-        # The topic is held first: a person's edit of a fact takes the same lock.
+        # The topic is locked first. A person's edit of a fact takes the same lock.
         topic = Topic.objects.select_for_update().get(pk=work.topic.pk)
         run = work.run.held().select_for_update().first()
         if run is None:
             raise RunLost(str(work.run.pk))
         if topic.trashed_at is not None:
-            raise Cancelled(_("the topic was moved to the trash"))
+            raise Cancelled(_("the topic was moved to Trash"))
         number = topic.run_count + 1
         report = _report(work, written, at)
         facts, problem = _remember(work, topic, written, number, at)
@@ -146,7 +146,7 @@ def _report(work: RunContext, written: _Written, at: datetime) -> Report:
     if memory and report.is_quiet and judging.withholds(written.changes):
         report.delta = delta_text.nothing_asked_for(written.changes)
     elif memory and report.is_quiet and not report.delta:
-        report.delta = _("Nothing new: what was found is not supported by its sources.")
+        report.delta = _("Nothing new. The findings aren’t supported by their sources.")
     report.save(force_insert=True)
     Report.follow([report])
     return report
@@ -162,7 +162,7 @@ def _remember(
 ) -> tuple[FactChanges, str]:
     """Save the topic's memory in a savepoint; return what changed, and why it failed if it did.
 
-    A run whose memory could not be loaded leaves it as it was (R8).
+    If the memory couldn't be loaded, the run leaves it unchanged (R8).
     """
     not_loaded = work.output("load_memory").get("problem", "")
     if not_loaded:
@@ -186,23 +186,23 @@ def _remember(
     except SoftTimeLimitExceeded:
         raise
     except Exception as exc:
-        # Whatever it is, the report is not lost for it (R44): the savepoint is rolled back alone,
-        # the run says so and ends partial.
+        # The report isn't lost for any error here (R44): only the savepoint is rolled back, and the
+        # run ends partial with a warning.
         logger.exception("topic memory not saved", run=work.run.pk)
-        return FactChanges(), _("memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
+        return FactChanges(), _("Memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
 
 
 def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:
-    """Return until when the memory lives after this save; None leaves it as it is.
+    """Return when the memory expires after this save, None to leave it unchanged.
 
-    A person's wish to end it, made during the run, stands; and a baseline that found nothing
-    revives nothing that had lapsed.
+    If a person expired it during the run, it stays expired. A baseline that found nothing doesn't
+    restore expired memory.
     """
     loaded = work.output("load_memory")
     if loaded["memory"] and not topic.memory_is_live(at):
         ended_by_hand = loaded.get("expires_at") != _text(topic.expires_at)
         if ended_by_hand:
-            work.run.warn(_("the topic's memory was ended during the run and stays so"))
+            work.run.warn(_("the topic’s memory was expired during the run"))
             return None
     if not loaded["memory"] and topic.expires_at is not None and not work.output("write")["main"]:
         return None
@@ -219,7 +219,7 @@ def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
     None for a run that found nothing new: facts and summary stay as they are.
     """
     memory = inputs.known(work)
-    # What the topic's intent withholds is not told, but it is known from now on.
+    # A change that the topic's intent filters out is still known from now on.
     listed = [change for change in written.changes if change.is_remembered]
     if memory is not None and not listed and not _confirmed(written.changes):
         return None
@@ -237,7 +237,7 @@ def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
         for c in listed
     ]
     confirmed = {change.previous_id for change in _confirmed(written.changes)}
-    # What no source supports replaces nothing.
+    # An unsupported change replaces nothing.
     withheld = {change.previous_id for change in written.changes if change.is_unsupported}
     standing = set(written.write["standing"]) | withheld
     # If a person has to decide between two facts, both stay: what is only new makes room for them.
@@ -328,7 +328,7 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
     for change in changes:
         if not change.previous_id or change.is_unsupported:
             continue
-        # Not what a person has edited meanwhile: the run never saw that text.
+        # Except facts that a person edited in the meantime: the run never saw that text.
         fact = TopicFact.objects.filter(pk=change.previous_id, key=match_key(change.previous_text))
         if change.status == Status.CONFIRMED:
             fact.update(confirmed_at=at, confirmed_run=number)
@@ -343,7 +343,7 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
         "facts_confirmed": len(facts.confirmed),
         "facts_retired": len(facts.retired),
     }
-    detail = _("saved as Run #%(number)d; facts: %(new)d new, %(retired)d retired") % {
+    detail = _("saved as Run #%(number)d (facts: %(new)d new, %(retired)d replaced)") % {
         "number": number,
         "new": len(facts.new),
         "retired": len(facts.retired),
@@ -399,7 +399,7 @@ def _finish(
 
 
 def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:
-    """Return what the run was made with, so that it can be told and repeated."""
+    """Return the settings and models of the run, to show them and to repeat it."""
     settings, plan = work.settings, work.output("plan")
     calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
     return {
@@ -434,7 +434,7 @@ def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:
 
 
 def _lay_out_follow_ups(work: RunContext, kinds: list[StepKind]) -> None:
-    """Make a row for each follow-up; the tick finds those that wait (decision 7)."""
+    """Create a row for each follow-up. The tick finds waiting ones (decision 7)."""
     Step.objects.bulk_create(
         [
             Step(run=work.run, name=kind.name, position=100 + place, is_follow_up=True)

@@ -42,12 +42,14 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
     """Return the text of a page, or why there is none."""
     told = {"n": hit.place, "why": hit.reason}
     if hit.reading == Hit.Reading.FAILED:
-        words = _("p%(n)d could not be read: %(why)s Open another one.")
+        words = _("p%(n)d couldn’t be read: %(why)s Open another page.")
         return refused("unreadable", words % told)
     if hit.reading == Hit.Reading.QUARANTINED:
-        return refused("quarantined", _("p%(n)d is set aside: %(why)s.") % told)
+        return refused(
+            "quarantined", _("p%(n)d is quarantined: %(why)s. Open another page.") % told
+        )
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:
-        return refused("repeated", _("p%(n)d %(why)s; open another one.") % told)
+        return refused("repeated", _("p%(n)d %(why)s. Open another page.") % told)
     item = hit.content_item
     if item is None:
         return refused("unreadable", _("The text of p%(n)d is no longer kept.") % told)
@@ -77,7 +79,7 @@ def set_aside_if_repeated(work: RunContext, hit: Hit) -> None:
     original = repeated.get(len(read) - 1)
     if original is not None:
         hit.reading = Hit.Reading.NEAR_DUPLICATE
-        hit.reason = _("carries the same text as %(domain)s") % {"domain": read[original].domain}
+        hit.reason = _("has the same text as %(domain)s") % {"domain": read[original].domain}
         hit.save(update_fields=["reading", "reason"])
 
 
@@ -98,9 +100,9 @@ class SearchArguments(Arguments):
     """What to search for."""
 
     query: str = Field(
-        min_length=1, max_length=400, description="What to search the web for, in a few words."
+        min_length=1, max_length=400, description="The search query, in a few words."
     )
-    limit: int = Field(10, ge=1, le=20, description="How many pages at most.")
+    limit: int = Field(10, ge=1, le=20, description="The maximum number of pages to list.")
 
 
 class OpenArguments(Arguments):
@@ -109,7 +111,7 @@ class OpenArguments(Arguments):
     page: str = Field(
         min_length=1,
         max_length=2048,
-        description="The number of a page that web_search listed, such as p12.",
+        description="The ID of a page that web_search listed, such as p12.",
     )
 
 
@@ -129,14 +131,13 @@ class Desk:
         return [
             MemoryTool(
                 "web_search",
-                "Search the web. Lists pages that this topic has not seen, each with a number "
-                "such as p12, by which open_page reads it.",
+                "Search the web. Lists pages that are new to this topic, each with an ID such as p12. Pass the ID to open_page to read the page.",
                 SearchArguments,
                 self._search,
             ),
             MemoryTool(
                 "open_page",
-                "Read a page that web_search listed, by its number. Other addresses are not opened.",
+                "Read a page that web_search listed, by its ID. Other URLs can't be opened.",
                 OpenArguments,
                 self._open,
             ),
@@ -147,10 +148,12 @@ class Desk:
     def _search(self, context: ToolContext, asked: SearchArguments) -> ToolResult:
         query = one_line(clean(asked.query)[0])[: inputs.MOST_QUERY_LENGTH]
         if not any(map(str.isalnum, query)):
-            return refused("invalid", _("The query holds no words: name what to search for."))
+            return refused("invalid", _("The query has no words. Name what to search for."))
         known = next((e["query"] for e in self.asked if _same(e["query"], query)), "")
         if not known and len({e["query"] for e in self.asked}) >= MOST_SEARCHES:
-            words = _("The run has searched %(most)d times, which is the most. Use what is there.")
+            words = _(
+                "The run has reached its limit of %(most)d searches. Work with the results you have."
+            )
             return refused("limit", words % {"most": MOST_SEARCHES})
         self._ask(known or query)
         return self._listed(context, known or query, asked.limit)
@@ -213,8 +216,8 @@ class Desk:
         parts = [as_data(lines_of(fresh[:limit]))] if fresh else [_("Nothing new was found.")]
         if left := len(found) - len(fresh):
             words = ngettext(
-                "%(n)d page that the topic has seen, or does not look at, was left out.",
-                "%(n)d pages that the topic has seen, or does not look at, were left out.",
+                "%(n)d page was left out because the topic has already seen it or blocks it.",
+                "%(n)d pages were left out because the topic has already seen them or blocks them.",
                 left,
             )
             parts.append(words % {"n": left})
@@ -229,10 +232,10 @@ class Desk:
         hit = self._hit(asked.page)
         if hit is None:
             told = {"page": shorten(asked.page, 80)}
-            words = _("There is no page “%(page)s” here: open one that web_search listed.")
+            words = _("Unknown page “%(page)s”. Open one that web_search listed.")
             return refused("not_found", words % told)
         if hit.state in (Hit.State.KNOWN, Hit.State.BLOCKED):
-            words = _("p%(n)d is not opened: the topic has seen it, or does not look there.")
+            words = _("p%(n)d can’t be opened because the topic has already seen it or blocks it.")
             return refused("known", words % {"n": hit.place})
         if hit.reading == Hit.Reading.NOT_READ:
             if refusal := self._beyond():
@@ -251,7 +254,7 @@ class Desk:
         most = self._work.budget.pages
         if self._work.run.hits.exclude(reading=Hit.Reading.NOT_READ).count() < most:
             return None
-        words = _("The run has opened %(most)d pages, its budget. Work with what was read.")
+        words = _("The run has reached its limit of %(most)d pages. Work with what you’ve read.")
         return refused("limit", words % {"most": most})
 
     def _fetch(self, hit: Hit) -> None:

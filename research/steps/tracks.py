@@ -1,4 +1,4 @@
-"""The tracks of a deep run: which there are, and which of them a run goes along."""
+"""The tracks of a deep run: which ones a run takes, and the loop that carries them out."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from research.run_context.context import RunContext, StepResult, TaskOver
 from research.steps import track_tools
 from research.steps.track_tools import Desk
 
-AT_HOME = frozenset({"library", "sample"})  # they hold documents: no news of today, few voices
+AT_HOME = frozenset({"library", "sample"})  # they have documents, but hardly news or opinions
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One track; `part` is the number of its row and never changes, `task` stands in its prompt."""
+    """One track; `part` is the number of its row and never changes, `task` is in its prompt."""
 
     part: int
     name: str
@@ -48,15 +48,13 @@ OVERVIEW = Track(
     1,
     "overview",
     gettext_lazy("Overview"),
-    "Find out what the subject is, how it stands today, who and what matters in it, and the "
-    "numbers that describe it. Prefer primary and reference sources.",
+    "Find out what the subject is, its current state, who and what matters in it, and the numbers that describe it. Prefer primary and reference sources.",
 )
 NEWS = Track(
     2,
     "news",
     gettext_lazy("News"),
-    "Find out what has happened lately: releases, decisions, events, figures, each with its date. "
-    "Prefer the source that reports at first hand.",
+    "Find out what has happened recently: releases, decisions, events and figures, each with its date. Prefer first-hand sources.",
 )
 VOICES = Track(
     3,
@@ -69,15 +67,15 @@ TRACKS = (OVERVIEW, NEWS, VOICES)
 
 
 def label_of(part: int) -> str:
-    """Return what people call the track of that number."""
+    """Return the label of the track with that number."""
     return next((str(track.label) for track in TRACKS if track.part == part), str(part))
 
 
 def chosen(work: RunContext) -> list[Track]:
     """Return the tracks of this run.
 
-    An overview where nothing is known yet, or where the objective or focus says what to look into;
-    news and voices unless only documents at hand are searched, which hold neither.
+    An overview if nothing is known yet, or if the topic has an objective or focus. News and voices
+    unless only local documents are searched.
     """
     settings = work.settings
     services = set(connections.search_services(settings.services))
@@ -88,7 +86,7 @@ def chosen(work: RunContext) -> list[Track]:
     return [*([OVERVIEW] if is_fresh or wants_more else []), NEWS, VOICES]
 
 
-# --- The tracks of a deep run, one after another, between the first searches and the reading ---
+# --- tracks of a run ---
 
 # --- limits of a track -------------------------------------------------------------------------
 
@@ -116,7 +114,7 @@ class TrackMeter:
         """Raise BudgetReached if the run may spend nothing more, or ShareUsed if the track may not."""
         self._meter.check()
         if self._meter.run.tokens >= self._most:
-            words = _("its share of the run's budget, %(share)s tokens, is used up")
+            words = _("it reached its share of the run’s token limit (%(share)s)")
             raise ShareUsed(words % {"share": f"{self._share:,}"})
 
     def count(self, usage: Usage, money: Decimal | None) -> None:

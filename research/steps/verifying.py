@@ -1,8 +1,8 @@
-"""Step 7: does each quoted span stand in the stored text of the source that it is cited from?
+"""Step 7: check that each quote is in the stored text of its source.
 
 Data flow: findings and changes of `write` -> each quote looked up in the stored page, its place
-kept -> found ones become the quotes of citation cards, the others mark their sentence as
-unsupported and withhold it -> for each cited sentence, how many of its sources are independent.
+kept -> found ones become the quotes of citation cards, missing ones mark their sentence as
+unsupported and keep it out of the delta -> for each cited sentence, how many of its sources are independent.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from research.run_context import cited_pages
 from research.run_context.cited_pages import CitedPage, Pages
 from research.run_context.context import RunContext, StepResult
 
-# What may stand between two words of a sentence, and after it, in the body.
+# What can be between two words of a sentence, and after it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
 _AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 
 
 def verify(work: RunContext) -> StepResult:
-    """Check every citation; what is not supported is marked, and neither fact nor delta item."""
+    """Check every citation. Unsupported sentences are marked, and become neither facts nor delta items."""
     written = work.output("write")
     pages = cited_pages.load(work.run, written["sources"], work.ahead)
     checks = _Checks(pages)
@@ -39,7 +39,7 @@ def verify(work: RunContext) -> StepResult:
         _look_at_body(written, checks)
     unsupported = [check["sentence"] for check in checks.made if not check["supported"]]
     bad = {match_key(sentence) for sentence in unsupported}
-    reason = _("unsupported: the quoted words do not stand in the source")
+    reason = _("unsupported: the quote isn’t in the source")
     changes = [
         {**change, "withheld": reason}
         if match_key(change["sentence"]) in bad
@@ -67,7 +67,7 @@ def verify(work: RunContext) -> StepResult:
 
 
 def _quote_changed_pages(written: dict[str, Any], pages: Pages) -> None:
-    """Give the sources the quotes of what versions of their pages changed, which no finding tells."""
+    """Add quotes for changes between page versions, which have no finding."""
     by_number = {source["n"]: source for source in written["sources"]}
     at = timezone.now().isoformat()
     for change in written["changes"]:
@@ -85,14 +85,14 @@ def _warning(count: int) -> str:
     if not count:
         return ""
     return ngettext(
-        "%(count)d sentence is marked unsupported: its source does not say it",
-        "%(count)d sentences are marked unsupported: their sources do not say them",
+        "%(count)d sentence is marked unsupported because its source doesn’t say it",
+        "%(count)d sentences are marked unsupported because their sources don’t say them",
         count,
     ) % {"count": count}
 
 
 class _Checks:
-    """What was found of each cited sentence, each sentence once."""
+    """The check results by cited sentence."""
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
@@ -103,7 +103,7 @@ class _Checks:
         return report_text.sentence_key(sentence) in self._keys
 
     def add(self, sentence: str, why: str, numbers: Iterable[int] = (), quote: str = "") -> None:
-        """Note a sentence: `why` it is not supported, "" if it is by the sources `numbers`."""
+        """Add a sentence. `why` says why it isn't supported, or is empty if the sources `numbers` support it."""
         key = report_text.sentence_key(sentence)
         if key in self._keys:
             return
@@ -154,9 +154,9 @@ def _checked(
 
 
 def _numbers_stand(finding: dict[str, Any], pages: Pages) -> bool:
-    """Whether each number of a finding stands on one of the pages that it cites.
+    """Whether each number of a finding is on one of the pages it cites.
 
-    A true quote given for a sentence with another figure proves nothing of that figure.
+    A correct quote doesn't prove a different figure in the sentence.
     """
     said = cited_pages.numbers(finding["sentence"])
     there = [pages.cited[n].numbers for n in finding["citations"] if n in pages.cited]
@@ -168,10 +168,10 @@ def _bears(page: CitedPage | None, sentence: str) -> bool:
 
 
 def _look_at_body(written: dict[str, Any], checks: _Checks) -> None:
-    """Check the cited sentences of a model's body that are none of its findings.
+    """Check the cited sentences of a model's body that aren't findings.
 
-    A sentence in a model's own words has no quote to look up; but its numbers must stand in a
-    page that it cites, and so must half of its terms.
+    A sentence in the model's own words has no quote, but a page it cites must contain its numbers
+    and half of its terms.
     """
     for sentence in split_sentences(written["body"]):
         cited = [n for n in report_text.cited([sentence]) if n in checks.pages.cited]
@@ -183,12 +183,12 @@ def _look_at_body(written: dict[str, Any], checks: _Checks) -> None:
 
 
 def unsupported_mark() -> str:
-    """Return what stands behind a sentence of the report that no source supports."""
+    """Return the mark after an unsupported sentence of the report."""
     return " *" + _("(unsupported)") + "*"
 
 
 def _marked(body: str, unsupported: list[str]) -> str:
-    """Return the body with a mark after each unsupported sentence, wherever its citations stand."""
+    """Return the body with a mark after each unsupported sentence, wherever its citations are."""
     mark = unsupported_mark()
     for sentence in unsupported:
         words = [re.escape(word) for word in sentence.rstrip(".。!?").split()]

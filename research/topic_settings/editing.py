@@ -1,4 +1,4 @@
-"""Domains as people write them into a topic's lists, and as they are kept."""
+"""Edit a topic: normalize domains, change fields together, and archive, trash or restore it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
 
 
 class NotADomain(InvalidValue):
-    """A line is no domain; `suggestion` is the one it seems to mean, if any."""
+    """A line isn't a domain. `suggestion` is the domain it probably means, if any."""
 
     def __init__(self, message: str, *, suggestion: str = "") -> None:
         super().__init__(message)
@@ -32,9 +32,9 @@ class NotADomain(InvalidValue):
 
 
 def domain_from(text: str) -> str:
-    """Return the domain as it is kept: lower case, IDNA, without `www.` and wildcard.
+    """Return the normalized domain: lower case, IDNA, without `www.` and wildcard.
 
-    `example.org` stands for itself and all below it; `*.gov` for a whole top level.  Raises
+    `example.org` includes its subdomains, `*.gov` is a whole top-level domain.  Raises
     NotADomain, which for a URL (or a host with a port) suggests its domain.
     """
     text = text.strip()
@@ -44,12 +44,12 @@ def domain_from(text: str) -> str:
     inside = _host_of(text)
     if inside:
         raise NotADomain(
-            _("“%(text)s” is an address, here only the domain belongs: “%(domain)s”.")
+            _("Enter only the domain: “%(domain)s”, not “%(text)s”.")
             % {"text": text, "domain": shown(inside)},
             suggestion=inside,
         )
     raise NotADomain(
-        _("“%(text)s” is no domain. Write it like “example.org”; what lies below is included.")
+        _("“%(text)s” isn’t a domain. Enter one such as example.org. Subdomains are included.")
         % {"text": text}
     )
 
@@ -78,14 +78,14 @@ def _host_of(text: str) -> str:
 
 
 def shown(domain: str) -> str:
-    """Return a kept domain as a person reads it (`xn--bcher-kva.example` as `bücher.example`)."""
+    """Return a normalized domain for display (`xn--bcher-kva.example` as `bücher.example`)."""
     try:
         return idna.decode(domain) if "xn--" in domain else domain
     except idna.IDNAError:
         return domain
 
 
-# --- Changing a topic: what can be edited as one flat state, saved all or nothing ---
+# --- editing ---
 
 TOPIC_FIELDS = ("title", "labels", "private")
 SETTINGS_FIELDS = (
@@ -108,17 +108,13 @@ State = dict[str, Any]
 
 
 class EditConflict(MemoryRefused):
-    """Others changed the same fields meanwhile: `theirs` holds their values, `now` the state."""
+    """Others changed the same fields in the meantime. `theirs` has their values, `now` the state."""
 
     def __init__(self, theirs: State, now: State) -> None:
         super().__init__(
             ngettext(
-                "Somebody else changed this topic since you opened it, and %(count)d field that "
-                "you changed too. Nothing was saved: look at their words beside yours, then save "
-                "again to keep yours.",
-                "Somebody else changed this topic since you opened it, and %(count)d fields that "
-                "you changed too. Nothing was saved: look at their words beside yours, then save "
-                "again to keep yours.",
+                "Someone else changed this topic since you opened it, including %(count)d field you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
+                "Someone else changed this topic since you opened it, including %(count)d fields you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
                 len(theirs),
             )
             % {"count": len(theirs)}
@@ -142,12 +138,12 @@ def plain(value: Any) -> Any:
 
 
 def settings_of(topic: Topic) -> TopicSettings:
-    """Return the topic's settings, or such as a new topic has."""
+    """Return the topic's settings, or the defaults of a new topic."""
     return TopicSettings.objects.filter(topic=topic).first() or TopicSettings(topic=topic)
 
 
 def schedule_of(topic: Topic) -> Schedule:
-    """Return the topic's schedule, or such as a new topic has."""
+    """Return the topic's schedule, or the default of a new topic."""
     return Schedule.objects.filter(topic=topic).first() or Schedule(topic=topic)
 
 
@@ -159,11 +155,11 @@ def edit_topic(
     base: State | None = None,
     expected_version: int | None = None,
 ) -> Topic:
-    """Change what `wanted` names (keys of state_of) and return the topic as it then is.
+    """Change the fields in `wanted` (keys of state_of) and return the topic.
 
     With a `base` (what the writer saw) fields merge, see EditConflict; with an `expected_version`
-    any change in between raises StaleWrite.  Raises InvalidValue for a title or schedule that
-    cannot be.  Nothing is stored in any of these cases.  Applies from the next run.
+    any change in between raises StaleWrite.  Raises InvalidValue for an invalid title or
+    schedule.  Nothing is stored in any of these cases.  Applies from the next run.
     """
     with transaction.atomic():
         topic = Topic.objects.select_for_update().get(pk=topic.pk)
@@ -182,7 +178,7 @@ def edit_topic(
 
 
 def merged(*, base: State, theirs: State, mine: State) -> State:
-    """Return `mine` with what only others changed.  Raises EditConflict where both did."""
+    """Return `mine` with what only others changed.  Raises EditConflict if both did."""
     conflicts, result = {}, {}
     for name, value in mine.items():
         untouched_by_them = name in base and base[name] == theirs[name]
@@ -224,11 +220,11 @@ def _change_settings(topic: Topic, changed: State, now: State, by: Actor) -> Non
     )
 
 
-# --- putting away and bringing back ---------------------------------------------------------------
+# --- archive and trash ---------------------------------------------------------------
 
 
 def trash_topic(topic: Topic, *, by: Actor) -> bool:
-    """Move the topic to the trash and cancel the run that is going on; whether there was one."""
+    """Move the topic to the trash and cancel its current run. Return whether there was one."""
     with transaction.atomic():
         topic.trash(by=by)
         Activity.log(topic.owner, by, "topic-trashed", subject=topic)
@@ -237,10 +233,10 @@ def trash_topic(topic: Topic, *, by: Actor) -> bool:
 
 
 def archive_topic(topic: Topic, *, by: Actor) -> bool:
-    """Put the topic away and cancel the run that waits in the queue; whether there was one.
+    """Archive the topic and cancel its queued run. Return whether there was one.
 
-    A run that is at work already finishes: what it found is kept with the topic.  One whose plan
-    somebody was to look at is cancelled once it is planned (`plan_review.hold`).
+    A run in progress finishes, and its results are kept.  One that would wait for a plan review
+    is cancelled once it is planned (`planning.hold`).
     """
     with transaction.atomic():
         topic.archive(by=by)
@@ -253,9 +249,9 @@ def archive_topic(topic: Topic, *, by: Actor) -> bool:
 
 
 def restore_topic(topic: Topic, *, by: Actor) -> None:
-    """Bring the topic back from the trash; what fell due meanwhile is not caught up with.
+    """Restore the topic from the trash. Missed runs aren't caught up.
 
-    Raises InvalidValue if another topic has its name meanwhile.
+    Raises InvalidValue if another topic has its name by now.
     """
     with transaction.atomic():
         topic.restore(by=by)
@@ -264,7 +260,7 @@ def restore_topic(topic: Topic, *, by: Actor) -> None:
 
 
 def unarchive_topic(topic: Topic, *, by: Actor) -> None:
-    """Take the topic back from the archive; what fell due meanwhile is not caught up with."""
+    """Unarchive the topic. Missed runs aren't caught up."""
     with transaction.atomic():
         topic.unarchive(by=by)
         scheduling.look_ahead(topic)

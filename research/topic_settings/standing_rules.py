@@ -1,11 +1,10 @@
-"""What a person has every run of a topic obey: “always check” this, “stop looking here”.
+"""Rules that every run of a topic follows: “always include” and “never read”.
 
 Data flow: a line that a person typed, or the source of a fact or hit -> `check_from`, `place_from`
 -> a list of the topic's settings, changed as every edit of them (`topic_editing`) -> the snapshot
 that a run takes -> `research.run_context.applied_rules`.
 
-“Stop looking here” is one thing with the settings' “never these domains”: a domain joins that list,
-a single page the list beside it.
+“Never read” uses the settings' lists of blocked domains and blocked pages.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def is_address(text: str) -> bool:
 
 
 def check_from(text: str) -> str:
-    """Return what is always to be checked as it is kept: a query, or an address.
+    """Return the normalized rule for “always include”: a query or a URL.
 
     Raises InvalidValue.
     """
@@ -50,19 +49,17 @@ def check_from(text: str) -> str:
     if is_address(text):
         return _page_from(text)
     if not any(map(str.isalnum, text)):
-        raise InvalidValue(
-            _("Write a question or words to search for, or an address that begins with https://.")
-        )
+        raise InvalidValue(_("Enter a search query, or a URL that begins with https://."))
     if len(text) > LONGEST_CHECK:
         raise InvalidValue(
-            _("That has %(count)d characters; what is always asked may have %(most)d.")
+            _("Use at most %(most)d characters (currently %(count)d).")
             % {"count": len(text), "most": LONGEST_CHECK}
         )
     return text
 
 
 def place_from(text: str) -> str:
-    """Return where not to look any more as it is kept: a domain, or a page's canonical address.
+    """Return the normalized rule for “never read”: a domain, or a page's canonical URL.
 
     Raises InvalidValue.
     """
@@ -74,8 +71,7 @@ def place_from(text: str) -> str:
     except NotADomain as exc:
         raise InvalidValue(
             _(
-                "“%(text)s” is neither a domain, such as example.org, nor the address of a page, "
-                "such as https://example.org/news."
+                "“%(text)s” isn’t a domain or a URL. Enter one such as example.org or https://example.org/news."
             )
             % {"text": text[:200]}
         ) from exc
@@ -84,32 +80,32 @@ def place_from(text: str) -> str:
 def _page_from(text: str) -> str:
     if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
         raise InvalidValue(
-            _("“%(text)s…” is no address: it has no spaces and at most %(most)d characters.")
+            _("“%(text)s…” isn’t a valid URL. Use no spaces and at most %(most)d characters.")
             % {"text": text[:80], "most": LONGEST_ADDRESS}
         )
     scheme, _sep, rest = text.partition(":")
     if not rest.strip("/"):
-        raise InvalidValue(_("“%(text)s” names no page.") % {"text": text})
+        raise InvalidValue(_("“%(text)s” isn’t the URL of a page.") % {"text": text})
     return f"{scheme.lower()}:{rest}"
 
 
 def shown(rule: str) -> str:
-    """Return a rule as a person reads it."""
+    """Return a rule for display."""
     return rule if is_address(rule) else shown_domain(rule)
 
 
 def places_of(settings: TopicSettings) -> list[str]:
-    """Return all places where runs do not look: domains first, then single pages."""
+    """Return all blocked places: domains first, then pages."""
     return [*settings.block_domains, *settings.block_pages]
 
 
 def reason_against(settings: TopicSettings, url: str) -> str:
-    """Return the rule of `places_of` by which a canonical address is left out; empty for none."""
+    """Return the blocked place that contains a canonical URL, or empty."""
     return place_of(url, [*settings.block_pages, *settings.block_domains])
 
 
 def place_of(url: str, places: Sequence[str]) -> str:
-    """Return the first of `places`, domains and pages, at which a canonical address lies."""
+    """Return the first of `places`, domains and pages, that contains a canonical URL."""
     return next((place for place in places if _lies_at(url, place)), "")
 
 
@@ -117,20 +113,20 @@ def _lies_at(url: str, place: str) -> bool:
     return url == place if is_address(place) else is_in_domain(url, place)
 
 
-# --- a person's acts ------------------------------------------------------------------------------
+# --- changes by people ------------------------------------------------------------------------------
 
 
 def add(topic: Topic, kind: Kind, text: str, *, by: Actor) -> tuple[str, bool]:
-    """Add a rule to the topic; return it as it is kept, and whether it was not there yet.
+    """Add a rule to the topic. Return it as stored, and whether it is new.
 
-    Raises InvalidValue for what is none or contradicts another rule, LimitReached beyond the most.
+    Raises InvalidValue if it is invalid or contradicts another rule, LimitReached at the limit.
     """
     rule = check_from(text) if kind == CHECK else place_from(text)
     return rule, _edit(topic, kind, rule, _with, by=by)
 
 
 def remove(topic: Topic, kind: Kind, rule: str, *, by: Actor) -> bool:
-    """Take a rule away; False if it was not there (any more)."""
+    """Remove a rule. False if it isn't there."""
     return _edit(topic, kind, rule, _without, by=by)
 
 
@@ -140,7 +136,7 @@ Change = Callable[[TopicSettings, Kind, str], list[str]]
 def _edit(topic: Topic, kind: Kind, rule: str, change: Change, *, by: Actor) -> bool:
     name = field_of(kind, rule)
     with transaction.atomic():
-        # Held before the list is read, or of two rules added at once one would be lost.
+        # Locked before the list is read, or one of two rules added at once would be lost.
         held = Topic.objects.select_for_update().get(pk=topic.pk)
         settings = topic_editing.settings_of(held)
         wanted = change(settings, kind, rule)
@@ -168,8 +164,7 @@ def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
     most = MOST_CHECKS if kind == CHECK else MOST_PLACES
     if len(kept) >= most:
         raise LimitReached(
-            _("There are %(most)d already, which is the most. Take one away first.")
-            % {"most": most}
+            _("You’ve reached the limit of %(most)d. Remove one first.") % {"most": most}
         )
     checks, places = settings.always_check, places_of(settings)
     if kind == CHECK:
@@ -184,20 +179,18 @@ def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
 def contradiction(
     checks: Sequence[str], places: Sequence[str], *, allowed: Sequence[str] = ()
 ) -> str:
-    """Return in words which rules cannot both be obeyed; empty if all can.
+    """Return a sentence about contradicting rules, empty if there are none.
 
-    A page cannot be always checked and never looked at, nor a domain be the only one and left out.
+    A page can't be always included and never read, and a domain can't be both allowed and blocked.
     """
     for check in filter(is_address, checks):
         if place := place_of(canonical_url(check), places):
             return _(
-                "“%(check)s” is always checked, and “%(place)s” is where runs stop looking: "
-                "take one of the two away."
+                "“%(check)s” is always included, but “%(place)s” is never read. Remove one of the two."
             ) % {"check": check[:200], "place": shown(place)[:200]}
     both = next((place for place in places if place in allowed), "")
     if both:
         return _(
-            "“%(place)s” is among the domains to which the topic's settings keep its runs: "
-            "take it out there first."
+            "“%(place)s” is one of the topic’s allowed domains. Remove it in the topic’s settings first."
         ) % {"place": shown(both)}
     return ""

@@ -61,7 +61,7 @@ def test_an_agent_neither_mutes_nor_rules_all_topics(
 def test_what_is_no_place_is_explained(person: Program, topic: Topic) -> None:
     answer = person.patch(f"{PATH}/sources", {"place": "no place", "act": "block"})
 
-    assert "neither a domain" in problem(answer, 422)["detail"]
+    assert "isn’t a domain or a URL" in problem(answer, 422)["detail"]
 
 
 def test_another_owners_sources_are_not_there(stranger: Program, topic: Topic) -> None:

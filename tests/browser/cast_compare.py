@@ -33,7 +33,7 @@ BODY = """{lead} [1]
 
 {money} [1] Whoever replaces an oil heating gets more, if the income is small. [2]
 
-## Known before
+## Already known
 
 - {factory} [3]
 - The law asks for a plan of the city before anybody is obliged to anything.

@@ -144,8 +144,8 @@ def _recheck(topic: Topic) -> Run:
         topic, trigger=Run.Trigger.RECHECK, rechecks=[str(fact.pk) for fact in stale], new_count=0
     )
     factories.make_report(
-        run, delta_heading="What the Recheck Found", summary="Recheck of 2 facts: 1 confirmed.",
-        body="Recheck of 2 facts: 1 confirmed.\n\n## Could not be checked\n\n- The grant pays 30 percent. (its page is gone)",
+        run, delta_heading="Recheck Results", summary="Recheck of 2 facts: 1 confirmed.",
+        body="Recheck of 2 facts: 1 confirmed.\n\n## Couldn’t be checked\n\n- The grant pays 30 percent. (its page is gone)",
     )  # fmt: skip
     factories.make_item(run, "confirmed", "Four makers share half of the market.", citations=[1])
     return run

@@ -81,7 +81,7 @@ def test_of_two_windows_the_later_one_keeps_its_words(visit: Visit, newcomer: st
 
     first.press("Run these queries")
     expect(first.page.locator(MASTHEAD)).to_have_text("Run #2", timeout=SOON)
-    expect(second.page.locator("#plan-gone")).to_contain_text("went on already", timeout=SOON)
+    expect(second.page.locator("#plan-gone")).to_contain_text("already continued", timeout=SOON)
     expect(second.page.locator(BOX)).to_have_value("what I typed in the second window")
     second.press("Run these queries")
 

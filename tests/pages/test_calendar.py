@@ -169,7 +169,7 @@ def test_the_policy_is_changed_there_and_back(browser: Client, alice: Any):
 
     assert Schedule.objects.get(topic=topic).missed == "skip"
     assert f'action="/topics/{topic.slug}/schedule/missed/once/"' in page
-    assert "skip what was missed" in page
+    assert "skip missed runs" in page
 
 
 @pytest.mark.parametrize(("choice", "status"), [("once", 302), ("never", 404)])
@@ -190,7 +190,7 @@ def test_what_was_missed_while_beacon_was_off_is_told_with_the_reason(browser: C
 
     page = text_of(browser.get(PAGE))
 
-    assert "4 slots were missed while Beacon was off" in page
+    assert "4 scheduled runs were missed while Beacon was off" in page
 
 
 # --- whose it is, and how much it asks ---------------------------------------------------------------

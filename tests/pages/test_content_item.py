@@ -156,7 +156,7 @@ def test_it_tells_which_call_of_a_deep_run_it_answered(browser: Client, alice: U
         run=run, part=1, position=1, round=1, tool="open_page", content_item=item
     )
     html = text_of(browser.get(item.get_absolute_url()))
-    assert "what open_page answered in" in html
+    assert "result of open_page in" in html
 
 
 def test_it_says_how_long_it_is_kept(browser: Client, alice: User, item: ContentItem):

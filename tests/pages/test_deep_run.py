@@ -99,7 +99,7 @@ def test_a_depth_that_there_is_not_is_refused_in_words(browser: Client, topic: T
     answer = browser.post(where, {"depth": "endless"})
 
     assert answer.status_code == 409 and not topic.runs.exists()
-    assert "There is no depth “endless”" in answer.content.decode()
+    assert "Unknown depth “endless”" in answer.content.decode()
 
 
 def test_the_form_says_what_deep_costs_and_keeps_it(browser: Client, topic: Topic):

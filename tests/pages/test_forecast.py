@@ -61,7 +61,7 @@ def test_it_says_what_it_rests_on_and_what_the_month_has_left(
     page = text_of(browser.get(address(topic), headers=headers))
 
     assert "Price unknown, 3,600–19,000 tokens" in page
-    assert "there is none yet to go by" in page
+    assert "you have none yet" in page
     assert "Tokens this month: 850 of 1,000 used" in page
     assert "! 85 %" in page
     assert ("<html" in page) == (not headers)
@@ -122,7 +122,7 @@ def test_programs_read_it_too(alice: Any, topic: Topic):
 
     assert (found["depth"], found["basis"], found["money"]) == ("deep", "usual", None)
     assert found["tokens_left"] == 150
-    assert found["does_not_fit"].endswith("the month has 150 left")
+    assert found["does_not_fit"].endswith("only 150 are left this month")
 
 
 def test_programs_set_a_topics_month(alice: Any):
@@ -142,7 +142,9 @@ def test_four_fifths_of_a_month_are_told_once(topic: Topic, alice: Any):
     for _call in range(2):
         budget_warnings.tell_if_near(held, MonthLimits(tokens=1_000))
 
-    assert held.warnings == ["80 % or more of this topic's month of 1,000 (tokens) are used"]
+    assert held.warnings == [
+        "This topic has used at least 80% of its monthly limit of 1,000 (tokens)"
+    ]
     assert Activity.objects.get(kind="budget-near").is_warning
 
 

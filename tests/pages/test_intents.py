@@ -19,7 +19,7 @@ from tests.research.factories import make_item, make_report, make_run, make_seco
 
 ClientOf = Callable[[Any], Client]
 HTMX = {"HX-Request": "true"}
-WHY = "it speaks of nothing that you asked for: price"
+WHY = "doesn’t mention price"
 CEO = "The chief executive officer resigned."
 
 
@@ -56,7 +56,7 @@ def test_the_report_folds_what_was_withheld_with_its_reason(browser: Client, run
     page = text_of(browser.get(page_of(run)))
 
     assert "1 filtered out" in page
-    assert WHY in page and "(the rule)" in page
+    assert WHY in page and "(keywords)" in page
     listed = re.search(r'<ul class="delta">.*?</ul>', page, re.S)
     assert listed and CEO not in listed[0]
 
@@ -91,7 +91,7 @@ def test_pressed_twice_the_second_press_is_explained(browser: Client, item: Delt
     response = browser.post(tell(item))
 
     assert response.status_code == 409
-    assert "not withheld by the topic" in text_of(response)
+    assert "isn’t filtered out" in text_of(response)
 
 
 def test_of_a_report_in_the_trash_nothing_is_told(browser: Client, alice: Any, item: DeltaItem):
@@ -133,7 +133,7 @@ def test_an_intent_is_tried_on_the_last_runs_before_it_is_saved(browser: Client,
     page = text_of(tried(browser, run.topic, "Only what the CEO does"))
 
     assert "1 notified, 3 filtered out" in page
-    assert "Judged by the rule of words." in page
+    assert "Judged by keywords." in page
     assert "Only what the CEO does" in page  # still in the field
     assert settings_of(run).intent == ""
 
@@ -155,7 +155,7 @@ def test_the_trial_over_htmx_gives_the_form_alone(browser: Client, run: Run):
 
 
 def test_a_trial_of_an_intent_that_the_rule_cannot_read_says_so(browser: Client, run: Run):
-    assert "names nothing to look for" in text_of(tried(browser, run.topic, "important things"))
+    assert "the filter needs keywords" in text_of(tried(browser, run.topic, "important things"))
 
 
 def test_too_long_an_intent_is_explained_and_kept(browser: Client, run: Run):
@@ -180,7 +180,7 @@ def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run
     listed = run.delta_items.filter(status__in=DeltaItem.LISTED, withheld="")
     listed.update(withheld=WHY, judged=WHY, judged_by="rule")
     Report.objects.filter(run=run).update(
-        delta="Nothing that you asked to be told. 4 changes are withheld; they are remembered."
+        delta="Nothing that matches your filter. 4 other changes were saved to memory."
     )
     link = shares.make_link(run.report, days=7, note="", by=alice.actor)
     page = text_of(Client().get(f"/shared/{link.token}/"))

@@ -124,7 +124,7 @@ def test_it_says_that_it_waits_and_for_whom(browser: Client, run: Run):
 
     assert "Waiting for you to review the plan" in shown
     assert "Nothing is searched or spent until then" in shown
-    assert "Waits for you</span>" in shown and "Stop and write report" not in shown
+    assert "Waiting for you</span>" in shown and "Stop and write report" not in shown
 
 
 def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):
@@ -166,9 +166,9 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
     ("address", "says"),
     [
         ("/", "It is waiting for you to review its plan."),
-        ("/topics/", "Waits for you</span>"),
+        ("/topics/", "Waiting for you</span>"),
         ("/topics/postgresql-releases/", "A plan needs your review."),
-        ("/topics/postgresql-releases/runs/", "Waits for you</span>"),
+        ("/topics/postgresql-releases/runs/", "Waiting for you</span>"),
     ],
 )
 def test_home_the_list_and_the_topic_say_that_a_plan_waits(
@@ -198,7 +198,7 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
 
     shown = text_of(browser.post(address, follow=True))
 
-    assert "A run of this topic waits for somebody to look at its plan. This is it." in shown
+    assert "A run of this topic is waiting for you to review its plan. This is it." in shown
     assert "Review plan" in shown
 
 
@@ -233,7 +233,7 @@ def test_a_poll_never_touches_a_form_that_may_hold_words(browser: Client, run: R
 
     assert "plan-review" not in same and "plan-gone" not in same
     assert 'id="plan-gone"' in gone and 'id="plan-review"' not in gone
-    assert "went on already" in gone
+    assert "already continued" in gone
 
 
 def test_when_the_run_ends_a_page_with_a_form_is_not_loaded_anew(browser: Client, run: Run):
@@ -243,7 +243,7 @@ def test_when_the_run_ends_a_page_with_a_form_is_not_loaded_anew(browser: Client
     answer = browser.get(address, headers=HTMX)
 
     assert answer.status_code == 286 and "HX-Refresh" not in answer
-    assert "The run was cancelled meanwhile." in text_of(answer)
+    assert "The run was cancelled in the meantime." in text_of(answer)
     assert 'id="run-heading" hx-swap-oob="true">This run was cancelled<' in text_of(answer)
 
 
@@ -304,7 +304,7 @@ def test_a_plan_that_went_on_elsewhere_says_so_and_loses_nothing(
     answer = browser.post(url("run-plan", run), sent(run, "second <window>"), headers=headers)
 
     assert answer.status_code == 409
-    assert "went on already, with queries that were changed" in text_of(answer)
+    assert "already continued with queries edited" in text_of(answer)
     assert "second &lt;window&gt;</textarea>" in text_of(answer)
     assert plan_of(run) == ["first window"]
 
@@ -329,7 +329,7 @@ def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
 
     text = text_of(browser.post(url("run-plan", run), form))
 
-    assert "another plan waits now" in text
+    assert "A new plan was created" in text
     assert "for the old plan</textarea>" in text and "PostgreSQL 18 faults</textarea>" in text
 
 

@@ -276,7 +276,7 @@ def test_it_says_what_wrote_it(browser: Client, topic: Topic):
 
 
 def test_a_partial_report_says_why_at_its_head(browser: Client, topic: Topic):
-    run = make_run(topic, status="partial", warnings=["memory not saved: disk full"])
+    run = make_run(topic, status="partial", warnings=["Memory not saved: disk full"])
     make_report(run)
 
     shown = page(browser, run)

@@ -61,6 +61,6 @@ def test_the_line_of_the_search_counts_as_answered_what_answered():
     answered = entry("arxiv", 1, problem="", hits=4)
 
     assert gathering._so_far([entry("brave", 3), entry("brave", 0), answered], 6, 4) == (
-        "1 of 6 queries answered, 1 failed, 1 not asked any more, 4 hits"
+        "1 of 6 queries answered, 1 failed, 1 skipped, 4 results"
     )
-    assert gathering._so_far([answered], 6, 1) == "1 of 6 queries answered, 1 hit"
+    assert gathering._so_far([answered], 6, 1) == "1 of 6 queries answered, 1 result"

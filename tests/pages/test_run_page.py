@@ -131,7 +131,7 @@ def test_a_failed_run_says_what_happened_why_and_what_to_do(browser: Client, top
 
 
 def test_a_cancelled_run_shows_where_it_stopped(browser: Client, topic: Topic):
-    run = make_run(topic, saved=False, status="cancelled", error="cancelled by hand")
+    run = make_run(topic, saved=False, status="cancelled", error="cancelled manually")
     make_steps(run, done=4, state="running")
 
     shown = page(browser, run)

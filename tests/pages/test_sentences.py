@@ -176,7 +176,7 @@ def test_a_fact_that_is_not_ticked_stays(browser: Client, run: Run):
         ({"wrong": ""}, "Say what is wrong with the sentence"),
         ({"wrong": "x" * 1001}, "at most 1000 characters"),
         ({"wrong": "No.", "right": "Short.", "fact": "{fact}"}, "Write a complete statement"),
-        ({"wrong": "No.", "fact": "{pk}:99"}, "was changed since you opened this page"),
+        ({"wrong": "No.", "fact": "{pk}:99"}, "changed since you opened this page"),
     ],
 )
 def test_a_bad_correction_is_explained_and_keeps_what_was_typed(

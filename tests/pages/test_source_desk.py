@@ -261,7 +261,7 @@ def test_rules_for_all_topics_are_added_and_taken_away(browser: Client, alice: A
 def test_what_is_no_place_stays_in_the_form(browser: Client):
     page = text_of(browser.post(RULES, {"place": "no place", "act": "mute"}))
 
-    assert "neither a domain" in page
+    assert "isn’t a domain or a URL" in page
     assert 'value="no place"' in page
 
 

@@ -92,7 +92,7 @@ def test_a_button_starts_the_recheck_and_shows_it(browser: Client, topic: Topic,
     assert run.rechecks == [str(fact.pk)]
     assert answer.headers["Location"] == reverse("research:run", args=[topic.slug, run.pk])
     page = text_of(browser.get(answer.headers["Location"]))
-    assert "Read their sources again" in page
+    assert "Read sources again" in page
 
 
 def test_pressed_again_it_shows_the_one_that_is_going_on(browser: Client, topic: Topic):
@@ -111,7 +111,7 @@ def test_with_nothing_stale_it_says_so(browser: Client, topic: Topic):
     answer = browser.post(reverse("research:topic-recheck", args=[topic.slug]))
 
     assert answer.status_code == 409
-    assert "None of this topic&#x27;s facts is stale" in text_of(answer)
+    assert "None of this topic’s facts is stale" in text_of(answer)
 
 
 def test_a_stranger_rechecks_nothing(client: Client, bob: Any, topic: Topic):

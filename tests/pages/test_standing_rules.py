@@ -123,10 +123,10 @@ def test_a_stranger_sets_no_rule_and_nobody_by_get(
     ("kind", "typed", "told"),
     [
         ("check", "", "Type words to search for"),
-        ("check", "???", "Write a question or words"),
+        ("check", "???", "Enter a search query"),
         ("check", "\x00 \x07", "Type words to search for"),
-        ("stop", "two words", "neither a domain"),
-        ("stop", "x" * 5000, "neither a domain"),
+        ("stop", "two words", "isn’t a domain or a URL"),
+        ("stop", "x" * 5000, "isn’t a domain or a URL"),
     ],
 )
 @pytest.mark.parametrize("headers", [{}, ON_RULES])
@@ -146,7 +146,7 @@ def test_one_press_that_contradicts_a_rule_says_which(browser: Client, topic: To
     response = browser.post(RULES + "add/", {"rule": "a.example"}, headers=HTMX)
 
     assert response.status_code == 409
-    assert "take one of the two away" in text_of(response)
+    assert "Remove one of the two" in text_of(response)
 
 
 def test_the_number_of_queries_is_fixed(
@@ -180,6 +180,6 @@ def test_set_on_the_page_the_next_run_obeys_and_its_page_says_so(
 
     page = text_of(browser.get(f"{TOPIC}runs/{run.pk}/"))
 
-    assert "1 hit from site2.example left out, as you asked" in page
+    assert "1 result from site2.example blocked by your rule" in page
     assert "Always checked" in page
     assert "End of life dates" in providers.search.asked

@@ -98,7 +98,7 @@ def test_a_stranger_must_sign_in_and_copies_nothing(client_of: ClientOf, alice: 
         ({"title": "x" * 501}, "this one has 501"),
         ({"title": ""}, "Name the topic"),
         ({"preset": "cron", "cron": "* * * * *"}, "15 minutes"),
-        ({"time_zone": "Europe/Atlantis"}, "no time zone"),
+        ({"time_zone": "Europe/Atlantis"}, "Unknown time zone"),
         ({"block_domains": "https://x.example/y"}, "“x.example”"),
         ({"max_pages": "0"}, "Ensure this value is greater than or equal to 1"),
     ],
@@ -237,8 +237,8 @@ def test_the_next_five_runs_are_shown_in_the_schedules_own_time(browser: Client)
     ("chosen", "words"),
     [
         ({"preset": "none", "time_zone": "UTC"}, "only when you start it"),
-        ({"preset": "cron", "cron": "0 9 30 2 *", "time_zone": "UTC"}, "never fires"),
-        ({"preset": "daily", "time_zone": "Nowhere"}, "no time zone"),
+        ({"preset": "cron", "cron": "0 9 30 2 *", "time_zone": "UTC"}, "never starts a run"),
+        ({"preset": "daily", "time_zone": "Nowhere"}, "Unknown time zone"),
         ({}, "This field is required."),
     ],
 )

@@ -365,7 +365,7 @@ def test_a_stranger_changes_no_memory_and_nobody_by_get(
 
 @pytest.mark.requirement("R54")
 def test_slots_that_were_missed_are_told_beside_the_tabs(browser: Client, topic: Topic):
-    why = "3 slots were missed while Beacon was off; one run caught up"
+    why = "3 scheduled runs were missed while Beacon was off, so one run caught up"
     Activity.log(topic.owner, RESEARCH, "schedule-caught-up", subject=topic, why=why)
 
     assert why in text_of(browser.get(f"/topics/{topic.slug}/"))
@@ -379,4 +379,4 @@ def test_the_few_runs_left_of_the_hour_are_told_near_the_button(
 
     shown = text_of(browser.get(f"/topics/{topic.slug}/runs/"))
 
-    assert "2 more runs may be started within this hour; the limit here is 2." in shown
+    assert "You can start 2 more runs this hour. The limit is 2." in shown

@@ -235,7 +235,7 @@ def test_a_bulk_run_says_which_could_not_start(browser: Client, alice: Any):
     page = text_of(bulk(browser, "run", one, two))
 
     assert "Started 1 run." in page
-    assert "Two: A run of this topic is going on already." in page
+    assert "Two: A run of this topic is already in progress." in page
 
 
 @pytest.mark.parametrize("act", ["pause", "", "delete"])

@@ -18,7 +18,7 @@ CALLS: tuple[dict[str, Any], ...] = (
     {"tool": "open_page", "arguments": {"page": "p12"}, "milliseconds": 1_904,
      "result": "p12 (example.org, 2026-11-12)\n<<<\nAsynchronous I/O is off on Windows.\n>>>"},
     {"tool": "open_page", "arguments": {"page": "p3"}, "is_error": True, "milliseconds": 20_003,
-     "result": "p3 could not be read: example.net took longer than 20 s. Open another one."},
+     "result": "p3 couldn’t be read: example.net took longer than 20 s. Open another page."},
     {"tool": "retrieve_from_memory", "arguments": {"id": "0190", "transform": "filtered"},
      "result": "Lines 41 to 44 of 512", "milliseconds": 6},
 )  # fmt: skip
@@ -44,7 +44,7 @@ def make_tracks(run: Run, *, live: int = 0, calls: int = 4) -> list[Step]:
                 detail="4 tool calls, 1 page opened", prompt_tokens=18_210, completion_tokens=840,
                 started_at=now - timedelta(seconds=50),
                 finished_at=None if is_live else now,
-                warning="its share of the run's budget is used up" if part == 2 else "",
+                warning="it reached its share of the run’s token limit" if part == 2 else "",
             )
         )  # fmt: skip
         for place in range(calls):

@@ -21,7 +21,7 @@ BODY = """Version 18.1 closes two faults [1], and support for version 13 ends [2
 - Version 18.1 repairs index corruption after a crash. [1]
 - Version 13 has reached its end of life. [2]
 
-## Known before
+## Already known
 
 - Asynchronous I/O came with version 18.
 """
@@ -125,7 +125,7 @@ def make_hits(run: Run, count: int) -> list[Hit]:
         {},
         {"reading": Hit.Reading.FAILED, "reason": "the server answered 404"},
         {"state": Hit.State.KNOWN, "reading": Hit.Reading.NOT_READ},
-        {"reading": Hit.Reading.NEAR_DUPLICATE, "reason": "carries the same text as example.org"},
+        {"reading": Hit.Reading.NEAR_DUPLICATE, "reason": "has the same text as example.org"},
     ]
     return [make_hit(run, place, **kinds[(place - 1) % 5]) for place in range(1, count + 1)]
 

@@ -47,10 +47,10 @@ def test_a_topics_own_limits_come_first(run: Run):
 @pytest.mark.parametrize(
     ("budget", "says"),
     [
-        (Budget(tokens=30, pages=1, minutes=9), "budget of 30 tokens is used up (30)"),
+        (Budget(tokens=30, pages=1, minutes=9), "limit of 30 tokens (30 used)"),
         (
             Budget(tokens=99, pages=1, minutes=9, money=Decimal("0.02")),
-            "$0.02 is used up ($0.0200)",
+            "$0.02 ($0.0200 used)",
         ),
     ],
 )

@@ -21,9 +21,9 @@ RunOf = Callable[[Topic], Run]
 
 
 # A memo's head, a gap that it names, and what the run checked.
-ABOUT = ("To: ", "The sources say nothing of what follows")
+ABOUT = ("To: ", "The sources don’t say what follows")
 CHECKED = re.compile(
-    r"\d+ (?:known pages? (?:was|were) read again|facts? (?:is|are|was|were)n?’?t? )|No known page"
+    r"\d+ (?:known pages? (?:was|were) checked again|facts? (?:is|are|was|were)n?’?t? )|No known page"
 )
 
 

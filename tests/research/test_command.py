@@ -119,7 +119,7 @@ def test_a_run_that_is_going_on_is_waited_for(topic: Topic, providers: Providers
 
     out, err = say(topic.title, "--wait")
 
-    assert "A run of this topic is going on already. This waits for it." in err
+    assert "A run of this topic is already in progress. This waits for it." in err
     assert Run.objects.count() == 1
     assert out.startswith("# Solid-state batteries")
 
@@ -143,7 +143,7 @@ def test_when_few_runs_are_left_of_the_hour_it_is_told(alice: Any, say: Say, set
     settings.BEACON_RUNS_PER_HOUR = 3
     Worker.objects.create(name="w", kind="worker", seen_at=timezone.now())
 
-    assert "2 more runs may be started within this hour" in say("Cells")[1]
+    assert "You can start 2 more runs this hour" in say("Cells")[1]
 
 
 def test_warnings_are_told_beside_the_report(topic: Topic, providers: Providers, say: Say):
@@ -152,7 +152,7 @@ def test_warnings_are_told_beside_the_report(topic: Topic, providers: Providers,
 
     _out, err = say(topic.title, "--wait")
 
-    assert "warning: 1 of 2 pages could not be read" in err
+    assert "warning: 1 of 2 pages couldn’t be read" in err
 
 
 def test_a_run_that_failed_is_an_error_with_its_reason(alice: Any, say: Say, settings: Any):
@@ -199,7 +199,7 @@ def test_a_topic_that_cannot_be_is_refused(alice: Any, say: Say, title: str):
 
 
 def test_a_topic_of_the_web_is_not_researched_in_the_sample(topic: Topic, say: Say):
-    with pytest.raises(CommandError, match="is a topic already that is not of the sample"):
+    with pytest.raises(CommandError, match="that isn’t the sample"):
         say(topic.title, "--sample")
 
 
@@ -209,5 +209,5 @@ def test_too_many_runs_are_refused_in_words(topic: Topic, say: Say, settings: An
         by=topic.owner.actor
     )
 
-    with pytest.raises(CommandError, match="You started 1 run within the last hour"):
+    with pytest.raises(CommandError, match="You started 1 run in the last hour"):
         say(topic.title)

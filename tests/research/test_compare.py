@@ -335,7 +335,7 @@ def test_settings_that_differed_are_told_in_words(topic: Topic):
 
     assert rows == {
         "Services": ("Brave", "Brave, arXiv"),
-        "Style of the report": ("standard", "memo"),
+        "Report style": ("standard", "memo"),
     }
 
 
@@ -358,6 +358,6 @@ def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topi
     rows = compare.compare_sources(topic, old, new)["settings"]
 
     assert [(row.label, row.old, row.new) for row in rows] == [
-        ("Plan", "planned by templates", "taken from the run that this one repeats"),
+        ("Plan", "planned by templates", "copied from the repeated run"),
         ("Services asked", "Brave", "Brave, arXiv"),
     ]

@@ -114,7 +114,7 @@ def test_a_run_is_cancelled_between_its_steps(topic: Topic, providers: Providers
     with cast.before_step(step, lambda: cancel(run)):
         cast.carried_out(run)
 
-    assert (run.status, run.error) == ("cancelled", "cancelled by hand")
+    assert (run.status, run.error) == ("cancelled", "cancelled manually")
     assert cast.steps(run)["save"] == "waiting"
     assert not SeenUrl.objects.exists()
 
@@ -179,7 +179,7 @@ def test_stop_now_reports_what_was_read_and_leaves_the_rest_unseen(
 
     assert (run.status, run.number, run.read_count) == ("partial", 1, 1)
     assert took < 5
-    assert run.warnings[0].startswith("stopped early by hand")
+    assert run.warnings[0].startswith("stopped early, so the report")
     assert cast.sentence(1) in run.report.body
     assert list(SeenUrl.objects.values_list("url", flat=True)) == [cast.url(1)]
 
@@ -210,7 +210,7 @@ def test_a_run_stopped_before_it_read_does_not_say_that_nothing_is_new(
         cast.carried_out(run)
 
     assert (run.status, run.number) == ("partial", 2)
-    assert "all of them known" not in run.report.delta
+    assert "all already known" not in run.report.delta
     assert providers.pages.history == []
     assert TopicFact.objects.filter(topic=topic).current().exists()
 
@@ -221,7 +221,7 @@ def test_a_baseline_stopped_before_it_read_says_what_waits(topic: Topic, provide
     with cast.before_step("filter_seen", lambda: stop(run)):
         cast.carried_out(run)
 
-    assert "2 sources wait for the next run" in run.report.summary
+    assert "The next run reads 2 sources" in run.report.summary
     assert not SeenUrl.objects.exists()
 
 
@@ -234,7 +234,7 @@ def test_a_run_that_is_stopped_before_its_search_asks_nobody(topic: Topic, provi
 
     assert providers.search.asked == providers.pages.history == []
     assert (run.status, run.number) == ("cancelled", None)
-    assert run.error == "stopped before a search was asked: there is nothing to report"
+    assert run.error == "stopped before the first search, so there’s nothing to report"
 
 
 # --- the trash -----------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_a_topic_trashed_in_mid_run_cancels_the_run_and_loses_nothing(
         cast.carried_out(run)
 
     assert (run.status, run.number) == ("cancelled", None)
-    assert "trash" in run.error
+    assert "Trash" in run.error
     assert set(SeenUrl.objects.values_list("url", flat=True)) == {cast.url(1)}
     trashed.restore(by=topic.owner.actor)
     assert facts == set(
@@ -279,8 +279,8 @@ def limit(topic: Topic, **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"max_tokens": 500}, "budget of 500 tokens is used up (600)"),
-        ({"max_money": Decimal("0.01")}, "budget of $0.01 is used up ($0.6000)"),
+        ({"max_tokens": 500}, "limit of 500 tokens (600 used)"),
+        ({"max_money": Decimal("0.01")}, "limit of $0.01 ($0.6000 used)"),
     ],
 )
 def test_a_run_that_spent_its_budget_stops_says_so_and_keeps_its_report(
@@ -307,7 +307,7 @@ def test_a_run_stops_when_its_minutes_are_over(topic: Topic, providers: Provider
     cast.carried_out(run)
 
     assert (run.status, run.number) == ("failed", None)
-    assert "the run's 3 minutes are over. Nothing was searched" in run.error
+    assert "the run reached its limit of 3 minutes. Nothing was searched" in run.error
 
 
 def test_a_run_whose_worker_was_away_for_hours_has_its_minutes_still(

@@ -60,7 +60,7 @@ def test_the_fact_says_what_is_right_and_the_report_says_what_it_said(report: Re
     assert fact.text == RIGHT
     assert fact.trust == "owner"
     assert report.body == before
-    assert f"“{WRONG}” Right is: {RIGHT}" in report.as_markdown()
+    assert f"“{WRONG}” Correct: {RIGHT}" in report.as_markdown()
 
 
 def test_without_what_is_right_the_fact_is_struck(report: Report, alice: Any):
@@ -111,7 +111,7 @@ def test_a_fact_that_was_changed_again_is_not_taken_back_by_half(report: Report,
     made = corrected(report, alice)
     TopicFact.objects.get(pk=fact.pk).edit("Version 18.1 closes three.", by=alice.actor)
 
-    with pytest.raises(MemoryRefused, match="cannot be taken back as a whole"):
+    with pytest.raises(MemoryRefused, match="can’t be undone"):
         correcting.take_back(made, by=alice.actor)
 
     assert Correction.objects.standing().exists()
@@ -123,7 +123,7 @@ def test_a_fact_that_changed_since_it_was_seen_stops_the_correction(report: Repo
     facts = seen(report)
     TopicFact.objects.get(pk=fact.pk).edit("Version 18.1 closes three.", by=alice.actor)
 
-    with pytest.raises(InvalidValue, match="was changed since you opened this page"):
+    with pytest.raises(InvalidValue, match="changed since you opened this page"):
         correcting.correct(
             report, sentence(report), wrong="x", right=RIGHT, facts=facts, by=alice.actor
         )
@@ -147,7 +147,7 @@ def test_what_is_wrong_must_be_said_and_not_at_length(
 def test_a_sentence_is_corrected_once_at_a_time(report: Report, alice: Any):
     corrected(report, alice)
 
-    with pytest.raises(InvalidValue, match="corrected already"):
+    with pytest.raises(InvalidValue, match="already has a correction"):
         corrected(report, alice)
 
     assert Observation.objects.count() == 1
@@ -185,7 +185,7 @@ def test_the_next_run_is_told_and_does_not_find_it_again(
     asked = [call.messages[0].content for call in providers.model.history]
     assert all("The line was never built." in system for system in asked[:2])
     plan = after.steps.get(name="plan")
-    assert "taught: 1 lesson" in plan.detail
+    assert "1 lesson learned" in plan.detail
     assert not Run.objects.get(pk=after.pk).report.delta.count(cast.sentence(1))
 
 

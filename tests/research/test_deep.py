@@ -93,7 +93,7 @@ def test_known_pages_are_neither_listed_nor_opened(
 
     listed, refusal = deep_cast.results(again.sent["news"][1])
     assert "p4:" in listed and "p1:" not in listed and "1 page" in listed
-    assert "is not opened" in refusal
+    assert "can’t be opened" in refusal
     assert (run.new_count, run.known_count) == (1, 3)
 
 
@@ -106,7 +106,7 @@ def test_a_page_that_no_search_returned_is_not_opened(
 
     went(topic)
 
-    assert "There is no page" in deep_cast.results(agent.sent["overview"][1])[0]
+    assert "Unknown page" in deep_cast.results(agent.sent["overview"][1])[0]
     assert found.pages.history == [cast.url(1)]
 
 
@@ -171,7 +171,7 @@ def test_a_failing_tool_is_told_to_the_model_and_a_failing_service_to_the_person
         run = cast.carried_out(run)
 
     searched, unread, read = deep_cast.results(agent.sent["news"][1])
-    assert "could not be read: the server answered 404" in unread and cast.sentence(1) in read
+    assert "couldn’t be read: the server answered 404" in unread and cast.sentence(1) in read
     assert Hit.objects.get(run=run, url=cast.url(2)).reading == Hit.Reading.FAILED
     assert "p1" not in searched
 
@@ -338,5 +338,5 @@ def test_a_tool_lists_no_blocked_page_opens_none_and_puts_boosted_ones_first(
     opened = deep_cast.results(agent.sent["news"][2])[1]
     assert listed.index("site1.example") < listed.index("site5.example")
     assert "site4.example" not in listed
-    assert "is not opened" in opened
+    assert "can’t be opened" in opened
     assert run.hits.get(domain="site4.example").reading == "not read"

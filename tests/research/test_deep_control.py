@@ -115,7 +115,7 @@ def test_the_runs_budget_reached_in_a_track_makes_a_partial_report(
     run = cast.carried_out(deep_cast.deep(topic))
 
     assert run.status == Run.Status.PARTIAL and "news" not in agent.sent
-    assert any("50000 tokens is used up" in warning for warning in run.warnings)
+    assert any("50000 tokens" in warning for warning in run.warnings)
     assert [source["link"] for source in run.report.sources] == [cast.url(1)]
 
 
@@ -131,7 +131,7 @@ def test_a_track_that_used_its_share_leaves_the_others_and_the_report_theirs(
 
     assert run.status == Run.Status.SUCCEEDED
     assert len(agent.sent["overview"]) == 1 and len(agent.sent["news"]) == 2
-    assert run.warnings[0].startswith("Track “Overview” ended early: its share")
+    assert run.warnings[0].startswith("Track “Overview” ended early: it reached its share")
 
 
 def test_a_run_reads_no_more_pages_than_its_budget(
@@ -143,7 +143,7 @@ def test_a_run_reads_no_more_pages_than_its_budget(
 
     run = cast.carried_out(deep_cast.deep(topic))
 
-    assert "2 pages, its budget" in deep_cast.results(agent.sent["overview"][1])[2]
+    assert "limit of 2 pages" in deep_cast.results(agent.sent["overview"][1])[2]
     assert len(found.pages.history) == 2 and run.read_count == 2
 
 

@@ -212,7 +212,7 @@ def test_what_a_person_threw_away_stays_so_when_the_follow_up_is_repeated(run: R
 def test_a_topic_in_the_trash_keeps_nothing(run: Run):
     Topic.objects.get(pk=run.topic.pk).trash(by=run.topic.owner.actor)
 
-    assert "in the trash" in followed(run).detail
+    assert "in Trash" in followed(run).detail
     assert contents(run) == []
 
 

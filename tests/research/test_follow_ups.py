@@ -77,8 +77,8 @@ def test_it_tells_goal_actions_result_and_next_steps(run: Run):
 
     said = note_of(run).content
     assert "**Goal:** Solid-state batteries" in said
-    assert "pages read 2, sources cited 2" in said and "facts new" in said
-    assert "pilot line" in said and "no run is scheduled" in said
+    assert "pages read: 2, sources cited: 2, facts: " in said
+    assert "pilot line" in said and "None is scheduled" in said
 
 
 def test_it_is_recalled_by_its_words(run: Run):
@@ -91,7 +91,7 @@ def test_the_same_again_makes_no_second_note_not_even_of_one_that_is_gone(run: R
     followed(run)
     note_of(run).trash(by=run.topic.owner.actor)
 
-    assert followed(run).detail == "the note was written already"
+    assert followed(run).detail == "the note already exists"
     assert Note.objects.filter(source=run.source).count() == 1
 
 
@@ -146,7 +146,7 @@ def test_a_failure_is_a_warning_on_the_run_and_never_its_status(
 def test_a_topic_in_the_trash_gets_no_note(run: Run):
     run.topic.trash(by=run.topic.owner.actor)
 
-    assert "in the trash" in followed(run).detail
+    assert "in Trash" in followed(run).detail
     assert get_notes(run.topic.owner, kind="summary") == []
 
 
@@ -156,5 +156,5 @@ def test_the_report_shows_the_note_among_what_the_run_remembered(
     followed(run)
     page = client_of(run.topic.owner).get(f"/topics/{run.topic.slug}/runs/{run.pk}/")
 
-    assert "a note for 7 days" in page.content.decode()
+    assert "note kept for 7 days" in page.content.decode()
     assert f"/records/note/{note_of(run).pk}/" in page.content.decode()

@@ -52,29 +52,29 @@ def test_it_goes_by_the_topics_own_runs_of_that_depth(topic: Topic):
     assert (found.basis, found.runs) == ("topic", 2)
     assert (found.tokens, found.minutes, found.searches) == ((1_500, 3_500), (2, 4), (3, 6))
     assert found.money == (Decimal("0.002"), Decimal("0.004"))
-    assert found.basis_words == "by this topic's last 2 quick runs"
+    assert found.basis_words == "based on this topic’s last 2 quick runs"
     assert found.words == "$0.0020–$0.0040, 1,500–3,500 tokens, 2–4 min, 3–6 searches"
 
 
 def test_a_topic_without_runs_goes_by_the_others(topic: Topic, alice: Any):
     past(create_topic(owner=alice, title="Another", by=alice.actor), 1_000)
 
-    assert forecast_of(topic).basis_words == "by your last quick run, of another topic"
+    assert forecast_of(topic).basis_words == "based on your last quick run of another topic"
 
 
 def test_without_any_run_it_says_that_it_goes_by_what_is_usual(topic: Topic, bob: Any):
     past(create_topic(owner=bob, title="Bob's own", by=bob.actor), 1_000)
 
-    assert "none yet to go by" in forecast_of(topic).basis_words
-    assert "none yet to go by" in forecast_of(topic, "deep").basis_words
+    assert "you have none yet" in forecast_of(topic).basis_words
+    assert "you have none yet" in forecast_of(topic, "deep").basis_words
 
 
 @pytest.mark.parametrize(
     ("profile", "says"),
     [
         (LlmProfile("http://m", "m"), "price unknown"),
-        (LlmProfile("http://m", "m", price_in=Decimal(0), price_out=Decimal(0)), "no cost: the"),
-        (None, "no model, no cost"),
+        (LlmProfile("http://m", "m", price_in=Decimal(0), price_out=Decimal(0)), "free (the"),
+        (None, "free (no model)"),
     ],
 )
 def test_an_unknown_price_is_never_nothing(
@@ -140,7 +140,7 @@ def test_a_scheduled_run_that_would_not_fit_is_skipped_and_the_log_says_why(
     assert due(dear, **limits) == []
 
     line = Activity.objects.get(kind="schedule-skipped")
-    assert "the month has" in line.detail["why"]
+    assert "left this month" in line.detail["why"]
     assert line.is_warning
 
 
@@ -150,7 +150,7 @@ def test_or_it_runs_smaller_where_its_owner_chose_so(dear: Topic):
     assert (run.depth, run.settings["reading"], run.settings["max_tokens"]) == (
         "quick", "skim", 5_000,
     )  # fmt: skip
-    assert "run smaller than usual" in run.warnings[0]
+    assert "Ran smaller than usual" in run.warnings[0]
 
 
 def test_the_accounts_own_month_counts_too(dear: Topic, alice: Any):

@@ -86,7 +86,7 @@ def test_a_hit_without_a_usable_address_is_left_out_and_the_run_says_so(
     work = searched(topic, providers, found(url), cast.hit(1))
 
     assert [hit.url for hit in work.run.hits.all()] == [cast.url(1)]
-    assert work.run.warnings == ["fake gave hits without a usable address; they are left out"]
+    assert work.run.warnings == ["fake returned results without a usable URL. They were left out."]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_hit_that_is_no_web_page_is_blocked_and_says_why(
 
     hit = work.run.hits.get()
     assert (hit.state, work.run.new_count) == ("blocked", 0)
-    assert "neither http nor https" in hit.reason
+    assert "not a web page" in hit.reason
 
 
 def test_a_hit_at_a_private_address_is_not_opened_and_the_reason_stands_on_it(
@@ -172,7 +172,9 @@ def test_a_topic_whose_every_hit_is_blocked_says_so(topic: Topic, providers: Pro
 
     run = cast.carried_out(cast.started(topic))
 
-    assert run.report.summary.startswith("2 sources came up, but none that may be read")
+    assert run.report.summary.startswith(
+        "The searches found 2 sources, but your rules block all of them"
+    )
 
 
 @pytest.mark.requirement("R37", "R49")
@@ -240,7 +242,7 @@ def test_a_topic_that_no_service_can_be_asked_for_fails_and_says_what_to_set_up(
     run = cast.carried_out(cast.started(topic))
 
     assert (run.status, run.number) == ("failed", None)
-    assert "No search service could be asked" in run.error
+    assert "No search service is available" in run.error
     assert "retry the run" in run.error
 
 
@@ -275,7 +277,7 @@ def test_a_second_run_that_finds_no_source_says_so(
 
     assert (run.status, run.number, run.report.is_quiet) == ("succeeded", 2, True)
     assert run.report.delta.startswith("Nothing new since")
-    assert "The searches found no pages. 1 known page was read again" in run.report.delta
+    assert "The searches found no pages. 1 known page was checked again" in run.report.delta
 
 
 def test_one_source_that_was_known_is_told_as_one(
@@ -284,7 +286,7 @@ def test_one_source_that_was_known_is_told_as_one(
     cast.set_up(providers, 1)
     run_of(topic)
 
-    assert "The searches found 1 page, which was known." in run_of(topic).report.delta
+    assert "The searches found 1 page, already known." in run_of(topic).report.delta
 
 
 def test_a_second_run_that_could_not_read_what_came_up_does_not_call_it_known(
@@ -297,8 +299,8 @@ def test_a_second_run_that_could_not_read_what_came_up_does_not_call_it_known(
 
     run = run_of(topic)
 
-    assert "1 new source could not be read" in run.report.delta
-    assert "all of them known" not in run.report.delta
+    assert "1 new source couldn’t be read" in run.report.delta
+    assert "all already known" not in run.report.delta
     assert Hit.objects.get(run=run, state="new").reading == "failed"
 
 
@@ -326,4 +328,4 @@ def test_a_topic_with_nothing_to_search_fails_and_says_what_to_set_up(
     run = cast.carried_out(cast.started(topic))
 
     assert run.status == "failed"
-    assert "the library holds no document" in run.error
+    assert "the library is empty" in run.error

@@ -66,7 +66,7 @@ def test_a_slow_service_is_asked_the_first_queries_alone_and_the_step_says_so(
 
     assert made["arxiv"].asked == queries[:3]
     assert sorted(made["wikipedia"].asked) == queries
-    assert work.step.detail.endswith("; arXiv was asked the first 3 of 6 queries")
+    assert work.step.detail.endswith("; arXiv got the first 3 of 6 queries")
 
 
 def unreachable(service: FakeSearch) -> None:
@@ -89,8 +89,8 @@ def test_without_a_network_the_library_answers_and_the_run_says_so_once(
 
     assert (run.status, run.number) == ("succeeded", 1)
     [warning] = run.warnings
-    assert warning.startswith("The network could not be reached: ")
-    assert warning.endswith("no connection to Wikipedia, arXiv and Hacker News.")
+    assert warning.startswith("No network connection.")
+    assert warning.endswith("couldn’t reach Wikipedia, arXiv and Hacker News.")
 
 
 def test_where_nobody_can_be_reached_the_run_waits_and_says_what_needs_no_network(
@@ -102,8 +102,8 @@ def test_where_nobody_can_be_reached_the_run_waits_and_says_what_needs_no_networ
     run = cast.carried_out(cast.started(topic))
 
     assert (run.status, run.tries) == ("queued", 1)
-    assert "The network could not be reached" in run.error
-    assert "the sample topic needs none" in run.error
+    assert "No network connection" in run.error
+    assert "the sample topic work without a network" in run.error
 
 
 def test_a_key_that_is_refused_is_told_once_and_not_six_times(

@@ -202,6 +202,6 @@ def test_a_domain_that_the_owner_refuses_is_read_by_no_run_and_counted(
     run = cast.carried_out(cast.started(topic))
 
     assert providers.pages.history == [cast.url(1)]
-    assert "you refuse all of site2.example" in run.hits.get(url=cast.url(2)).reason
+    assert "you blocked all of site2.example" in run.hits.get(url=cast.url(2)).reason
     made.refresh_from_db()
     assert made.refused == 1

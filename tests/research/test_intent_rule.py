@@ -71,7 +71,7 @@ def test_such_things_as_were_asked_for_too_are_told():
     found = verdict(read("prices"), "A court in Graz ruled for the maker.", examples=[COURT])
 
     assert found.tell
-    assert "asked to be told" in found.why
+    assert "what you asked for" in found.why
     assert not verdict(read("prices"), LINE, examples=[COURT]).tell
 
 

@@ -92,7 +92,7 @@ def test_a_run_of_which_everything_is_withheld_is_quiet_and_says_so(
     run = run_of(topic)
 
     assert run.report.is_quiet
-    assert "Nothing that you asked to be told. 2 changes are withheld" in run.report.delta
+    assert "Nothing that matches your filter. 2 other changes" in run.report.delta
 
 
 def test_a_model_judges_by_the_intent_and_its_reason_is_kept(
@@ -122,7 +122,7 @@ def test_a_judge_that_fails_withholds_nothing_and_the_run_says_so(
     run = run_of(topic)
 
     assert withheld(run) == []
-    assert any(warning.startswith("Everything is told") for warning in run.warnings)
+    assert any(warning.startswith("No filter applied") for warning in run.warnings)
 
 
 def test_what_the_model_leaves_out_is_told_and_counted(
@@ -135,7 +135,7 @@ def test_what_the_model_leaves_out_is_told_and_counted(
     run = run_of(topic)
 
     assert withheld(run) == []
-    assert any("did not judge 1 change" in warning for warning in run.warnings)
+    assert any("didn’t judge 1 change" in warning for warning in run.warnings)
 
 
 def test_an_intent_that_the_rule_cannot_read_tells_everything_and_says_so(
@@ -145,7 +145,7 @@ def test_an_intent_that_the_rule_cannot_read_tells_everything_and_says_so(
     run = run_of(topic)
 
     assert withheld(run) == []
-    assert any("names nothing to look for" in warning for warning in run.warnings)
+    assert any("the filter needs keywords" in warning for warning in run.warnings)
 
 
 def test_a_first_run_has_nothing_to_withhold(topic: Topic, providers: Providers, run_of: RunOf):

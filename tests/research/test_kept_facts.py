@@ -80,7 +80,7 @@ def test_a_run_drops_and_counts_what_was_struck(
 
     assert cast.sentence(1) not in run.report.delta
     assert cast.sentence(1) not in facts_of(topic)
-    assert "1 finding repeats what you struck and was dropped" in run.warnings
+    assert "Dropped 1 finding that repeats what you marked as wrong" in run.warnings
     assert all("Marked by the owner as wrong" in one.prompt for one in providers.model.history)
     assert all(cast.sentence(1) in one.prompt for one in providers.model.history)
 

@@ -52,7 +52,7 @@ def test_a_redirect_to_a_blocked_place_is_not_read_and_not_cited(
     run = run_of(topic)
 
     hit = run.hits.get(url=cast.url(1))
-    assert hit.reading == Hit.Reading.FAILED and "where you said not to look" in hit.reason
+    assert hit.reading == Hit.Reading.FAILED and "which you blocked" in hit.reason
     assert cast.sentence(1) not in run.report.as_markdown()
     assert cast.sentence(2)[:30] in run.report.as_markdown()
 
@@ -66,7 +66,7 @@ def test_nor_one_that_leaves_the_domains_to_which_the_topic_keeps(
 
     hit = run_of(topic).hits.get(url=cast.url(1))
 
-    assert "not among the domains that you allow" in hit.reason
+    assert "isn’t one of your allowed domains" in hit.reason
 
 
 def test_one_within_the_rules_is_read_as_ever(topic: Topic, providers: Providers, run_of: RunOf):

@@ -151,7 +151,7 @@ def test_edited_queries_are_asked_and_the_models_own_are_kept_beside(
     assert sorted(providers.search.asked) == sorted(MINE)
     assert plan_of(run)["by"] == "person"
     assert (run.manifest["queries"], run.manifest["proposed"]) == (MINE, cast.PLAN["queries"])
-    assert run.steps.get(name="plan").detail == "2 queries, changed by hand"
+    assert run.steps.get(name="plan").detail == "2 queries, edited by you"
     assert Activity.objects.get(kind="plan-edited").detail["queries"] == MINE
 
 
@@ -207,7 +207,7 @@ def test_a_plan_that_went_on_is_not_accepted_twice(run: Run):
     first = seen(run)
     accept(run, MINE)
 
-    with pytest.raises(PlanWentOn, match="changed in another window"):
+    with pytest.raises(PlanWentOn, match="edited in another window"):
         planning.accept(run, ["late"], seen=first, by=run.topic.owner.actor)
 
     assert plan_of(run)["queries"] == MINE
@@ -217,12 +217,12 @@ def test_a_plan_that_was_made_anew_is_not_the_one_that_was_seen(run: Run, provid
     first = seen(run)
     providers.model = cast.model({"queries": ["another"]}, cast.report(1, 2))
     planning.plan_anew(run, seen=first, by=run.topic.owner.actor)
-    with pytest.raises(PlanWentOn, match="planned anew just now"):
+    with pytest.raises(PlanWentOn, match="A new plan is being created"):
         planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
     cast.carried_out(run)
 
-    with pytest.raises(PlanWentOn, match="another plan waits now"):
+    with pytest.raises(PlanWentOn, match="A new plan was created"):
         planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
 
@@ -309,7 +309,7 @@ def _while_planned(act: Callable[[Run], object], topic: Topic) -> Run:
 @pytest.mark.parametrize(
     ("act", "why"),
     [
-        (lambda run: run.ask_to_stop(by=run.topic.owner.actor), "stopped before a search"),
+        (lambda run: run.ask_to_stop(by=run.topic.owner.actor), "stopped before the first search"),
         (
             lambda run: topic_editing.archive_topic(run.topic, by=run.topic.owner.actor),
             "the topic was archived",
@@ -376,7 +376,7 @@ def test_nothing_can_be_written_from_what_waits(run: Run):
 
 @pytest.mark.requirement("R53")
 def test_a_second_run_says_that_a_plan_waits(run: Run, topic: Topic):
-    with pytest.raises(RunInTheWay, match="waits for somebody to look at its plan"):
+    with pytest.raises(RunInTheWay, match="waiting for you to review its plan"):
         starting.start_run(topic, trigger="person", by=topic.owner.actor)
 
 
@@ -388,4 +388,4 @@ def test_a_slot_that_falls_due_meanwhile_is_skipped_with_a_warning_that_says_so(
     assert scheduling.start_due(timezone.now() + timedelta(days=1)) == []
 
     line = Activity.objects.get(kind="schedule-skipped")
-    assert line.is_warning and "look at its plan" in line.detail["why"]
+    assert line.is_warning and "review its plan" in line.detail["why"]

@@ -64,7 +64,7 @@ def test_of_a_topic_marked_sensitive_no_model_is_told(
 
     assert run.status == "succeeded" and run.report.is_extractive
     assert providers.model.history == [] and not ModelCall.objects.exists()
-    assert any("no model is told of it" in warning for warning in run.warnings)
+    assert any("no model is used" in warning for warning in run.warnings)
 
 
 @pytest.mark.requirement("R33", "R34", "R50")
@@ -129,7 +129,7 @@ def test_a_plan_that_is_none_gives_the_three_queries_and_a_warning(
     assert queries[0] == "Solid-state batteries"
     assert year in queries[1] and "news" in queries[1]
     assert "comparison" in queries[2]
-    assert work.run.warnings[0].startswith("the model could not plan")
+    assert work.run.warnings[0].startswith("The model couldn’t plan")
 
 
 @pytest.mark.requirement("R45")
@@ -194,7 +194,7 @@ def test_loading_says_that_there_is_none_yet(topic: Topic, providers: Providers)
 
     step = work.run.steps.get(name="load_memory")
     assert step.output == {"memory": None, "problem": ""}
-    assert step.detail == "none yet: a baseline"
+    assert step.detail == "none yet (baseline)"
 
 
 def test_the_call_is_recorded_under_the_run_that_asked(topic: Topic, providers: Providers):

@@ -131,7 +131,7 @@ def test_a_page_that_cannot_be_read_keeps_its_reason_and_the_run_goes_on(
     assert (run.status, bad.reading, bad.content_item) == ("succeeded", "failed", None)
     assert bad.reason
     assert reason in bad.reason
-    assert any(w.startswith("1 of 2 pages could not be read") for w in run.warnings)
+    assert any(w.startswith("1 of 2 pages couldn’t be read") for w in run.warnings)
     assert cast.sentence(1) in run.report.body
 
 
@@ -172,7 +172,7 @@ def test_a_page_of_which_two_copies_exist_is_reported_once(
 
     assert sorted(hit.reading for hit in run.hits.all()) == ["near-duplicate", "read"]
     copy = run.hits.get(reading="near-duplicate")
-    assert copy.reason.startswith("carries the same text as")
+    assert copy.reason.startswith("has the same text as")
     assert len(run.report.sources) == 1
     assert run.topic.seen_urls.count() == 2
 
@@ -194,7 +194,7 @@ def test_a_page_that_gives_orders_is_set_aside_and_yields_no_fact(
 
     hit = run.hits.get()
     assert (hit.reading, hit.content_item.trust) == ("quarantined", "quarantined")  # type: ignore[union-attr]
-    assert "gives orders" in hit.reason
+    assert "possible prompt injection" in hit.reason
     assert not TopicFact.objects.filter(topic=topic).exists()
     assert orders not in run.report.as_markdown()
 

@@ -134,7 +134,7 @@ def test_what_nobody_says_any_more_could_not_be_checked_and_stays_stale(
 
     run = rechecked(known, fact)
 
-    assert "1 could not be checked" in run.report.body
+    assert "1 couldn’t be checked" in run.report.body
     assert "its source no longer says it, and a search found no other" in run.report.body
     assert not run.delta_items.exists()
     assert 94 in ages(known)
@@ -150,7 +150,7 @@ def test_orders_on_the_page_do_not_get_into_it(known: Topic, providers: Provider
 
     run = rechecked(known, fact)
 
-    assert "1 could not be checked" in run.report.body
+    assert "1 couldn’t be checked" in run.report.body
     assert "delete every" not in run.report.body
 
 
@@ -202,14 +202,14 @@ def test_without_the_stored_page_the_whole_is_asked_for(known: Topic, providers:
 def test_a_topic_without_stale_facts_is_refused_with_the_reason(known: Topic):
     rechecked(known)
 
-    with pytest.raises(NotNow, match="None of this topic's facts is stale"):
+    with pytest.raises(NotNow, match="None of this topic’s facts is stale"):
         start_recheck(known, by=known.owner.actor)
 
 
 def test_without_live_memory_nothing_is_rechecked(known: Topic):
     known.let_lapse(by=known.owner.actor)
 
-    with pytest.raises(NotNow, match="no live memory"):
+    with pytest.raises(NotNow, match="memory has expired"):
         start_recheck(known, by=known.owner.actor)
 
 

@@ -145,7 +145,7 @@ def test_a_model_looks_back_on_what_the_run_did(by_model: Callable[..., Run], pr
     assert providers.model is not None
     user = providers.model.history[-2].messages[-1].content
     assert "Research the topic “Solid-state batteries”." in user
-    assert 'Call: web_search {"query": "cell lines"}' in user and "fake: 2 hits" in user
+    assert 'Call: web_search {"query": "cell lines"}' in user and "fake: 2 results" in user
     assert f'Call: open_page {{"url": "{cast.url(1)}"}}' in user and "I wrote the report" in user
     assert user.count(cast.sentence(1)) <= 1  # the report is given once, as the result
     assert step.detail == "1 write waits for you, by the model"
@@ -198,7 +198,7 @@ def test_what_follows_a_run_counts_against_its_budget(
 
     step = followed(Run.objects.get(pk=run.pk))
 
-    assert "budget of $0.01 is used up" in step.warning
+    assert "limit of $0.01" in step.warning
     assert Reflection.objects.get().by == "rules"
     assert providers.model is not None and len(providers.model.history) == 2
 
@@ -213,8 +213,8 @@ def test_what_went_wrong_in_the_run_is_told_too(by_model: Callable[..., Run], pr
 
     assert providers.model is not None
     user = providers.model.history[-1].messages[-1].content
-    assert "What went wrong:\n- brave: the key was refused" in user
-    assert "Objective: Cell prices Focus: Cell prices" in user and "what is new since" in user
+    assert "Problems:\n- brave: the key was refused" in user
+    assert "Objective: Cell prices Focus: Cell prices" in user and "what’s new since" in user
 
 
 def test_the_same_run_is_looked_back_on_once(run: Run):
@@ -227,7 +227,7 @@ def test_the_same_run_is_looked_back_on_once(run: Run):
 def test_a_topic_in_the_trash_is_not_looked_back_on(run: Run):
     run.topic.trash(by=run.topic.owner.actor)
 
-    assert "in the trash" in followed(run).detail and not Reflection.objects.exists()
+    assert "in Trash" in followed(run).detail and not Reflection.objects.exists()
 
 
 def test_a_purged_topic_takes_what_was_said_in_looking_back(run: Run):

@@ -20,7 +20,7 @@ from tests.research import cast
 from tests.research.conftest import Providers
 
 RunOf = Callable[[Topic], Run]
-TAVILY = "Run #1 asked Tavily, which cannot be asked any more: its key is not set up"
+TAVILY = "Run #1 searched Tavily, which is no longer available: its key isn’t set"
 
 
 @pytest.fixture
@@ -123,15 +123,15 @@ def test_a_service_that_the_site_has_shut_out_is_said(topic: Topic, settings: An
     work = was(["hackernews"])(topic)
 
     (gone,) = searching.what_is_gone(work, work.run.rerun_of)
-    assert gone.endswith("this Beacon does not ask it (BEACON_SEARCH)")
+    assert gone.endswith("BEACON_SEARCH doesn’t include it")
 
 
 @pytest.mark.parametrize(
     ("before", "now", "says"),
     [
-        ("old-model", "new-model", "written by old-model; this one asks new-model"),
-        ("old-model", "", "written by old-model; now no model is set up"),
-        ("extractive", "new-model", "written without a model; this one asks new-model"),
+        ("old-model", "new-model", "written by old-model. This run uses new-model"),
+        ("old-model", "", "written by old-model. No model is set up now"),
+        ("extractive", "new-model", "written without a model. This run uses new-model"),
         ("new-model", "new-model", ""),
         ("extractive", "", ""),
     ],
@@ -168,7 +168,7 @@ def test_what_is_gone_stands_on_the_run_as_a_warning(first: Run, monkeypatch: py
 
 
 def test_a_run_without_a_report_is_not_repeated(topic: Topic):
-    with pytest.raises(NotNow, match="Only a run with a report"):
+    with pytest.raises(NotNow, match="can’t be repeated exactly"):
         starting.rerun(cast.started(topic), by=topic.owner.actor)
 
 

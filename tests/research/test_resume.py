@@ -275,7 +275,7 @@ def test_a_second_run_of_a_topic_is_refused_and_says_which_is_in_the_way(topic: 
         cast.started(topic)
 
     assert refused.value.run == first
-    assert "going on already" in str(refused.value)
+    assert "already in progress" in str(refused.value)
 
 
 @pytest.mark.requirement("R53")

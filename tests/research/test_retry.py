@@ -211,7 +211,7 @@ def test_a_retry_keeps_what_only_the_run_was_warned_of(topic: Topic, providers: 
     cast.set_up(providers, 1)
     providers.search = FakeSearch([cast.hit(1), SearchHit(url="", title="no address")])
     run = _failed_at("write", topic)
-    assert [warning for warning in run.warnings if "without a usable address" in warning]
+    assert [warning for warning in run.warnings if "without a usable URL" in warning]
 
     starting.retry_run(run, by=topic.owner.actor)
 

@@ -87,16 +87,16 @@ def test_a_topic_run_by_hand_has_no_next_runs():
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("0 9 30 2 *", "never fires"),
-        ("0 9 31 4,6 *", "never fires"),
+        ("0 9 30 2 *", "never starts a run"),
+        ("0 9 31 4,6 *", "never starts a run"),
         ("* * * * *", "15 minutes"),
         ("*/10 9 * * *", "15 minutes"),
         ("0,59 0,23 * * *", "15 minutes"),
         ("61 9 * * *", "minute (0 to 59)"),
         ("0 9 * * FUNDAY", "weekday"),
-        ("every monday", "five fields"),
-        ("", "five fields"),
-        ("0 0 9 * * *", "five fields"),
+        ("every monday", "5 fields"),
+        ("", "5 fields"),
+        ("0 0 9 * * *", "5 fields"),
         ("１ ９ * * *", "minute"),
         ("0 9 " + ",".join(["1"] * 60) + " * *", "at most 100"),
     ],
@@ -133,7 +133,7 @@ def test_a_line_that_keeps_the_least_gap_is_taken(line: str):
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({"preset": "none"}, "only by hand"),
+        ({"preset": "none"}, "manually"),
         ({"preset": "daily", "hour": 6}, "every day at 06:00 (UTC)"),
         ({"preset": "weekdays"}, "every weekday at 07:00 (UTC)"),
         ({"preset": "weekly", "weekday": 0}, "every Sunday at 07:00 (UTC)"),

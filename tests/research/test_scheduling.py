@@ -248,7 +248,7 @@ def test_the_topic_can_say_for_a_week_what_happened(weekly: Topic):
     notice = topic_page.head_of(topic_page.topics_of(weekly.owner).get(pk=weekly.pk)).notice
 
     assert notice is not None and not notice.is_warning
-    assert notice.words == "3 slots were missed while Beacon was off; one run caught up"
+    assert notice.words == "3 scheduled runs were missed while Beacon was off, so one run caught up"
     Activity.objects.update(created=timezone.now() - timedelta(days=8))
     assert topic_page.head_of(topic_page.topics_of(weekly.owner).get(pk=weekly.pk)).notice is None
 
@@ -256,7 +256,7 @@ def test_the_topic_can_say_for_a_week_what_happened(weekly: Topic):
 def test_the_run_says_what_it_catches_up_with(weekly: Topic):
     (run,) = off_for(weekly, HOURLY, timedelta(hours=2, minutes=30))
 
-    assert presenters.started_by(run) == "by schedule, caught up 3 missed slots"
+    assert presenters.started_by(run) == "on schedule, caught up 3 missed slots"
 
 
 def test_a_schedule_that_skips_says_so_and_moves_on(weekly: Topic):
@@ -285,7 +285,7 @@ def test_a_slot_that_meets_an_unfinished_run_is_skipped_with_a_warning(weekly: T
 
     line = Activity.objects.get(kind="schedule-skipped")
     assert line.is_warning
-    assert "going on" in line.detail["why"]
+    assert "in progress" in line.detail["why"]
     weekly.schedule.refresh_from_db()
     assert weekly.schedule.next_run_at == datetime(2026, 11, 30, 7, tzinfo=UTC)
 

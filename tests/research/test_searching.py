@@ -133,8 +133,8 @@ def test_a_network_that_is_down_is_told_once():
     ]
 
     [told] = complaints([*down, entry("library")])
-    assert told.startswith("The network could not be reached: ")
-    assert told.endswith("no connection to Wikipedia, arXiv and Hacker News.")
+    assert told.startswith("No network connection. ")
+    assert told.endswith("couldn’t reach Wikipedia, arXiv and Hacker News.")
 
 
 def test_one_service_that_cannot_be_reached_is_not_called_the_network():

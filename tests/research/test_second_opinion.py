@@ -142,7 +142,7 @@ def test_with_the_budget_spent_it_is_not_asked(topic: Topic, second_run: Callabl
 
     assert calls(run) == ["plan", "write"]
     assert said(run) == {LATER: ("changed", "words")}
-    assert any("budget of 600 tokens is used up" in warning for warning in run.warnings)
+    assert any("limit of 600 tokens" in warning for warning in run.warnings)
 
 
 def test_a_model_that_could_not_write_is_not_asked_again(second_run: Callable[..., Run]):
@@ -216,12 +216,12 @@ def asked(comparison: Comparison, *answers: Any) -> tuple[dict[int, str], list[s
     ("answer", "says"),
     [
         (ProviderUnavailable("too late"), "too late"),
-        ("All pairs are the same, trust me.", "by words alone"),
-        ({"relations": "same"}, "by words alone"),
-        (told("identical"), "did not say how 1 sentence"),
-        ({"relations": [{"pair": 7, "relation": "same"}]}, "did not say how 1 sentence"),
-        ({"relations": told("same")["relations"] + told("other")["relations"]}, "did not say how"),
-        (told("no fact"), "was not taken"),
+        ("All pairs are the same, trust me.", "words only"),
+        ({"relations": "same"}, "words only"),
+        (told("identical"), "skipped 1 sentence"),
+        ({"relations": [{"pair": 7, "relation": "same"}]}, "skipped 1 sentence"),
+        ({"relations": told("same")["relations"] + told("other")["relations"]}, "skipped"),
+        (told("no fact"), "was ignored"),
     ],
     ids=["late", "prose", "shape", "word", "stranger", "both", "hides"],
 )
@@ -243,7 +243,7 @@ def test_same_is_not_believed_where_the_amounts_differ():
     statuses, warnings, _prompt = asked(compared(CHEAPER), told("same"))
 
     assert statuses == {}
-    assert "numbers say otherwise" in warnings[0]
+    assert "numbers contradict" in warnings[0]
 
 
 def test_a_sentence_that_gives_orders_is_not_shown_with_the_others():

@@ -10,7 +10,7 @@ from research.runs import presenters
 @pytest.mark.parametrize(
     ("kept", "told"),
     [
-        ("written without the model: no", "Written without the model: no"),
+        ("Written without the model: no", "Written without the model: no"),
         ("arXiv did not answer", "arXiv did not answer"),
         ("Run #1 asked", "Run #1 asked"),
         ("", ""),

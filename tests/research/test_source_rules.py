@@ -57,9 +57,9 @@ def test_blocking_is_the_stop_rule_that_there_is(topic: Topic):
 @pytest.mark.parametrize(
     ("place", "act", "told"),
     [
-        ("no place", "block", "neither a domain"),
-        ("example.org", "love", "There is no act"),
-        ("https://", "mute", "no"),
+        ("no place", "block", "isn’t a domain or a URL"),
+        ("example.org", "love", "Unknown action"),
+        ("https://", "mute", "isn’t the URL of a page"),
     ],
 )
 def test_what_is_no_place_or_act_is_explained(topic: Topic, place: str, act: str, told: str):
@@ -71,7 +71,7 @@ def test_what_is_no_place_or_act_is_explained(topic: Topic, place: str, act: str
 def test_what_contradicts_another_rule_is_refused(topic: Topic):
     standing_rules.add(topic, "check", "https://example.org/a", by=topic.owner.actor)
 
-    with pytest.raises(InvalidValue, match="always checked"):
+    with pytest.raises(InvalidValue, match="always included"):
         ruled(topic, "example.org", "block")
 
 
@@ -137,7 +137,7 @@ def test_there_is_a_most_of_rules(topic: Topic, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(SourceRule, "MOST", 1)
     ruled(topic, "a.example", "mute", "all")
 
-    with pytest.raises(LimitReached, match="1 already"):
+    with pytest.raises(LimitReached, match="limit of 1"):
         ruled(topic, "b.example", "mute", "all")
 
 
@@ -218,7 +218,7 @@ def test_what_was_added_during_a_run_waits_for_the_next(topic: Topic, providers:
 def test_a_blocked_page_is_not_given_to_the_next_run(topic: Topic):
     ruled(topic, "site2.example", "block")
 
-    with pytest.raises(InvalidValue, match="do not look at"):
+    with pytest.raises(InvalidValue, match="is blocked for this topic"):
         reading.add(topic, cast.url(2), by=topic.owner.actor)
 
 

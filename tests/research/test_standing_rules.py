@@ -70,13 +70,13 @@ def test_a_rule_is_a_revision_of_the_topic_and_can_be_taken_away(topic: Topic):
 @pytest.mark.parametrize(
     ("kind", "typed", "told"),
     [
-        (CHECK, "", "Write a question"),
-        (CHECK, "?!", "Write a question"),
-        (CHECK, "x" * 401, "401 characters"),
+        (CHECK, "", "Enter a search query"),
+        (CHECK, "?!", "Enter a search query"),
+        (CHECK, "x" * 401, "currently 401"),
         (CHECK, "https://a.example/" + "x" * 2000, "at most 2000"),
-        (CHECK, "http://", "names no page"),
-        (STOP, "not a domain", "neither a domain"),
-        (STOP, "", "neither a domain"),
+        (CHECK, "http://", "isn’t the URL of a page"),
+        (STOP, "not a domain", "isn’t a domain or a URL"),
+        (STOP, "", "isn’t a domain or a URL"),
         (STOP, "https://a.example/with space", "no spaces"),
     ],
 )
@@ -88,7 +88,7 @@ def test_what_is_no_rule_is_refused_with_words(topic: Topic, kind: Any, typed: s
 def test_a_page_cannot_be_always_checked_and_never_looked_at(topic: Topic):
     rule(topic, CHECK, NEWS)
 
-    with pytest.raises(InvalidValue, match="take one of the two away"):
+    with pytest.raises(InvalidValue, match="Remove one of the two"):
         standing_rules.add(topic, STOP, "standards.example", by=topic.owner.actor)
 
 
@@ -96,7 +96,7 @@ def test_at_most_five_things_are_always_checked(topic: Topic):
     for number in range(5):
         rule(topic, CHECK, f"question {number}")
 
-    with pytest.raises(LimitReached, match="5 already"):
+    with pytest.raises(LimitReached, match="limit of 5"):
         standing_rules.add(topic, CHECK, "question 6", by=topic.owner.actor)
 
 
@@ -113,7 +113,7 @@ def test_what_is_always_checked_is_asked_though_the_model_forgets_it(
 
     assert "cell prices in Japan" in providers.search.asked
     assert "Always check" in providers.model.history[0].prompt
-    assert "always checked: cell prices in Japan" in detail(run, "plan")
+    assert "always included: cell prices in Japan" in detail(run, "plan")
     assert run.manifest["always_checked"] == ["cell prices in Japan"]
 
 
@@ -148,7 +148,7 @@ def test_an_address_is_read_in_every_run_though_no_search_returns_it(
 
     hit = run.hits.get(url=NEWS)
     assert (hit.state, hit.reading, hit.place) == ("returning", "read", 1)
-    assert f"always checked: {NEWS}" in detail(run, "plan")
+    assert f"always included: {NEWS}" in detail(run, "plan")
 
 
 def test_an_address_that_cannot_be_read_leaves_the_run_and_its_reason(
@@ -175,8 +175,8 @@ def test_hits_from_where_it_does_not_look_are_dropped_counted_and_named(
 
     assert providers.pages.history == [cast.url(3)]
     assert run.manifest["left_out"] == {"site1.example": 2, cast.url(2): 1}
-    assert "2 hits from site1.example left out, as you asked" in detail(run, "filter_seen")
-    assert "not looked at: site1.example" in detail(run, "plan")
+    assert "2 results from site1.example blocked by your rule" in detail(run, "filter_seen")
+    assert "never read: site1.example" in detail(run, "plan")
 
 
 def test_a_person_who_takes_it_out_of_a_plan_by_hand_is_obeyed_and_told(
@@ -190,7 +190,7 @@ def test_a_person_who_takes_it_out_of_a_plan_by_hand_is_obeyed_and_told(
     assert run.waiting_since is not None
     planning.accept(run, ["only this"], seen=run.waiting_since, by=topic.owner.actor)
 
-    assert "always checked" not in detail(run, "plan")
+    assert "always included" not in detail(run, "plan")
 
 
 def test_a_repeated_run_keeps_the_rules_of_then(topic: Topic, providers: Providers):
@@ -223,5 +223,5 @@ def test_a_struck_fact_and_a_place_not_looked_at_are_obeyed_by_the_next_run(
     assert run.hits.get(url=cast.url(3)).state == "blocked"
     assert cast.url(3) not in providers.pages.history
     assert not TopicFact.objects.filter(topic=topic, key=fact.key).current().exists()
-    assert "1 hit from site3.example left out, as you asked" in detail(run, "filter_seen")
+    assert "1 result from site3.example blocked by your rule" in detail(run, "filter_seen")
     assert planning.in_words(run.steps.get(name="plan").output) == detail(run, "plan")

@@ -82,7 +82,7 @@ def test_a_sample_topic_that_was_put_away_is_taken_back(alice: Any, place: str):
 def test_a_topic_of_ones_own_is_not_run_as_the_sample(alice: Any):
     starting.create_topic(owner=alice, title=sample.SAMPLE_TOPIC.title, by=alice.actor)
 
-    with pytest.raises(InvalidValue, match="is a topic already that is not of the sample"):
+    with pytest.raises(InvalidValue, match="that isn’t the sample"):
         starting.create_sample_topic(alice, by=alice.actor)
 
 
@@ -125,7 +125,7 @@ def test_a_started_run_is_a_row_that_waits_and_a_nudge_after_the_commit(
 
 
 @pytest.mark.parametrize(
-    ("act", "says"), [("trash", "in the trash: restore it"), ("archive", "archived: take it back")]
+    ("act", "says"), [("trash", "in Trash. Restore it"), ("archive", "archived. Unarchive it")]
 )
 def test_a_topic_that_is_put_away_is_not_run_and_says_what_to_do(topic: Topic, act: str, says: str):
     getattr(topic, act)(by=topic.owner.actor)
@@ -146,8 +146,8 @@ def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, setti
             start(topic)
 
     assert str(refused.value) == (
-        "You started 2 runs within the last hour, which is the limit here. "
-        "The next may start at 21:10 (in 10 min); scheduled runs go on as usual."
+        "You started 2 runs in the last hour, which is the limit. "
+        "You can start the next one at 21:10 (in 10 min). Scheduled runs aren’t affected."
     )
     assert refused.value.retry_after == 600
 
@@ -169,7 +169,7 @@ def test_a_retry_by_hand_counts_as_a_start(topic: Topic, settings: Any):
 def test_where_the_limit_is_none_at_all_no_run_starts_and_that_is_said(topic: Topic, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 0
 
-    with pytest.raises(NotNow, match="the limit is 0 an hour"):
+    with pytest.raises(NotNow, match="the limit is 0 per hour"):
         start(topic)
 
 
@@ -177,8 +177,8 @@ def test_where_the_limit_is_none_at_all_no_run_starts_and_that_is_said(topic: To
     ("most", "says"),
     [
         (5, []),
-        (4, ["3 more runs may be started within this hour; the limit here is 4."]),
-        (2, ["1 more run may be started within this hour; the limit here is 2."]),
+        (4, ["You can start 3 more runs this hour. The limit is 4."]),
+        (2, ["You can start 1 more run this hour. The limit is 2."]),
     ],
 )
 def test_when_few_runs_are_left_of_the_hour_it_is_said(
@@ -196,7 +196,7 @@ def test_a_month_whose_budget_is_used_up_is_told_before_a_run_starts(topic: Topi
 
     (words,) = starting.limits_in_words(topic.owner)
     assert words == (
-        "This month's budget of 100 tokens is used up: until the next month begins, runs plan and "
+        "This month's budget of 100 tokens is used up. Until next month, runs plan and "
         "write without the model."
     )
 

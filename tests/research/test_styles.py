@@ -52,7 +52,7 @@ def test_a_standard_report_has_a_paragraph_then_findings():
     body = report_text.laid_out("standard", PARTS)
 
     assert body.startswith("One. Two.\n\n## Findings\n\n- Fresh 1 [1]\n")
-    assert headings(body) == ["Findings", "More from the new sources", "Known before"]
+    assert headings(body) == ["Findings", "More from the new sources", "Already known"]
 
 
 def test_an_executive_summary_begins_with_five_lines_and_repeats_none_of_them():
@@ -69,22 +69,22 @@ def test_bullets_are_bullets_alone_in_groups():
 
     lines = [line for line in body.splitlines() if line]
     assert all(line.startswith(("- ", "## ")) for line in lines)
-    assert headings(body) == ["Findings", "More from the new sources", "Known before"]
+    assert headings(body) == ["Findings", "More from the new sources", "Already known"]
 
 
 def test_a_memo_says_what_was_found_then_what_it_means():
     follows = "Therefore makers must recall them. [9]"
     body = report_text.laid_out("memo", replace(PARTS, more=["More [8]", follows]))
-    found, _heading, means = body.partition("## What it means, as far as the sources say")
+    found, _heading, means = body.partition("## What it means, according to the sources")
 
-    assert found.startswith("One. Two.\n\n## What was found\n\n- Fresh 1 [1]")
+    assert found.startswith("One. Two.\n\n## Findings\n\n- Fresh 1 [1]")
     assert means.startswith(f"\n\n- {follows}\n\n## More from the new sources\n\n- More [8]")
 
 
 def test_a_memo_makes_up_no_meaning():
     body = report_text.laid_out("memo", PARTS)
 
-    assert "The sources say nothing of what follows from it." in body
+    assert "The sources don’t say what follows from this." in body
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_head_that_the_model_wrote_goes(given: str, left: str):
         ("standard", "", "## Findings"),
         ("executive", "## In short", "## Findings"),
         ("bullets", "## Findings\n\n- ", "## About this report"),
-        ("memo", "> **To:** alice", "## What was found"),
+        ("memo", "> **To:** alice", "## Findings"),
     ],
 )
 def test_without_a_model_each_style_has_its_layout_and_a_summary_that_is_a_sentence(
@@ -145,7 +145,7 @@ def test_without_a_model_each_style_has_its_layout_and_a_summary_that_is_a_sente
     assert run.report.body.startswith(starts)
     assert has in run.report.body
     assert "solid-state batteries" in run.report.summary.casefold()
-    assert "Extractive: every sentence" in run.report.body
+    assert "Extractive report: every sentence" in run.report.body
 
 
 @pytest.mark.parametrize("style", ["executive", "bullets", "memo"])
@@ -235,11 +235,11 @@ def test_the_report_says_the_time_frame_that_was_set(
 ):
     run = written("standard", *answers, time_frame="week")
 
-    assert "*From the last week: sources known to be older than " in run.report.body
+    assert "*Covers the last week, without sources dated before " in run.report.body
     assert providers.search.history[0].options.since is not None
     if providers.model is not None:
         assert all("Time frame: the last week" in asked.prompt for asked in providers.model.history)
 
 
 def test_the_report_says_nothing_of_a_time_frame_that_is_any_time(written: Callable[..., Run]):
-    assert "known to be older" not in written("standard").report.body
+    assert "sources dated before" not in written("standard").report.body

@@ -277,11 +277,11 @@ def test_no_money_at_all_is_a_budget_too(alice: Any):
 @pytest.mark.parametrize(
     ("typed", "field", "words"),
     [
-        ({"preset": "cron", "cron": "0 9 30 2 *"}, "cron", "never fires"),
+        ({"preset": "cron", "cron": "0 9 30 2 *"}, "cron", "never starts a run"),
         ({"preset": "cron", "cron": "* * * * *"}, "cron", "15 minutes"),
-        ({"preset": "cron", "cron": ""}, "cron", "five fields"),
-        ({"time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
-        ({"preset": "none", "time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
+        ({"preset": "cron", "cron": ""}, "cron", "5 fields"),
+        ({"time_zone": "Mars/Olympus"}, "time_zone", "Unknown time zone"),
+        ({"preset": "none", "time_zone": "Mars/Olympus"}, "time_zone", "Unknown time zone"),
         ({"time_zone": ""}, "time_zone", "such as Europe/Berlin or UTC"),
         ({"preset": "hourly"}, "preset", "is not one of the available choices"),
         ({"hour": "25"}, "hour", "is not one of the available choices"),

@@ -219,5 +219,5 @@ def test_a_follow_up_that_kills_its_workers_is_given_up_after_three(topic: Topic
     assert pipeline.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     assert step.state == Step.State.FAILED
-    assert "summarise failed: the worker was lost 3 times" in step.run.warnings[0]
+    assert "summarise failed: the worker stopped unexpectedly 3 times" in step.run.warnings[0]
     assert not pipeline.carry_out_follow_up(step.pk)

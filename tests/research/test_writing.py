@@ -72,7 +72,7 @@ def test_a_report_that_is_none_is_written_without_the_model_and_the_run_says_so(
     run = write(nonsense)
 
     assert (run.status, run.number, run.report.is_extractive) == ("partial", 1, True)
-    assert run.warnings[0].startswith("written without the model, which failed")
+    assert run.warnings[0].startswith("The model failed, so the report was written without it")
     assert cast.sentence(1) in run.report.body
     assert len(run.report.body) < 20_000
 
@@ -253,7 +253,7 @@ def test_where_nothing_could_be_read_the_model_is_not_asked_to_write(
     run = cast.carried_out(cast.started(topic))
 
     assert (run.status, run.model_calls) == ("succeeded", 1)
-    assert "it could not be read" in run.report.summary
+    assert "it couldn’t be read" in run.report.summary
 
 
 @pytest.mark.requirement("R39")
@@ -288,7 +288,7 @@ def test_an_extractive_report_says_what_it_is(topic: Topic, providers: Providers
 
     run = run_of(topic)
 
-    assert "Extractive: every sentence is taken from its source" in run.report.body
+    assert "Extractive report: every sentence is quoted from its source" in run.report.body
     assert run.status == "succeeded"
 
 
@@ -300,7 +300,7 @@ def test_pages_that_say_nothing_of_the_topic_give_an_honest_report(
 
     run = run_of(topic)
 
-    assert run.report.summary.startswith("1 page was read, but it says nothing clear about")
+    assert run.report.summary.startswith("Beacon read 1 page, but it says nothing clear about")
     assert facts() == []
 
 

@@ -21,7 +21,7 @@ def test_an_icon_is_named_by_a_word_or_a_variable() -> None:
     ("state", "label", "word"),
     [
         ("queued", "", "Queued"),
-        ("queued", "Waits for you", "Waits for you"),
+        ("queued", "Waiting for you", "Waiting for you"),
         ("never", "", "never"),
     ],
 )
