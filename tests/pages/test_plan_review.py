@@ -159,7 +159,7 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
     answer = browser.post(url("run-stop", run))
 
     assert answer.status_code == 409
-    assert "Nothing was searched yet" in text_of(answer)
+    assert "Nothing has been searched yet" in text_of(answer)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,9 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
 
     shown = text_of(browser.post(address, follow=True))
 
-    assert "A run of this topic waits for somebody to look at its plan. This is it." in shown
+    assert (
+        "A run of this topic waits for somebody to look at its plan. You’re looking at it." in shown
+    )
     assert "Review the plan" in shown
 
 

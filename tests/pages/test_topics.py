@@ -240,7 +240,7 @@ def test_a_bulk_run_says_which_could_not_start(browser: Client, alice: Any):
 
 @pytest.mark.parametrize("act", ["pause", "", "delete"])
 def test_nothing_ticked_is_explained(browser: Client, act: str):
-    assert "tick the topics" in text_of(bulk(browser, act))
+    assert "Select at least one topic" in text_of(bulk(browser, act))
 
 
 @pytest.mark.requirement("R232")
