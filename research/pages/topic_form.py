@@ -294,7 +294,7 @@ class MonthFields(forms.Form):
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Days without a check. Empty: 30 days, or three times the interval between runs if "
+            "Days without a check. Empty: 30 days, or 3 times the interval between runs if "
             "that is longer."
         ),
     )
@@ -326,7 +326,7 @@ Choices = list[tuple[str, SafeString]]
 def styles() -> Choices:
     about = {
         TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
-        TopicSettings.Style.EXECUTIVE: _("five lines for a decision, then findings"),
+        TopicSettings.Style.EXECUTIVE: _("5 lines for a decision, then findings"),
         TopicSettings.Style.BULLETS: _("only bullets, in groups"),
         TopicSettings.Style.MEMO: _("to, from and date, then what happened and what it means"),
     }
@@ -338,7 +338,7 @@ def depths() -> Choices:
     about = {
         TopicSettings.Depth.QUICK: _("searches, reads and writes: at most %(minutes)d minutes"),
         TopicSettings.Depth.DEEP: _(
-            "a model first explores up to three tracks on its own: at most %(minutes)d "
+            "a model first explores up to 3 tracks on its own: at most %(minutes)d "
             "minutes, and %(tokens)s tokens instead of %(usual)s"
         ),
     }

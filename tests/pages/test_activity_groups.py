@@ -96,7 +96,7 @@ def test_another_source_or_another_act_is_another_line(browser: Client, alice: U
     for one in seen:
         one.trash(by=alice.actor)
     assert [(one.first.said, one.records, one.source) for one in entries(browser)] == [
-        ("moved to the trash", "3 observations", ""),
+        ("moved to Trash", "3 observations", ""),
         ("made", "3 observations", "run:8"),
         ("made", "3 observations", "run:7"),
     ]

@@ -271,10 +271,10 @@ def plan_token(run: Run) -> str:
 @pytest.mark.parametrize(
     ("queries", "says"),
     [
-        ([], "Leave at least one query"),
-        (["", "   "], "Leave at least one query"),
-        ([f"query {n}" for n in range(13)], "13 queries are too many: at most 12 can be asked"),
-        (["x" * 401], "has 401 characters; a query may have 400"),
+        ([], "Enter at least one query"),
+        (["", "   "], "Enter at least one query"),
+        ([f"query {n}" for n in range(13)], "13 queries are too many. The limit is 12"),
+        (["x" * 401], "has 401 characters, but a query can have at most 400"),
         (["same", "other", "SAME"], "“SAME” stands there more than once"),
         (["?!"], "“?!” holds no letter and no digit"),
     ],
