@@ -218,7 +218,7 @@ def test_what_is_wrong_comes_back_as_the_form_alone(browser: Client, run: Run):
 
     text = text_of(answer)
     assert answer.status_code == 200 and "<html" not in text
-    assert "“One” stands there more than once" in text and "one One</textarea>" in text
+    assert "“One” is listed more than once" in text and "one One</textarea>" in text
 
 
 def test_who_watches_the_run_gets_the_form_when_the_plan_is_there(browser: Client, run: Run):
@@ -275,8 +275,8 @@ def plan_token(run: Run) -> str:
         (["", "   "], "Enter at least one query"),
         ([f"query {n}" for n in range(13)], "13 queries are too many. The limit is 12"),
         (["x" * 401], "has 401 characters, but a query can have at most 400"),
-        (["same", "other", "SAME"], "“SAME” stands there more than once"),
-        (["?!"], "“?!” holds no letter and no digit"),
+        (["same", "other", "SAME"], "“SAME” is listed more than once"),
+        (["?!"], "“?!” has no letter or digit"),
     ],
 )
 def test_bad_queries_are_explained_and_kept_as_typed(

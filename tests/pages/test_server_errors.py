@@ -86,7 +86,7 @@ def test_a_form_that_is_too_large_is_told_so_with_the_limit(
     answer = client_of(alice).post("/notes/new/", urlencode(words), FORM, headers=headers)
 
     assert answer.status_code == 413
-    assert "larger than the 2.0\xa0KB that Beacon takes at once" in answer.content.decode()
+    assert "larger than the limit of 2.0\xa0KB" in answer.content.decode()
     assert answer.headers.get("HX-Retarget", "") == ("#notice" if headers else "")
 
 

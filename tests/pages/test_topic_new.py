@@ -123,7 +123,7 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_said(browser
 
     assert Topic.objects.get().title == "Sailing"
     said = [str(message) for message in get_messages(response.wsgi_request)]
-    assert any("taken out of: Topic" in words for words in said)
+    assert any("or shown from: Topic" in words for words in said)
 
 
 def test_the_domain_is_put_where_an_address_was(browser: Client):
@@ -323,7 +323,7 @@ def test_each_template_fills_in_the_form_and_what_it_fills_in_can_be_saved(
 def test_what_a_template_leaves_to_be_named_is_its_help_and_no_query(browser: Client):
     page = text_of(browser.get(URL, {"template": "competitor-scan"}))
 
-    assert "Begin with the competitors&#x27; names" in page
+    assert "Start with the competitors’ names" in page
     assert shown(page, "focus") == "new products, prices, announcements"
     assert not [one for one in topic_templates.TEMPLATES if "here" in str(one.values["focus"])]
 

@@ -333,7 +333,7 @@ def test_lapsed_memory_says_so_and_when(browser: Client, topic: Topic):
 
     body = body_of(browser, HOME + "facts/")
 
-    assert "Lapsed on" in body
+    assert "Expired on" in body
     assert "Revive" in body
 
 

@@ -335,7 +335,7 @@ def test_settings_that_differed_are_told_in_words(topic: Topic):
 
     assert rows == {
         "Services": ("Brave", "Brave, arXiv"),
-        "Report style": ("standard", "memo"),
+        "Style of the report": ("standard", "memo"),
     }
 
 

@@ -129,8 +129,8 @@ def test_a_trial_stores_nothing_and_says_so(
         (json.dumps(MEMORY | {"lastRunAt": "2026-13-01T00:00:00Z"}), "isn’t a valid time"),
         (json.dumps(MEMORY | {"lastRunAt": "yesterday"}), "isn’t a valid time"),
         (json.dumps(MEMORY | {"topic": "x" * 501}), "at most 500 characters"),
-        (json.dumps(MEMORY | {"topic": "\u200b "}), "Enter a topic"),
-        (" " * (4 * 1024 * 1024 + 1), "at most 4,194,304 are taken"),
+        (json.dumps(MEMORY | {"topic": "\u200b "}), "Name the topic"),
+        (" " * (4 * 1024 * 1024 + 1), "at most 4,194,304 are allowed"),
     ],
 )
 def test_a_key_that_cannot_be_taken_is_told_and_the_others_go_on(
@@ -154,7 +154,7 @@ def test_a_key_of_another_type_is_told(
     with pytest.raises(CommandError, match="1 refused"):
         imported(settings)
 
-    assert "It holds a list, not a text" in capsys.readouterr().err
+    assert "Its value is a list, not a string" in capsys.readouterr().err
 
 
 def test_what_does_not_fit_is_left_out_and_counted(
@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_left_out_and_counted(
 
 
 def test_a_server_that_does_not_answer_is_told_without_its_password(alice: User) -> None:
-    with pytest.raises(CommandError, match=r"The Redis at 127\.0\.0\.1 does not answer") as told:
+    with pytest.raises(CommandError, match=r"The Redis at 127\.0\.0\.1 doesn’t respond") as told:
         call_command("import_redis", "redis://:secret@127.0.0.1:1/0")
 
     assert "secret" not in str(told.value)
