@@ -1,4 +1,4 @@
-"""Channels, deliveries, digests and feeds in the admin: to read, what opens a place never shown."""
+"""Research's models in the admin site, read-only and without secrets."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class FeedAdmin(UnnamedAdmin):
     list_filter = ("with_private",)
 
 
-# --- Research's models in the admin, for staff: every account, to read ---
+# --- topics, runs and reports of all accounts ---
 
 
 class OfTopicAdmin(ReadOnlyAdmin):

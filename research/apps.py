@@ -1,4 +1,4 @@
-"""The app that finds things out."""
+"""The research app: runs, reports, changes and schedules."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ResearchConfig(AppConfig):
-    """Finding out: runs, reports, deltas, schedules."""
-
     name = "research"
     verbose_name = _("Research")
     default_auto_field = "django.db.models.BigAutoField"

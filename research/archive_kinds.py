@@ -1,4 +1,4 @@
-"""What of research's models an owner's archive holds, and its reports as Markdown."""
+"""Which of research's models an account's archive contains, and its reports as Markdown."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ _OPEN_FOLLOW_UP = Q(is_follow_up=True, state__in=["waiting", "running"])
 
 
 def _unfinished(run: Any) -> str:
-    return _("it is still going on there") if run.status in models.Run.UNFINISHED else ""
+    return _("it is still in progress there") if run.status in models.Run.UNFINISHED else ""
 
 
 def _to_be_done(step: Any) -> str:
     if not all(type(count) in (int, float) for count in step.counts.values()):
-        return _("its counts are no numbers")
+        return _("its counts aren’t numbers")
     waits = step.is_follow_up and step.state in ("waiting", "running")
-    return _("it is still to be done there") if waits else ""
+    return _("it is still waiting there") if waits else ""
 
 
 _MOST_SOURCES = 10_000  # numbers of sources are at most
 
 
 def _unsound(report: Any) -> str:
-    """Return why a report's sources or checks are none: its page, digests and feeds read them."""
+    """Return why a report's sources or checks are invalid. Its page, digests and feeds need them."""
     numbers = set()
     for source in report.sources:
         number = source.get("n") if isinstance(source, dict) else None
         if type(number) is not int or not 0 < number <= _MOST_SOURCES:
-            return _("a source of it has no number")
+            return _("one of its sources has no number")
         numbers.add(number)
         if not all(isinstance(source.get(name), str) for name in ("title", "link", "domain")):
-            return _("a source of it lacks its title, link or domain")
+            return _("one of its sources has no title, link or domain")
         quotes = source.get("quotes", [])
         if not isinstance(quotes, list) or not all(map(_is_quote, quotes)):
-            return _("a source of it has quotes that are none")
+            return _("one of its sources has invalid quotes")
     if len(numbers) < len(report.sources):
-        return _("two sources of it have one number")
-    return "" if all(map(_is_check, report.checks)) else _("its checks are no checks")
+        return _("two of its sources have the same number")
+    return "" if all(map(_is_check, report.checks)) else _("its checks are invalid")
 
 
 def _is_check(check: Any) -> bool:
@@ -102,7 +102,7 @@ def _look_ahead(_taking_in: Any, schedules: list[Any]) -> None:
 KINDS = [
     Kind(
         "topic-settings",
-        gettext_lazy("settings of topics"),
+        gettext_lazy("topic settings"),
         models.TopicSettings,
         owner="topic__owner",
         key=("topic_id",),
@@ -130,7 +130,7 @@ KINDS = [
     ),
     Kind(
         "steps",
-        gettext_lazy("steps of runs"),
+        gettext_lazy("run steps"),
         models.Step,
         owner="run__topic__owner",
         key=("run_id", "name", "part"),
@@ -140,7 +140,7 @@ KINDS = [
     ),
     Kind(
         "hits",
-        gettext_lazy("hits of runs"),
+        gettext_lazy("run results"),
         models.Hit,
         owner="run__topic__owner",
         key=("run_id", "url"),
@@ -158,13 +158,13 @@ KINDS = [
     Kind("removed-runs", gettext_lazy("removed runs without a report"), models.RemovedRun),
     Kind(
         "delta-items",
-        gettext_lazy("delta items"),
+        gettext_lazy("changes in reports"),
         models.DeltaItem,
         owner="run__topic__owner",
         key=("run_id", "position"),
         only=~Q(run__status__in=models.Run.UNFINISHED),
     ),
-    Kind("checked-sentences", gettext_lazy("checked sentences"), models.CheckedSentence),
+    Kind("checked-sentences", gettext_lazy("verified sentences"), models.CheckedSentence),
     Kind("corrections", gettext_lazy("corrections"), models.Correction),
     Kind(
         "corrected-facts",
@@ -209,8 +209,8 @@ KINDS = [
     Kind("feeds", gettext_lazy("feeds"), models.Feed, prepare=_end),
 ]
 LEFT_OUT = {
-    "research.Delivery": "what this Beacon sent and was answered; nowhere else is it to be sent again",
-    "research.TopicNews": "counted from the reports and deltas as they come in",
+    "research.Delivery": "what this Beacon sent and the responses, which must not be sent again elsewhere",
+    "research.TopicNews": "counted again from the imported reports and changes",
 }
 
 

@@ -1,4 +1,4 @@
-"""What recall returns of research: reports; where topic facts are shown; which findings changed since."""
+"""What recall returns from research: reports, links to topic facts, and outdated findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Celery's ways in.  Each takes ids, is safe to be delivered twice, and leaves its row ended."""
+"""Celery tasks. Each takes IDs, is safe to run twice, and leaves its row in a final state."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def tick() -> None:
             done = part()
         except Exception as exc:
             # One part that fails must not keep the others from their work; the task fails after.
-            logger.exception("part of the tick failed", part=part.__name__)
+            logger.exception("part of a tick failed", part=part.__name__)
             failure = exc
         else:
             if done:

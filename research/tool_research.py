@@ -1,7 +1,7 @@
-"""The tools of research: start a run of a topic, and read what one found.
+"""The research tools: start a run of a topic, and read a report.
 
-A run is started as whoever calls, within the owner's runs an hour; it goes on in the background,
-and the answer says how to ask for its report.
+A run is started on behalf of the caller, within the owner's hourly limit. It continues in the
+background, and the answer says how to ask for its report.
 """
 
 from __future__ import annotations
@@ -33,32 +33,35 @@ _WAITING = threading.BoundedSemaphore(3)
 
 
 class TopicArguments(Arguments):
-    """What is to be researched."""
+    """What to research."""
 
     topic: str = Field(
         min_length=1,
         max_length=500,
-        description="The topic, as a person would name it; the title or slug of one that there is "
-        "starts its next run, which tells what changed.",
+        description="The topic in plain words. If one with this title or slug exists, this starts its "
+        "next run, which reports what changed.",
     )
     objective: str = Field(
-        "", max_length=2000, description="What a new topic is to answer, in a sentence or two."
+        "", max_length=2000, description="What a new topic should answer, in one or two sentences."
     )
     depth: Literal["quick", "deep"] = Field(
-        "quick", description="quick: some minutes at most; deep: up to three tracks, much longer."
+        "quick", description="quick: a few minutes. deep: up to three tracks, much longer."
     )
     wait_seconds: int = Field(
-        0, ge=0, le=LONGEST_WAIT, description="How long to wait for the report; else ask later."
+        0,
+        ge=0,
+        le=LONGEST_WAIT,
+        description="Seconds to wait for the report. Otherwise ask for it later.",
     )
 
 
 class ReportArguments(Arguments):
-    """Which report; without any argument the newest."""
+    """Which report. Default: the newest."""
 
-    run: int | None = Field(None, ge=1, le=2**62, description="The run's id.")
+    run: int | None = Field(None, ge=1, le=2**62, description="The run's ID.")
     topic: str | None = Field(None, max_length=500, description="The topic's title or slug.")
     number: int | None = Field(
-        None, ge=1, le=2**31 - 1, description="Which report of the topic, as in Run #3."
+        None, ge=1, le=2**31 - 1, description="The number of the topic's report, as in Run #3."
     )
 
 
@@ -72,8 +75,8 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
         return refused("refused", _("An agent can’t research this. Ask the person to."))
     if topic is None and not _may_make(context, title):
         text = _(
-            "There is no topic “%(topic)s”, and none was made: what you read came from outside, "
-            "and a new topic then takes a person. Tell them what you would have researched."
+            "Topic “%(topic)s” doesn’t exist. Because you read untrusted text, only the "
+            "person can create it. Ask them to."
         )
         return refused("refused", text % {"topic": shorten(title, 80)})
     try:
@@ -122,7 +125,7 @@ def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
 def _in_the_way(exc: RunInTheWay) -> ToolResult:
     if exc.run is None:
         return refused("conflict", str(exc))
-    told = _("%(what)s It is run %(run)d: get_report with run %(run)d gives its report.")
+    told = _("%(what)s That is run %(run)d. Call get_report with run %(run)d to read its report.")
     text = told % {"what": exc, "run": exc.run.pk}
     return ToolResult(text, data=_run_data(exc.run))
 
@@ -136,13 +139,15 @@ def _started(run: Run) -> str:
             "status": run.get_status_display(),
             "depth": run.depth,
         },
-        _("It goes on by itself: get_report with run %(run)d gives its report once it is there.")
+        _(
+            "It continues in the background. Call get_report with run %(run)d later to read its report."
+        )
         % {"run": run.pk},
     ]
     if run.waiting_since is not None:
-        parts.append(_("A person is to look at its plan first."))
+        parts.append(_("It waits for a person to review its plan."))
     if "worker" in health.silent(health.ages()):
-        parts.append(_("No worker is running just now: it begins when one is back."))
+        parts.append(_("No worker is running now. The run starts when one is available."))
     return " ".join(parts)
 
 
@@ -187,16 +192,16 @@ def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
     if asked.topic:
         topic = _topic(context, one_line(clean(asked.topic)[0]))
         if topic is None or not context.may_read(topic):
-            text = _("There is no topic “%(topic)s”. research_topic begins one.")
+            text = _("There is no topic “%(topic)s”. Call research_topic to create it.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
         runs = runs.filter(topic=topic)
     if asked.number is not None:
         if not asked.topic and asked.run is None:
-            return refused("bad_arguments", _("A number needs its topic: name that too."))
+            return refused("bad_arguments", _("A report number needs its topic. Pass both."))
         runs = runs.filter(number=asked.number)
     run = _wanted(runs, any_of_topic=asked.run is None)
     if run is None:
-        return refused("not_found", _("There is no such run. research_topic starts one."))
+        return refused("not_found", _("There is no such run. Call research_topic to start one."))
     return _told(context, run)
 
 
@@ -217,11 +222,11 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
             return ToolResult(_started(run), data=data)
         if run.error:
             context.shown(trust=Trust.EXTERNAL)  # it may quote a page
-        text = _("There is no report: run %(run)d is %(status)s. %(why)s")
+        text = _("There is no report yet. Run %(run)d is %(status)s. %(why)s")
         told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
         return refused("not_found", (text % told).strip(), **data)
     if not context.may_read(report):
-        return refused("sensitive", _("That report is shown to people only."))
+        return refused("sensitive", _("Only people can see that report."))
     report.run = run
     context.read([report])
     whole = report.as_markdown()
@@ -238,16 +243,16 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
 TOOLS = (
     MemoryTool(
         "research_topic",
-        "Research a topic on the web: starts its next run in the background, and makes the topic "
-        "if there is none. The report has citations; from the second run on it tells what changed. "
-        "At most some runs an hour.",
+        "Research a topic on the web. Starts its next run in the background, and creates "
+        "the topic if it doesn't exist. The report has citations. From the second run on, "
+        "it says what changed. The number of runs per hour is limited.",
         TopicArguments,
         _research,
         writes=True,
     ),
     MemoryTool(
         "get_report",
-        "Read a report by its run or topic (default: the newest), or learn how far its run is.",
+        "Read a report by its run or topic (default: the newest), or see how far its run is.",
         ReportArguments,
         _report,
     ),

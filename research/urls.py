@@ -1,4 +1,4 @@
-"""Addresses of research's pages."""
+"""URLs of research's pages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _topics = [
     path("topics/new/schedule/", topic_settings.schedule_preview, name="schedule-preview"),
 ]
 
-# one topic: its settings, and what its buttons do
+# one topic: its settings and actions
 _topic_acts = [
     path("topics/<uuid:pk>/restore/", topic.topic_restore, name="topic-restore"),
     path("topics/<slug:slug>/settings/", topic_settings.topic_settings, name="topic-settings"),
@@ -101,7 +101,7 @@ _shares = [
     path("reports/shared-links/", shares.shared_links, name="shared-links"),
     path("shared-links/<uuid:pk>/end/", shares.link_end, name="shared-link-end"),
     path("shared-links/<uuid:pk>/resume/", shares.link_resume, name="shared-link-resume"),
-    path("shared/<str:token>/", shares.shared_report, name="shared-report"),  # for anybody
+    path("shared/<str:token>/", shares.shared_report, name="shared-report"),  # without a sign-in
 ]
 _CHANNEL = "settings/channels/<uuid:pk>/"
 _notices = [
@@ -122,7 +122,7 @@ _notices = [
     path("topics/<slug:slug>/notices/", channels.topic_notices, name="topic-notices"),
     path("digest/", digests.digest_list, name="digests"),
     path("digest/<uuid:pk>/", digests.digest, name="digest"),
-    path("feeds/<str:token>/", digests.feed, name="feed"),  # for whoever has the address
+    path("feeds/<str:token>/", digests.feed, name="feed"),  # for anyone with the URL
     path("unsubscribe/<str:token>/", digests.unsubscribe, name="unsubscribe"),  # likewise
 ]
 _reports = [

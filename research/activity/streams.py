@@ -1,6 +1,6 @@
-"""The streams that make up Activity: which rows each gives for what is asked, the newest first.
+"""The streams that make up Activity: the rows of each, filtered, newest first.
 
-Each stream is read by itself, no further than a page needs; `research.pages.activity` merges them.
+Each stream is read by itself, no further than a page needs. `research.pages.activity` merges them.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ ACTORS = {
     "person": (_("people"), ("human",)),
     "agent": (_("agents"), ("agent",)),
     "research": (_("research"), ("research",)),
-    "reflector": (_("reflector"), ("reflector",)),
-    "maintenance": (_("upkeep"), ("maintenance",)),
+    "reflector": (_("reflection"), ("reflector",)),
+    "maintenance": (_("maintenance"), ("maintenance",)),
     "system": (_("system"), ("system",)),
 }
 # On whose behalf a model is called, by the beginning of the call's source.
 _CALLED_FOR = {"person": ("human", "explicit"), "agent": ("agent", "session"), "research": ("run",)}
 KINDS = {
-    "changes": _("changes of records"),
+    "changes": _("record changes"),
     "runs": _("runs"),
     "calls": _("model calls"),
     "tools": _("tool calls"),
     "sign-ins": _("sign-ins and account"),
-    "acts": _("other acts"),
+    "acts": _("other actions"),
 }
 SIGN_INS = (
     "signed-in", "signed-out", "sign-in-failed", "sign-in-ended", "sign-ins-ended",

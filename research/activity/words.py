@@ -1,4 +1,4 @@
-"""One line of Activity, as the page and its files tell it."""
+"""Describes one line of Activity for the page and its exports."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ class Line:
         return url if url != self.url else ""
 
 
-# --- What Activity calls what became of channels, messages, digests and feeds ---
+# --- channels, messages, digests and feeds ---
 
 WORDS = {
     "channel-changed": gettext_lazy("channel changed"),
     "channel-key-renewed": gettext_lazy("signs with a new key"),
-    "channel-made": gettext_lazy("channel made"),
-    "channel-off": gettext_lazy("channel switched off, since it failed"),
-    "channel-put-back": gettext_lazy("channel taken back"),
+    "channel-made": gettext_lazy("channel created"),
+    "channel-off": gettext_lazy("channel turned off after failures"),
+    "channel-put-back": gettext_lazy("channel restored"),
     "channel-removed": gettext_lazy("channel removed"),
     "delivered": gettext_lazy("sent"),
-    "delivery-given-up": gettext_lazy("could not be sent, and was given up"),
-    "delivery-unsure": gettext_lazy("may have arrived or not"),
-    "digest-made": gettext_lazy("digest made"),
-    "digest-settings-changed": gettext_lazy("settings of the digest changed"),
-    "feed-ended": gettext_lazy("feed ended"),
-    "feed-made": gettext_lazy("feed made"),
+    "delivery-given-up": gettext_lazy("gave up sending"),
+    "delivery-unsure": gettext_lazy("may or may not have arrived"),
+    "digest-made": gettext_lazy("digest created"),
+    "digest-settings-changed": gettext_lazy("digest settings changed"),
+    "feed-ended": gettext_lazy("feed revoked"),
+    "feed-made": gettext_lazy("feed created"),
     "notices-chosen": gettext_lazy("notifications chosen"),
-    "schedule-failing": gettext_lazy("schedule paused, since its runs failed"),
-    "unsubscribed": gettext_lazy("no more mails, by the link in one"),
+    "schedule-failing": gettext_lazy("schedule paused after failed runs"),
+    "unsubscribed": gettext_lazy("unsubscribed by the link in an email"),
 }
 SUBJECTS = {
     "channel": gettext_lazy("channel"),
@@ -86,7 +86,7 @@ SUBJECTS = {
 }
 
 
-# --- What a line of Activity says: who, did what, to which record ---
+# --- one line ---
 
 _L = gettext_lazy
 LOG_WORDS = {
@@ -94,91 +94,91 @@ LOG_WORDS = {
     **WORDS,
     "account-disabled": _L("account disabled"),
     "account-enabled": _L("account enabled"),
-    "account-made": _L("account made"),
-    "agent-changed": _L("settings of an agent changed"),
-    "conflict-found": _L("found not to go together"),
-    "conflict-gone": _L("settled itself: one of the two is gone"),
-    "conflict-reopened": _L("open again"),
+    "account-made": _L("account created"),
+    "agent-changed": _L("agent settings changed"),
+    "conflict-found": _L("found to conflict"),
+    "conflict-gone": _L("resolved by itself: one of the two no longer exists"),
+    "conflict-reopened": _L("reopened"),
     "conflict-settled": _L("settled"),
     "connection-changed": _L("connection changed"),
-    "held": _L("held for a person"),
-    "follow-up-failed": _L("a follow-up failed"),
-    "disk-edit-refused": _L("edit on disk not taken in"),
+    "held": _L("held for review"),
+    "follow-up-failed": _L("a follow-up step failed"),
+    "disk-edit-refused": _L("edit on disk not imported"),
     "disk-file-restored": _L("written to disk again"),
-    "forgot-source": _L("forgotten, with all that came from there"),
-    "url-forgotten": _L("forgotten, so that it may come as new again"),
-    "url-remembered": _L("remembered again as seen"),
-    "source-rule": _L("treated another way in all topics"),
-    "read-next": _L("given to the next run to read"),
-    "read-next-not": _L("taken from what the next run reads"),
-    "invitation-revoked": _L("invitation taken back"),
-    "invited": _L("invitation made"),
+    "forgot-source": _L("deleted, with everything from that source"),
+    "url-forgotten": _L("forgotten, so it can appear as new again"),
+    "url-remembered": _L("marked as seen again"),
+    "source-rule": _L("rule for all topics changed"),
+    "read-next": _L("added to the next run’s reading list"),
+    "read-next-not": _L("removed from the next run’s reading list"),
+    "invitation-revoked": _L("invite link revoked"),
+    "invited": _L("invite link created"),
     "limits-changed": _L("spending limits changed"),
     "mirror-failed": _L("copy on disk is behind"),
     "mirror-folder-left": _L("folder of another account on disk"),
-    "mirror-git-failed": _L("changes could not be committed"),
+    "mirror-git-failed": _L("changes couldn’t be committed"),
     "mirror-renewed": _L("all files written to disk again"),
-    "mirror-resumed": _L("files are written to disk again"),
-    "mirror-stopped": _L("files are not written to disk"),
+    "mirror-resumed": _L("writing files to disk turned on"),
+    "mirror-stopped": _L("writing files to disk turned off"),
     "content-cleared": _L("content store cleared"),
-    "content-retired": _L("kept long enough"),
-    "content-retiring-failed": _L("old content could not be moved to the trash"),
-    "notes-maintained": _L("notes looked after"),
+    "content-retired": _L("retention period ended"),
+    "content-retiring-failed": _L("old content couldn’t be moved to Trash"),
+    "notes-maintained": _L("notes cleaned up"),
     "password-changed": _L("password changed"),
-    "password-set-by-staff": _L("password set by staff"),
-    "plan-accepted": _L("plan accepted as it was"),
+    "password-set-by-staff": _L("password set by an admin"),
+    "plan-accepted": _L("plan accepted unchanged"),
     "plan-edited": _L("plan edited and accepted"),
-    "plan-made-anew": _L("plan asked for anew"),
-    "plan-waits": _L("plan waits to be looked at"),
-    "plan-went-on": _L("plan went on without being looked at"),
+    "plan-made-anew": _L("new plan requested"),
+    "plan-waits": _L("plan waits for review"),
+    "plan-went-on": _L("plan continued without a review"),
     "profile-changed": _L("profile changed"),
     "proposal-accepted": _L("accepted"),
-    "proposal-put-back": _L("put back among what waits"),
+    "proposal-put-back": _L("reopened"),
     "proposal-rejected": _L("rejected"),
-    "proposals-expired": _L("expired undecided"),
-    "publish-failed": _L("published copy could not be renewed"),
-    "purge-failed": _L("could not be deleted for good"),
-    "purged": _L("deleted for good"),
+    "proposals-expired": _L("expired without a decision"),
+    "publish-failed": _L("published copy couldn’t be updated"),
+    "purge-failed": _L("couldn’t be deleted permanently"),
+    "purged": _L("deleted permanently"),
     "quarantine-released": _L("records released from quarantine"),
-    "quarantine-trashed": _L("records thrown out of quarantine"),
-    "reflected": _L("looked back on"),
-    "reflection-failed": _L("could not be looked back on"),
-    "review-levels-changed": _L("review levels changed"),
+    "quarantine-trashed": _L("quarantined records deleted"),
+    "reflected": _L("reflection done"),
+    "reflection-failed": _L("reflection failed"),
+    "review-levels-changed": _L("review rules changed"),
     "report-corrected": _L("corrected by a person"),
-    "correction-taken-back": _L("correction taken back"),
-    "sentence-checked": _L("checked by a person"),
-    "sentence-unchecked": _L("no longer checked by a person"),
+    "correction-taken-back": _L("correction undone"),
+    "sentence-checked": _L("verified by a person"),
+    "sentence-unchecked": _L("verification removed"),
     "report-shared": _L("shared by a link"),
     "budget-near": _L("nearly used up"),
-    "report-unshared": _L("no longer shared by a link"),
-    "run-cancel-asked": _L("asked to be cancelled"),
-    "run-restored": _L("restored from the trash"),
-    "run-trashed": _L("moved to the trash, with what only it brought"),
+    "report-unshared": _L("shared link revoked"),
+    "run-cancel-asked": _L("cancellation requested"),
+    "run-restored": _L("restored from Trash"),
+    "run-trashed": _L("moved to Trash, with what only it found"),
     "run-cancelled": _L("cancelled"),
-    "schedule-caught-up": _L("caught up with what was missed"),
+    "schedule-caught-up": _L("caught up on missed runs"),
     "run-failed": _L("failed"),
     "run-requeued": _L("queued again"),
-    "run-retried": _L("tried again"),
+    "run-retried": _L("retried"),
     "run-saved": _L("saved"),
-    "schedule-skipped": _L("left out"),
-    "run-tried-now": _L("tried again without waiting"),
-    "run-stop-asked": _L("asked to write from what is there"),
+    "schedule-skipped": _L("skipped"),
+    "run-tried-now": _L("retried without waiting"),
+    "run-stop-asked": _L("asked to write a report from what it found"),
     "schedule-paused": _L("schedule paused"),
     "schedule-resumed": _L("schedule resumed"),
     "schedule-set": _L("schedule set"),
-    "schedule-unreadable": _L("schedule cannot be read"),
-    "source-allowed": _L("let in again"),
-    "source-refused": _L("refused from now on"),
+    "schedule-unreadable": _L("schedule can’t be read"),
+    "source-allowed": _L("unblocked"),
+    "source-refused": _L("blocked"),
     "sign-in-ended": _L("sign-in ended"),
     "sign-in-failed": _L("sign-in failed"),
     "sign-ins-ended": _L("all other sign-ins ended"),
     "signed-in": _L("signed in"),
     "signed-out": _L("signed out"),
-    "token-made": _L("token made"),
+    "token-made": _L("token created"),
     "token-revoked": _L("token revoked"),
-    "trash-pruned": _L("deleted for good what lay in the trash long enough"),
+    "trash-pruned": _L("deleted permanently after its time in Trash"),
     "tool-called": _L("called a tool"),
-    "upkeep-failed": _L("the upkeep of notes failed"),
+    "upkeep-failed": _L("maintenance of notes failed"),
 }
 _SUBJECTS = {
     **SUBJECTS,
@@ -207,9 +207,9 @@ QUIET = frozenset(
 )  # fmt: skip
 _OWN_ACTORS = {
     "research": _L("research"),
-    "session": _L("a session of Ask"),
-    "reflector": _L("the reflector"),
-    "maintenance": _L("the upkeep"),
+    "session": _L("a conversation in Ask"),
+    "reflector": _L("reflection"),
+    "maintenance": _L("maintenance"),
     "system": _L("Beacon"),
     "disk": _L("an edit on disk"),
 }
@@ -237,14 +237,14 @@ def of_change(revision: Revision) -> str:
     """Return what a revision did: made, moved, superseded or changed."""
     names, had = revision.names, revision.had  # type: ignore[attr-defined]
     if not had:
-        return _("made")
+        return _("created")
     if "trashed_at" in names:
         if revision.trashed:  # type: ignore[attr-defined]
-            return _("moved to the trash")
-        return _("restored from the trash")
+            return _("moved to Trash")
+        return _("restored from Trash")
     if "superseded_by_id" in names:
         is_old = revision.superseded  # type: ignore[attr-defined]
-        return _("superseded") if is_old else _("made to stand again")
+        return _("replaced") if is_old else _("made current again")
     return _("changed")
 
 

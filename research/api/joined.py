@@ -1,4 +1,4 @@
-"""The one API that joins memory's resources and research's, under `/api/v1/`."""
+"""The API under `/api/v1/`, joined from memory's and research's resources."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ api = BeaconAPI(
     urls_namespace="research:api-1.0.0",
     description=str(
         _(
-            "What an agent remembers, for programs. Send a token with every request "
-            "(Authorization: Bearer bcn_…); errors are application/problem+json. docs/api.md "
-            "begins with curl."
+            "The REST API of Beacon. Send a token with every request (Authorization: Bearer "
+            "bcn_…). Errors are application/problem+json. docs/api.md starts with examples "
+            "for curl."
         )
     ),
 )

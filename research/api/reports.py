@@ -1,4 +1,4 @@
-"""`/corrections`: sentences of reports that a person said are wrong; made, listed, taken back."""
+"""`/corrections`, and marking reports as read or unread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ corrections_api = router("corrections")
 
 
 class FactSeenIn(Body):
-    """A fact that is to change, as it was seen."""
+    """A fact to change, with the version that was seen."""
 
     id: UUID = Field(strict=False)
     version: int = Field(ge=1)
@@ -46,12 +46,14 @@ class CorrectionIn(Body):
     wrong: str = Field(max_length=correcting.MOST_WORDS)
     right: str = Field("", max_length=correcting.MOST_WORDS)
     facts: list[FactSeenIn] | None = Field(
-        None, max_length=40, description="Left out: all that say the sentence. Empty: none."
+        None,
+        max_length=40,
+        description="Omit for all facts that came from the sentence. Empty: none.",
     )
 
 
 class CorrectedFactOut(BaseModel):
-    """What became of a fact."""
+    """What happened to a fact."""
 
     fact: UUID
     act: CorrectedFact.Act
@@ -60,7 +62,7 @@ class CorrectedFactOut(BaseModel):
 
 
 class CorrectionOut(BaseModel):
-    """A correction; `taken_back_at` once it stands no more."""
+    """A correction. `taken_back_at` is set once it is undone."""
 
     id: UUID
     topic: str
@@ -71,12 +73,12 @@ class CorrectionOut(BaseModel):
     by: str
     created: datetime
     taken_back_at: datetime | None
-    lesson: UUID | None = Field(description="The observation that later runs are told.")
+    lesson: UUID | None = Field(description="The observation that later runs use.")
     facts: list[CorrectedFactOut]
 
     @classmethod
     def of(cls, one: Correction) -> Self:
-        """Return a correction as it is told; its report, run, topic and facts are loaded."""
+        """Return a correction. Its report, run, topic and facts are loaded."""
         same = ("id", "sentence", "wrong", "right", "by", "created", "taken_back_at")
         return cls(
             topic=one.report.run.topic.slug,
@@ -111,7 +113,7 @@ class CorrectionsWanted(Paged):
 def list_corrections(
     request: ApiRequest, wanted: CorrectionsWanted = PAGE
 ) -> Listing[CorrectionOut]:
-    """List corrections, the newest first: those that stand, unless all are asked for."""
+    """List corrections, newest first. Undone ones are left out unless `all` is set."""
     rows = _mine(request.auth)
     if wanted.state == "standing":
         rows = rows.standing()
@@ -122,19 +124,19 @@ def list_corrections(
 
 @corrections_api.post("", auth=ADMIN, response={201: CorrectionOut, 404: None})
 def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[CorrectionOut]:
-    """Say that a sentence is wrong: its facts change, later runs are told.
+    """Correct a sentence. Its facts change, and later runs use the correction.
 
-    409: it is corrected already, or a fact has changed since `version`.
+    409: it is already corrected, or a fact has changed since `version`.
     """
     caller = request.auth
     reports = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
     report = reports.select_related("run__topic__owner", "owner").filter(run=told.run).first()
     if report is None:
-        raise not_found(_("There is no report of such a run, or it is not yours."))
+        raise not_found(_("There is no report of this run, or it isn’t yours."))
     key = report_text.sentence_key(report_sentences.plain_words(told.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
-        problem = _("The report does not say this sentence.")
+        problem = _("The report doesn’t contain this sentence.")
         raise Problem(422, problem, errors={"sentence": [problem]})
     facts = correcting.facts_of(report, sentence)
     seen = {one.id: one.version for one in told.facts or []}
@@ -144,7 +146,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
         if told.facts is None or fact.pk in seen
     ]
     if len(seen) > len(chosen):
-        problem = _("One of these facts did not come from the sentence.")
+        problem = _("One of these facts didn’t come from the sentence.")
         raise Problem(422, problem, errors={"facts": [problem]})
     made = _made(report, sentence, told, chosen, caller)
     return Status(201, CorrectionOut.of(_mine(caller).get(pk=made.pk)))
@@ -163,17 +165,17 @@ def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller:
 
 @corrections_api.post("/{uuid:key}/take-back", auth=ADMIN, response=CorrectionOut)
 def take_back_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
-    """Undo all that a correction did.  409: it was taken back, or a fact has changed again since."""
+    """Undo everything a correction did. 409: it is already undone, or a fact has changed since."""
     mine = _mine(request.auth).select_related("lesson", "report__owner", "topic")
     one = mine.filter(pk=key).first()
     if one is None:
-        raise not_found(_("There is no such correction, or it is not yours."))
+        raise not_found(_("There is no such correction, or it isn’t yours."))
     try:
         done = correcting.take_back(one, by=request.auth.by)
     except MemoryRefused as exc:
         raise Problem(409, str(exc)) from exc
     if not done:
-        raise Problem(409, _("It was taken back before."))
+        raise Problem(409, _("This correction is already undone."))
     return CorrectionOut.of(_mine(request.auth).get(pk=key))
 
 
@@ -185,7 +187,7 @@ MOST_NUMBER = 2_147_483_647
 
 
 class ReadRunOut(BaseModel):
-    """A run as far as reading goes."""
+    """A run, as reports refer to it."""
 
     id: int
     number: int
@@ -194,24 +196,23 @@ class ReadRunOut(BaseModel):
 
     @classmethod
     def of(cls, run: ReadRun) -> Self:
-        """Return it as it is told."""
         return cls(id=run.pk, number=run.number, at=run.at, is_baseline=run.is_baseline)
 
 
 class MergedItemOut(BaseModel):
-    """One fact over all unread runs: as it was before the first of them, and as it is now."""
+    """One fact over all unread runs: before the first of them, and now."""
 
     status: str = Field(description="new, changed, contradicted, gone, confirmed or gone quiet.")
     sentence: str
     previous: str
     quote: str
-    source: DeltaSourceOut | None = Field(description="Where the sentence stands.")
-    run: int = Field(description="The run whose words these are.")
-    runs: list[int] = Field(description="All that spoke of it, in their order.")
+    source: DeltaSourceOut | None = Field(description="The source of the sentence.")
+    run: int = Field(description="The run that wrote the sentence.")
+    runs: list[int] = Field(description="All runs that mentioned it, in order.")
 
     @classmethod
     def of(cls, one: Merged, runs: dict[int, ReadRun]) -> Self:
-        """Return it as it is told; `runs` come with the sources of their reports."""
+        """Return the item. `runs` have the sources of their reports loaded."""
         item = one.as_item()
         numbered = {source["n"]: source for source in runs[item.run_id].sources}
         cited = next((numbered[n] for n in item.citations if n in numbered), None)
@@ -227,20 +228,20 @@ class MergedItemOut(BaseModel):
 
 
 class SinceReadOut(BaseModel):
-    """What is new of a topic since its owner last read a report of it: the deltas as one."""
+    """What is new in a topic since its owner last read a report: all unread changes as one list."""
 
     topic: str
-    last_read: ReadRunOut | None = Field(description="Null: nothing of it was read yet.")
-    unread: list[ReadRunOut] = Field(description="The unread reports' runs, in their order.")
-    left_out: int = Field(description="Unread reports that are too old to be told here.")
-    words: str = Field(description="The counts as a sentence; empty where nothing changed.")
+    last_read: ReadRunOut | None = Field(description="Null: no report has been read yet.")
+    unread: list[ReadRunOut] = Field(description="The runs of the unread reports, in order.")
+    left_out: int = Field(description="Unread reports that are too old to be included.")
+    words: str = Field(description="The counts as a sentence. Empty if nothing changed.")
     counts: dict[str, int]
     withheld: int
     items: list[MergedItemOut]
 
     @classmethod
     def of(cls, topic: Topic, news: News) -> Self:
-        """Return the topic's news as they are told."""
+        """Return the topic's news."""
         window = news.window
         runs = {run.pk: run for run in window.merged}
         return cls(
@@ -263,16 +264,16 @@ class MarkIn(Body):
 
 
 class MarkedOut(Textless):
-    """How many reports changed their mark."""
+    """How many reports were changed."""
 
     marked: int
 
 
 @since_read_api.get(_ONE + "/since-read", auth=READ, response=SinceReadOut)
 def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
-    """Read what is new since the owner last read: the unread reports' deltas as one.
+    """Read what is new since the owner last read: the changes of unread reports as one list.
 
-    Marks nothing as read.
+    Doesn't mark anything as read.
     """
     caller = request.auth
     topic = topic_of(caller, slug)
@@ -287,7 +288,7 @@ def _check_may_read(caller: Caller, news: News) -> None:
     reports = list(told.only("id", "owner", "trust", "sensitivity", "run"))
     shows(*reports)
     if not caller.by.is_person and not all(caller.may_read(report) for report in reports):
-        raise not_found(_("A report among these is shown to people only."))
+        raise not_found(_("Only people can see one of these reports."))
 
 
 @since_read_api.post(_ONE + "/read", auth=ADMIN, response=MarkedOut)
@@ -300,7 +301,7 @@ def mark_read(request: ApiRequest, slug: str, which: MarkIn | None = None) -> St
 
 @since_read_api.post(_ONE + "/unread", auth=ADMIN, response=MarkedOut)
 def mark_unread(request: ApiRequest, slug: str, which: MarkIn | None = None) -> Status[MarkedOut]:
-    """Put reports back among the unread: the newest, or those of Run #first to Run #last."""
+    """Mark reports as unread: the newest, or those of Run #first to Run #last."""
     rows = _reports(request.auth, slug, which)
     if which is None or (which.first is None and which.last is None):
         rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])
@@ -312,7 +313,7 @@ def _reports(caller: Caller, slug: str, which: MarkIn | None) -> ReportQuerySet:
     rows = Report.objects.live().filter(run__topic=topic_of(caller, slug))
     rows = rows.exclude(run__number=None)
     if which is not None and None not in (which.first, which.last) and which.first > which.last:  # type: ignore[operator]
-        words = _("`first` is a later run than `last`: nothing was marked.")
+        words = _("`first` is a later run than `last`, so nothing was changed.")
         raise Problem(422, words, errors={"first": [words]})
     if which is not None and which.first is not None:
         rows = rows.filter(run__number__gte=which.first)

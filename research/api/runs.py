@@ -1,4 +1,6 @@
-"""What the addresses of topics and of runs share: starting one, and giving out its report."""
+"""`/runs`: progress, reports and actions, and what topics use too (starting a run, returning its
+report).
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,14 @@ def recheck(caller: Caller, topic: Topic) -> Run:
 
 
 def refusal(exc: RunInTheWay | NotNow) -> Problem:
-    """Return the problem for a run that may not start: what to wait for, and how long."""
+    """Return the problem for a run that can't start: what to wait for, and how long."""
     if isinstance(exc, NotNow):
         if not exc.retry_after:
             return Problem(409, str(exc))
         return Problem(429, str(exc), headers={"Retry-After": str(exc.retry_after)})
     if exc.run is None:
         return Problem(409, str(exc))
-    words = _("%(what)s Look at it at the address in Location; wait for its end, or cancel it.")
+    words = _("%(what)s Location has its URL. Wait until it ends, or cancel it.")
     where = {"Location": f"{PREFIX}/runs/{exc.run.pk}"}
     return Problem(409, words % {"what": exc}, headers=where, run=exc.run.pk)
 
@@ -67,7 +69,7 @@ def report_answer(request: ApiRequest, report: Report) -> Any:
     """Return the report as the caller would have it.  Raises Problem (404) if not for them."""
     caller = request.auth
     if not caller.may_read(report):
-        raise not_found(_("This report is shown to people only."))
+        raise not_found(_("Only people can see this report."))
     used(caller, report)
     shows(report)
     if request.get_preferred_type(["application/json", MARKDOWN_TYPE]) != MARKDOWN_TYPE:
@@ -76,7 +78,7 @@ def report_answer(request: ApiRequest, report: Report) -> Any:
     return HttpResponse(report.as_markdown(), content_type=text, headers={"Vary": "Accept"})
 
 
-# --- `/runs`: how a run goes on, what it wrote, and what may be done to it ---
+# --- `/runs` ---
 
 api = router("runs")
 _ONE = "/{int:run_id}"
@@ -84,13 +86,13 @@ _ONE = "/{int:run_id}"
 
 @api.get(_ONE, auth=READ, response=RunWithSteps)
 def read_run(request: ApiRequest, run_id: int) -> RunWithSteps:
-    """Read how a run goes on: its state, its steps and counts; `number` once it is saved."""
+    """Read a run's progress: its state, steps and counts. `number` is set once it is saved."""
     return RunWithSteps.whole(_run(request.auth, run_id))
 
 
 @api.get(_ONE + "/report", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
 def read_run_report(request: ApiRequest, run_id: int) -> Any:
-    """Read what a run wrote, as JSON or, by Accept, as Markdown; 404 tells its state so far."""
+    """Read a run's report as JSON or, by Accept, as Markdown. 404 gives the state of the run."""
     run = _run(request.auth, run_id)
     report = reports_of(request.auth).filter(run=run).first()
     if report is None:
@@ -100,7 +102,7 @@ def read_run_report(request: ApiRequest, run_id: int) -> Any:
 
 @api.post(_ONE + "/cancel", auth=WRITE, response=RunWithSteps)
 def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
-    """Cancel a run: nothing of it is saved.  409: it has ended."""
+    """Cancel a run without saving anything. 409: it has ended."""
     run = _own_run(request.auth, run_id)
     if not run.ask_to_cancel(by=request.auth.by):
         raise _over(run)
@@ -109,12 +111,14 @@ def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 
 @api.post(_ONE + "/stop", auth=WRITE, response=RunWithSteps)
 def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
-    """Have a run write its report from what is there.  409: it has ended, or not begun."""
+    """Have a run write its report from what it found so far. 409: it has ended, or not started."""
     run = _own_run(request.auth, run_id)
     if run.ask_to_stop(by=request.auth.by):
         return _anew(request.auth, run)
     if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
-        words = _("Nothing was searched yet, so there is nothing to write from: cancel the run.")
+        words = _(
+            "Nothing has been searched yet, so there’s nothing to report. Cancel the run instead."
+        )
         raise Problem(409, words)
     raise _over(run)
 
@@ -123,7 +127,7 @@ def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 def retry_run(
     request: ApiRequest, response: HttpResponse, run_id: int, retry: RetryIn | None = None
 ) -> Status[RunWithSteps]:
-    """Queue a failed or cancelled run again, under the same id.  409: it is neither."""
+    """Queue a failed or cancelled run again, with the same ID. 409: it has another state."""
     caller, run = request.auth, _own_run(request.auth, run_id)
     try:
         done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")
@@ -132,7 +136,7 @@ def retry_run(
     except StepNotFinished as exc:
         raise Problem(422, str(exc), errors={"step": [str(exc)]}) from exc
     if not done:
-        words = _("Only a failed or cancelled run can be retried; this one is %(status)s.")
+        words = _("Only a failed or cancelled run can be retried. This one is %(status)s.")
         raise Problem(409, words % {"status": _status(run)})
     located(response, f"/runs/{run.pk}")
     return Status(202, _anew(caller, run))
@@ -145,7 +149,7 @@ def _run(caller: Caller, run_id: int) -> Run:
         rows = rows.exclude(**hidden[0]).exclude(**hidden[1])
     run: Run | None = rows.select_related("topic__owner").filter(pk=run_id).first()
     if run is None:
-        raise not_found(_("There is no such run, or it is not yours."))
+        raise not_found(_("There is no such run, or it isn’t yours."))
     return run
 
 
@@ -167,5 +171,5 @@ def _status(run: Run) -> str:
 
 
 def _over(run: Run) -> Problem:
-    words = _("This run has ended already (%(status)s), so there is nothing to cancel or stop.")
+    words = _("This run has already ended (%(status)s), so it can’t be cancelled or stopped.")
     return Problem(409, words % {"status": _status(run)})

@@ -1,4 +1,4 @@
-"""What programs send and get of topics."""
+"""Schemas of topics, runs and reports."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ LONGEST = 10_000
 
 
 class ScheduleIn(Body):
-    """When a topic runs again: a preset, or a cron line, in a time zone."""
+    """When a topic runs: a preset or a cron expression, in a time zone."""
 
     preset: Preset | None = None
-    hour: int | None = Field(None, ge=0, le=23, description="Of the presets; 7 if left out.")
-    weekday: int | None = Field(None, ge=0, le=6, description="Of weekly; 0 is Sunday.")
+    hour: int | None = Field(None, ge=0, le=23, description="For presets. Default: 7.")
+    weekday: int | None = Field(None, ge=0, le=6, description="For weekly. 0 is Sunday.")
     day: str | None = Field(
-        None, pattern=r"^([1-9]|1[0-9]|2[0-8]|L)$", description="Of monthly; L is the last."
+        None, pattern=r"^([1-9]|1[0-9]|2[0-8]|L)$", description="For monthly. L is the last."
     )
     cron: str | None = Field(None, max_length=100, description="Five fields, such as 0 9 * * 1.")
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
@@ -47,13 +47,13 @@ class ScheduleIn(Body):
 
 
 class SchedulePatch(ScheduleIn):
-    """A schedule that changes, or pauses for a while."""
+    """A schedule to change or pause."""
 
-    paused: bool | None = Field(None, description="Of a topic that recurs: whether it waits.")
+    paused: bool | None = Field(None, description="Pauses a recurring topic.")
 
 
 class TopicFields(Body):
-    """What is told of a topic by whoever makes or changes it."""
+    """The settings of a topic."""
 
     title: str | None = Field(None, min_length=1, max_length=TITLE_LENGTH)
     objective: str | None = Field(None, max_length=LONGEST)
@@ -61,7 +61,7 @@ class TopicFields(Body):
     depth: Depth | None = None
     time_frame: TimeFrame | None = None
     languages: list[Word] | None = Field(None, max_length=10, description="Codes or names.")
-    services: list[Word] | None = Field(None, max_length=20, description="None: the usual ones.")
+    services: list[Word] | None = Field(None, max_length=20, description="Null: the defaults.")
     feeds: list[Line] | None = Field(None, max_length=200)
     allow_domains: list[Word] | None = Field(None, max_length=200)
     block_domains: list[Word] | None = Field(None, max_length=200)
@@ -71,26 +71,31 @@ class TopicFields(Body):
     reading: Reading | None = None
     plan_review: PlanReview | None = None
     intent: str | None = Field(
-        None, max_length=LONGEST, description="What to be told of; a person's to say. Empty: all."
+        None,
+        max_length=LONGEST,
+        description="Which changes to notify about. Only a person can set it. Empty: all.",
     )
-    tell_also: list[Line] | None = Field(None, max_length=50, description="A person's to say.")
+    tell_also: list[Line] | None = Field(
+        None, max_length=50, description="Only a person can set it."
+    )
     max_pages: Annotated[int, Field(ge=1, le=500)] | None = None
     max_minutes: Annotated[int, Field(ge=1, le=240)] | None = None
     max_tokens: Whole | None = None
     max_money: Annotated[float, Field(ge=0, le=999_999)] | None = Field(
-        None, description="In dollars, with two places at most."
+        None, description="In USD, with up to two decimals."
     )
     month_tokens: Annotated[int, Field(ge=0, le=2_000_000_000)] | None = Field(
-        None, description="What all runs of the topic may spend in a month."
+        None, description="Limit per month for all runs of the topic."
     )
     month_money: Annotated[float, Field(ge=0, le=99_999_999)] | None = Field(
-        None, description="The same in dollars, with two places at most."
+        None, description="The same in USD, with up to two decimals."
     )
     over_limit: OverLimit | None = Field(
-        None, description="What becomes of a scheduled run that would not fit."
+        None, description="What happens to a scheduled run that would exceed the limit."
     )
     stale_days: Annotated[int, Field(ge=1, le=3_650)] | None = Field(
-        None, description="Days without a check after which a fact is stale; null: by the schedule."
+        None,
+        description="Days without a check after which a fact is stale. Null: depends on the schedule.",
     )
     recheck: bool | None = Field(None, description="Whether stale facts are rechecked each month.")
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
@@ -103,20 +108,20 @@ class TopicFields(Body):
 
 
 class TopicPatch(TopicFields):
-    """What may be changed of a topic; what is left out stays as it is."""
+    """The fields of a topic to change. Omitted fields stay the same."""
 
     schedule: SchedulePatch | None = None
-    archived: bool | None = Field(None, description="Put away, or taken back: a person's to say.")
+    archived: bool | None = Field(None, description="Archived or not. Only a person can set it.")
 
 
 class TopicIn(TopicFields):
-    """A topic to be made."""
+    """A topic to create."""
 
     title: str = Field(min_length=1, max_length=TITLE_LENGTH, description="What to research.")
 
 
 class ScheduleOut(BaseModel):
-    """A topic's schedule as it stands."""
+    """A topic's schedule."""
 
     preset: Schedule.Preset
     cron: str
@@ -133,7 +138,7 @@ _OWN = (
 
 
 class TopicOut(BaseModel):
-    """A topic with its settings; `version` is what If-Match names."""
+    """A topic with its settings. Send `version` in If-Match."""
 
     id: UUID
     slug: str
@@ -144,7 +149,7 @@ class TopicOut(BaseModel):
     private: bool
     run_count: int
     last_run_at: datetime | None
-    expires_at: datetime | None = Field(description="When what is known of it lapses.")
+    expires_at: datetime | None = Field(description="When its memory expires.")
     archived_at: datetime | None
     created: datetime
     updated: datetime
@@ -180,7 +185,7 @@ class TopicOut(BaseModel):
 
     @classmethod
     def of(cls, topic: Topic) -> Self:
-        """Return the topic as it is told: no query where settings and schedule are loaded."""
+        """Return the topic, without a query if settings and schedule are loaded."""
         shows(topic, trust=Trust.EXTERNAL if topic.summary else "")  # it is a report's first words
         settings = getattr(topic, "settings", None) or TopicSettings(topic=topic)
         schedule = getattr(topic, "schedule", None) or Schedule(topic=topic)
@@ -192,7 +197,7 @@ class TopicOut(BaseModel):
 
 
 class AgentMemory(BaseModel):
-    """What is known of a topic, in seed 000's shape."""
+    """What is known about a topic, in seed 000's format."""
 
     topic: str
     seenUrls: list[str]
@@ -202,23 +207,25 @@ class AgentMemory(BaseModel):
     reportSummary: str
 
 
-# --- What programs send and get of runs and reports ---
+# --- runs and reports ---
 
 
 class RunIn(Body):
-    """How a run is to be carried out."""
+    """How to run a topic."""
 
-    depth: Depth | None = Field(None, description="Left out: as the topic says.")
+    depth: Depth | None = Field(None, description="Default: the topic's depth.")
 
 
 class RetryIn(Body):
-    """From which finished step on a run is carried out anew."""
+    """The step to retry from. It and all later steps are repeated."""
 
-    step: str | None = Field(None, max_length=40, description="Left out: where it stopped.")
+    step: str | None = Field(
+        None, max_length=40, description="Default: the step where the run stopped."
+    )
 
 
 class StepOut(BaseModel):
-    """One stage of a run, or what follows its save."""
+    """One step of a run, or one follow-up step after it is saved."""
 
     name: str
     part: int
@@ -235,7 +242,6 @@ class StepOut(BaseModel):
 
     @classmethod
     def of(cls, step: Step) -> Self:
-        """Return the step as it is told."""
         same = cls.model_fields.keys() - {"money"}
         return cls(money=f"{step.money:.6f}", **{name: getattr(step, name) for name in same})
 
@@ -247,7 +253,7 @@ class RunCounts(BaseModel):
     known: int
     returning: int
     read: int
-    unsupported: int = Field(description="Sentences of its report that no source supports.")
+    unsupported: int = Field(description="Sentences of its report without a supporting source.")
 
 
 _OF_RUN = (
@@ -258,7 +264,7 @@ _OF_RUN = (
 
 
 class RunOut(BaseModel):
-    """A run; `number` is given when it is saved."""
+    """A run. `number` is set once it is saved."""
 
     id: int
     topic: str = Field(description="The topic's slug.")
@@ -268,7 +274,7 @@ class RunOut(BaseModel):
     trigger: RunTrigger
     actor: str
     is_baseline: bool | None = Field(description="Null until saved, as its number is.")
-    waits_for_a_person: bool = Field(description="Its plan is to be looked at first.")
+    waits_for_a_person: bool = Field(description="Whether it waits for a review of its plan.")
     error: str
     stop_reason: str
     warnings: list[str]
@@ -283,7 +289,7 @@ class RunOut(BaseModel):
 
     @classmethod
     def of(cls, run: Run, **more: Any) -> Self:
-        """Return the run as it is told; its topic is loaded with it."""
+        """Return the run. Its topic is loaded."""
         quotes = run.error or run.stop_reason or run.warnings  # pages, it may be
         shows(run.topic, trust=Trust.EXTERNAL if quotes else "")
         counted = {name: getattr(run, f"{name}_count") for name in RunCounts.model_fields}
@@ -300,7 +306,7 @@ class RunOut(BaseModel):
 
 
 class RunWithSteps(RunOut):
-    """A run with its steps, the follow-ups last."""
+    """A run with its steps, follow-up steps last."""
 
     steps: list[StepOut]
 
@@ -314,7 +320,7 @@ class RunWithSteps(RunOut):
 
 
 class DeltaSourceOut(BaseModel):
-    """Where one sentence of a delta item stands, with the words of the page."""
+    """The source of a sentence, with its quote."""
 
     link: str
     title: str
@@ -324,7 +330,7 @@ class DeltaSourceOut(BaseModel):
 
     @classmethod
     def of(cls, stored: dict[str, Any] | None, quote: str = "") -> Self | None:
-        """Return the source as it is told; None where there is none."""
+        """Return the source, or None."""
         if not stored:
             return None
         at = stored.get("published_at")
@@ -335,9 +341,10 @@ class DeltaSourceOut(BaseModel):
 
 
 class DeltaItemOut(BaseModel):
-    """One changed fact; one with `withheld` is in no section, and says why.
+    """One changed fact. If `withheld` is set, it is in no section, for that reason.
 
-    With `judged_by` it is true and remembered, and the topic's intent or a muted source withholds it.
+    With `judged_by` it is true and remembered, but the topic's intent or a muted source withholds
+    it.
     """
 
     position: int
@@ -348,27 +355,27 @@ class DeltaItemOut(BaseModel):
     previous: str
     previous_fact: UUID | None
     previous_source: DeltaSourceOut | None = Field(
-        description="Where the old sentence stood, as it was known when the two were compared."
+        description="The source of the old sentence when the two were compared."
     )
-    unsure: bool = Field(description="The old fact was not given up: a person is to look at both.")
+    unsure: bool = Field(
+        description="The old fact is still current, and a person should review both."
+    )
     compared_by: str = Field(
         description="words, words and vectors, versions of the page, or model and its name."
     )
     conflict: UUID | None = Field(
-        description="Where the two sentences wait for a person, or were settled."
+        description="The conflict in which the two sentences wait for a person, or were resolved."
     )
     citations: list[int]
     quote: str
-    source: DeltaSourceOut | None = Field(
-        description="Where the sentence stands: its first source."
-    )
+    source: DeltaSourceOut | None = Field(description="The first source of the sentence.")
     withheld: str
-    judged_by: str = Field(description="model, rule, muted or person; empty: nobody judged.")
-    judged: str = Field(description="Why it is told or withheld, in the judge's words.")
+    judged_by: str = Field(description="model, rule, muted or person. Empty: nothing judged it.")
+    judged: str = Field(description="Why it is announced or withheld.")
 
     @classmethod
     def of(cls, item: DeltaItem, sources: dict[int, dict[str, Any]]) -> Self:
-        """Return the item as it is told; `sources` are the report's, by number."""
+        """Return the item. `sources` are the report's, by number."""
         made = {"previous", "previous_fact", "previous_source", "source", "conflict"}
         cited = next((sources[n] for n in item.citations if n in sources), None)
         return cls(
@@ -382,13 +389,13 @@ class DeltaItemOut(BaseModel):
 
 
 class QuoteOut(BaseModel):
-    """A sentence of the report, and the words of the source that bear it out."""
+    """A sentence of the report, and the quote that supports it."""
 
     sentence: str
-    quote: str = Field(description="The very words that stand in the kept page, where found.")
+    quote: str = Field(description="The exact quote in the stored page, if found.")
     found: bool
-    in_snippet: bool = Field(False, description="In the search result alone.")
-    start: int | None = Field(None, description="Where it stands in the kept text, in characters.")
+    in_snippet: bool = Field(False, description="Only in the search result.")
+    start: int | None = Field(None, description="Its position in the stored text, in characters.")
     end: int | None = None
     before: str = ""
     after: str = ""
@@ -411,22 +418,26 @@ class QuoteOut(BaseModel):
 
 
 class KinOut(BaseModel):
-    """Another page with the same text, or of the same publisher."""
+    """Another page with the same text, or by the same publisher."""
 
     n: int | None = Field(description="Its number in the list, if it is cited.")
     domain: str
     link: str
     published_at: str | None = None
-    why: str = Field("", description="`text` or `publisher`, of the one that it is derived from.")
+    why: str = Field(
+        "", description="`text` or `publisher`, shared with the source it derives from."
+    )
 
 
 class SentenceOut(BaseModel):
-    """A cited sentence: whether its sources say it, and what a person said of it."""
+    """A cited sentence: whether its sources support it, and what a person said about it."""
 
     key: str
     sentence: str
     supported: bool
-    why: str = Field(description="Why it is not: `quote`, `numbers`, `words` or `uncited`.")
+    why: str = Field(
+        description="Why it isn't supported: `quote`, `numbers`, `words` or `uncited`."
+    )
     sources: int
     independent: int
 
@@ -437,7 +448,7 @@ class SentenceOut(BaseModel):
 
 
 class RemarkOut(BaseModel):
-    """What a person said of a sentence: `checked` by hand, or `corrected`."""
+    """What a person said about a sentence: `checked` or `corrected`."""
 
     kind: str
     key: str
@@ -452,8 +463,8 @@ class SourceOut(BaseModel):
 
     n: int
     title: str
-    url: str = Field(description="The canonical address.")
-    link: str = Field(description="The address as the search gave it.")
+    url: str = Field(description="The canonical URL.")
+    link: str = Field(description="The URL that the search returned.")
     domain: str
     published_at: str | None
     state: str
@@ -479,7 +490,7 @@ class SourceOut(BaseModel):
 
 
 class ReportOut(BaseModel):
-    """What a run wrote; `body` never holds the delta."""
+    """A run's report. `body` doesn't include the changes."""
 
     id: UUID
     run: int
@@ -490,14 +501,14 @@ class ReportOut(BaseModel):
     written_by: str
     is_extractive: bool
     is_quiet: bool
-    summary: str = Field(description="In plain words: the marks of sources stand in `body`.")
+    summary: str = Field(description="Plain text. Citation marks are in `body`.")
     body: str
     delta: str
     delta_heading: str
     delta_since: str
     delta_items: list[DeltaItemOut]
     sources: list[SourceOut]
-    sentences: list[SentenceOut] = Field(description="The cited ones, as they were checked.")
+    sentences: list[SentenceOut] = Field(description="The cited sentences, checked.")
     remarks: list[RemarkOut]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""`/topics/{slug}/sources`: what each source gave a topic, and how it is treated."""
+"""`/topics/{slug}/sources`: what each source contributed to a topic, and its rule."""
 
 from __future__ import annotations
 
@@ -30,41 +30,42 @@ class SourcesWanted(Paged):
     """Which sources, in which order."""
 
     by: Literal["domain", "page"] = "domain"
-    q: str = Field("", max_length=200, description="Words of title or address.")
+    q: str = Field("", max_length=200, description="Words in the title or URL.")
     domain: str = Field("", max_length=255, description="Only pages of this domain.")
     state: Literal[
         "", "block", "boost", "mute", "cited", "facts", "contradicted", "unsupported", "failed",
         "quarantined",
     ] = ""  # fmt: skip
     sort: str = Field(
-        "cited", max_length=20, description="A figure, last_at or name; with ^ before, rising."
+        "cited",
+        max_length=20,
+        description="A count, last_at or name. Prefix with ^ for ascending order.",
     )
 
 
 class TopicSourceOut(BaseModel):
-    """One domain or page with what it gave the topic."""
+    """One domain or page, and what it contributed to the topic."""
 
-    place: str = Field(description="The domain, or the page's canonical address.")
+    place: str = Field(description="The domain, or the page's canonical URL.")
     domain: str
     title: str
     pages: int
     returned: int
     read: int
     cited: int
-    facts: int = Field(description="Facts that it brought first.")
+    facts: int = Field(description="Facts first found here.")
     confirmed: int
     contradicted: int
-    unsupported: int = Field(description="Sentences cited from it that it does not say.")
+    unsupported: int = Field(description="Sentences that cite it but aren't supported by it.")
     failed: int
     why_unread: str
     last_seen: datetime | None
-    here: Acts = Field(description="The topic's own rule of this very place.")
-    in_all: Acts = Field(description="The rule of all topics of this very place.")
-    effect: Acts = Field(description="What holds for it in the next run, by whichever rule.")
+    here: Acts = Field(description="The topic's rule for exactly this place.")
+    in_all: Acts = Field(description="The rule of all topics for exactly this place.")
+    effect: Acts = Field(description="The rule that applies in the next run.")
 
     @classmethod
     def of(cls, row: DeskRow) -> Self:
-        """Return the row as it is told."""
         figures = row.figures
         same = ("place", "domain", "title", "pages", *sources_figures.FIGURES)
         return cls(
@@ -78,15 +79,15 @@ class TopicSourceOut(BaseModel):
 
 
 class SourceRuleIn(Body):
-    """How a place is treated from the next run on."""
+    """A rule for a source, which applies from the next run."""
 
-    place: str = Field(min_length=1, max_length=2048, description="A domain, or an address.")
+    place: str = Field(min_length=1, max_length=2048, description="A domain or a URL.")
     act: Acts
-    everywhere: bool = Field(False, description="In all topics of the owner.")
+    everywhere: bool = Field(False, description="For all topics of the owner.")
 
 
 class SourceRuleOut(Textless):
-    """A rule as it is kept, and what was there before it."""
+    """A rule as stored, and the one it replaced."""
 
     place: str
     act: Acts
@@ -97,7 +98,7 @@ class SourceRuleOut(Textless):
 def list_sources(
     request: ApiRequest, slug: str, wanted: SourcesWanted = PAGE
 ) -> Listing[TopicSourceOut]:
-    """List a topic's domains or pages with what they gave it."""
+    """List a topic's domains or pages, and what they contributed."""
     topic, name = _topic(request, slug), f"sources of {slug}"
     asked = DeskWanted.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
@@ -113,14 +114,14 @@ def list_sources(
 def treat_source(
     request: ApiRequest, response: HttpResponse, slug: str, rule: SourceRuleIn
 ) -> SourceRuleOut:
-    """Block, boost or mute a place, or take that away (`none`).  Applies from the next run.
+    """Block, boost or mute a place, or remove its rule (`none`). Applies from the next run.
 
-    403 for agents: to mute is to keep from the owner, and what all topics do is theirs to say, as
-    is a topic that they made.
+    403 for agents: muting hides changes from the owner, and only the owner can set rules for all
+    topics or change their own.
     """
     topic = _topic(request, slug)
     if rule.everywhere or rule.act == "mute":
-        only_people(request.auth, _("Only a person mutes a source, or rules for all topics."))
+        only_people(request.auth, _("Only a person can mute a source or set rules for all topics."))
     caller = request.auth
     if not caller.by.is_person:
         agents_topics.check_own(topic, caller.by)
@@ -138,5 +139,5 @@ def _topic(request: ApiRequest, slug: str) -> Any:
         topics = topics.for_agents()
     topic = topics.first()
     if topic is None:
-        raise not_found(_("There is no such topic outside the trash, or it is not yours."))
+        raise not_found(_("There is no such topic outside Trash, or it isn’t yours."))
     return topic

@@ -1,4 +1,4 @@
-"""`/topics/{slug}/forecast`: what the next run will probably take, and what the month has left."""
+"""`/topics`: topics, their memory, runs, reports and estimates."""
 
 from __future__ import annotations
 
@@ -40,33 +40,35 @@ from research.topic_settings import editing as topic_editing
 
 
 class RangeOut(BaseModel):
-    """From the least to the most."""
+    """A range, from the lowest to the highest value."""
 
     low: int
     high: int
 
 
 class MoneyOut(BaseModel):
-    """From the least to the most, in dollars."""
+    """A range in USD, from the lowest to the highest value."""
 
     low: str
     high: str
 
 
 class ForecastOut(Textless):
-    """What a run will probably take, and whether a scheduled one would fit into the month."""
+    """The estimate of a run, and whether a scheduled one would fit into the monthly limit."""
 
     depth: TopicSettings.Depth
-    basis: str = Field(description="topic: its own runs; others: the owner's; usual: none yet.")
-    runs: int = Field(description="How many runs it rests on.")
+    basis: str = Field(
+        description="topic: from its own runs; others: from the owner's other runs; usual: no runs yet."
+    )
+    runs: int = Field(description="The number of runs it is based on.")
     tokens: RangeOut
-    money: MoneyOut | None = Field(description="null: the model's price is not known.")
+    money: MoneyOut | None = Field(description="Null: the model's price is unknown.")
     minutes: RangeOut
     searches: RangeOut
     has_model: bool
-    tokens_left: int | None = Field(description="Of this month; null: no limit.")
-    money_left: str | None = Field(description="Of this month, in dollars; null: no limit.")
-    does_not_fit: str = Field(description="Why a scheduled run would not fit; empty if it does.")
+    tokens_left: int | None = Field(description="For this month. Null: no limit.")
+    money_left: str | None = Field(description="For this month, in USD. Null: no limit.")
+    does_not_fit: str = Field(description="Why a scheduled run wouldn't fit. Empty if it does.")
     words: str
 
     @classmethod
@@ -92,7 +94,7 @@ class ForecastOut(Textless):
         )
 
 
-# --- `/topics`: what is researched again and again, and what is known of each ---
+# --- `/topics` ---
 
 api = router("topics", is_held=True)
 _ONE = "/{slug:slug}"
@@ -101,14 +103,14 @@ _ONE = "/{slug:slug}"
 class TopicsWanted(Paged):
     """Which topics."""
 
-    q: str = Field("", max_length=200, description="Words of title, labels or summary.")
+    q: str = Field("", max_length=200, description="Words in the title, labels or summary.")
     label: str = Field("", max_length=40, description="Only topics with this label.")
     show: Literal["active", "archived", "all"] = "active"
 
 
 @api.get("", auth=READ, response=Listing[TopicOut])
 def list_topics(request: ApiRequest, wanted: TopicsWanted = PAGE) -> Listing[TopicOut]:
-    """List topics, the newest first, with their settings and schedules."""
+    """List topics, newest first, with their settings and schedules."""
     rows = _topics(request.auth).filter(_shown(wanted.show)).matching(wanted.q)
     if wanted.label:
         rows = rows.filter(labels__contains=[wanted.label])
@@ -122,7 +124,7 @@ def _shown(show: str) -> Q:
 
 @api.post("", auth=WRITE, response={201: TopicOut, 200: TopicOut})
 def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> Status[TopicOut]:
-    """Make a topic.  200: there is one of this title already, which is given as it is."""
+    """Create a topic. 200: a topic with this title exists and is returned unchanged."""
     caller, asked = request.auth, topic.asked()
     _check_title(caller, topic.title)
     agents_topics.check_fields([k for k, v in asked.items() if v is not None], caller.by)
@@ -140,7 +142,7 @@ def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> S
 
 @api.get(_ONE, auth=READ, response=TopicOut)
 def read_topic(request: ApiRequest, response: HttpResponse, slug: str) -> TopicOut:
-    """Read a topic; the ETag is its version, which stands for its settings, too."""
+    """Read a topic. The ETag is its version, which covers its settings too."""
     topic = topic_of(request.auth, slug)
     tagged(response, topic)
     return TopicOut.of(topic)
@@ -150,7 +152,7 @@ def read_topic(request: ApiRequest, response: HttpResponse, slug: str) -> TopicO
 def edit_topic(
     request: ApiRequest, response: HttpResponse, slug: str, patch: TopicPatch
 ) -> TopicOut:
-    """Change a topic: what is left out stays.  It applies from the next run."""
+    """Change a topic. Omitted fields stay the same. Applies from the next run."""
     caller, topic = request.auth, topic_of(request.auth, slug)
     _check_agents_edit(caller, topic, patch)
     expected = expected_version(request, topic)
@@ -164,7 +166,7 @@ def edit_topic(
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
 def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
-    """Move a topic to the trash for 30 days: a person's act.  A run that is going on is cancelled."""
+    """Move a topic to Trash for 30 days. Only for people. A current run is cancelled."""
     topic = topic_of(request.auth, slug)
     only_people(request.auth, _("Only a person moves a topic to Trash. Ask them to."))
     topic.version = expected_version(request, topic)
@@ -174,7 +176,7 @@ def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
 
 @api.get(_ONE + "/memory", auth=READ, response=AgentMemory)
 def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
-    """Read what is known of a topic, in the shape of seed 000's AgentMemory."""
+    """Read what is known about a topic, in the format of seed 000's AgentMemory."""
     topic = topic_of(request.auth, slug)
     told = AgentMemory(**agent_memory(topic))
     known = told.seenUrls or told.keyFacts or told.reportSummary  # all of it from pages
@@ -186,24 +188,24 @@ def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
 def read_forecast(
     request: ApiRequest, slug: str, depth: Literal["", "quick", "deep"] = ""
 ) -> ForecastOut:
-    """Read what the topic's next run will probably take, of its own depth or of another."""
+    """Estimate the topic's next run, at its own depth or another."""
     return ForecastOut.of(topic_of(request.auth, slug), depth)
 
 
 @api.post(_ONE + "/recheck", auth=WRITE, response={202: RunWithSteps})
 def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Status[RunWithSteps]:
-    """Have the topic's stale facts checked again.  409: none is stale, or a run is unfinished."""
+    """Recheck the topic's stale facts. 409: none is stale, or a run is unfinished."""
     started = recheck(request.auth, topic_of(request.auth, slug))
     located(response, f"/runs/{started.pk}")
     return Status(202, RunWithSteps.whole(started))
 
 
-# --- its runs and reports ---------------------------------------------------------------------------
+# --- runs and reports ---
 
 
 @api.get(_ONE + "/runs", auth=READ, response=Listing[RunOut])
 def list_runs(request: ApiRequest, slug: str, page: Paged = PAGE) -> Listing[RunOut]:
-    """List a topic's runs, the latest first, without their steps."""
+    """List a topic's runs, latest first, without their steps."""
     rows = Run.objects.kept().filter(topic=topic_of(request.auth, slug)).select_related("topic")
     return listing(rows.order_by(), page, name=f"runs of {slug}", out=RunOut.of)
 
@@ -212,7 +214,7 @@ def list_runs(request: ApiRequest, slug: str, page: Paged = PAGE) -> Listing[Run
 def start_run(
     request: ApiRequest, response: HttpResponse, slug: str, run: RunIn | None = None
 ) -> Status[RunWithSteps]:
-    """Start a run.  409: one is unfinished, which Location names, or the topic is archived."""
+    """Start a run. 409: one is unfinished (see Location), or the topic is archived."""
     depth = run.depth if run is not None and run.depth else ""
     started = start(request.auth, topic_of(request.auth, slug), depth=str(depth))
     located(response, f"/runs/{started.pk}")
@@ -240,7 +242,7 @@ def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
     agents_topics.check_own(topic, caller.by)
     agents_topics.check_fields(asked, caller.by)
     if "private" in asked and topic.private and not patch.private:
-        only_people(caller, _("Only a person says that a topic is private no longer."))
+        only_people(caller, _("Only a person can make a topic public."))
     _check_title(caller, patch.title)
     trust, texts = caller.write_trust, agents_topics.texts_of(asked)
     agents_topics.check_review(caller.owner, texts, by=caller.by, trust=trust)
@@ -265,5 +267,5 @@ def topic_of(caller: Caller, slug: str) -> Topic:
     """Return the topic of an address.  Raises Problem (404) where the caller has none."""
     topic: Topic | None = held(_topics(caller).filter(slug=clean(slug)[0])).first()
     if topic is None:
-        raise not_found(_("There is no such topic outside the trash, or it is not yours."))
+        raise not_found(_("There is no such topic outside Trash, or it isn’t yours."))
     return topic

@@ -1,4 +1,4 @@
-"""On whose behalf a program calls: its token, and what it read so far."""
+"""MCP calls: the caller's token, and the tools of the registry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from memory.tools.types import MemoryTool, ToolContext, ToolResult, refused
 
 
 class NotOpen(Exception):
-    """The token does not open anything (any more)."""
+    """The token is unknown, revoked or expired."""
 
 
 Find = Callable[[], ApiToken | None]
@@ -36,7 +36,7 @@ Find = Callable[[], ApiToken | None]
 
 @dataclass(slots=True)
 class Caller:
-    """A program that calls: how its token is found, and the file versions that it read.
+    """A calling program: how to find its token, and the file versions it has read.
 
     `seen` is kept by a connection that has one program at its other end; over HTTP, where programs
     may share a token, each call has its own, and a program names the version that it read.
@@ -75,7 +75,7 @@ def give_back() -> None:
             connection.close()
 
 
-# --- Listing and calling the tools of the registry, as MCP tells of them ---
+# --- tools ---
 
 logger = structlog.get_logger(__name__)
 
@@ -116,14 +116,14 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             return answered(result)
     except NotOpen:
         text = _(
-            "This token opens nothing any more: it was revoked, or has expired. Tell the person to "
-            "make a new one under Settings, API tokens."
+            "This token no longer works: it was revoked or has expired. Ask the person to "
+            "create a new one in Settings → API tokens."
         )
         return answered(refused("unauthorized", text))
     except (DatabaseError, InterfaceError) as exc:
         if failure_of(exc) is None:
             raise
-        logger.warning("tool not called, the database fails", tool=name[:80], why=str(exc)[:200])
+        logger.warning("tool not called: database error", tool=name[:80], why=str(exc)[:200])
         return answered(refused("unavailable", no_database(exc)))
 
 
@@ -132,7 +132,7 @@ def _without_stored_text(result: ToolResult, arguments: Mapping[str, Any]) -> To
     data = json.loads(json.dumps(result.data, cls=DjangoJSONEncoder))
     if result.is_error:
         sent = one_line(clean("\n".join(texts_in(dict(arguments))))[0])
-        words = unquoted(str(data.get("message") or _("Nothing was stored.")), sent)
+        words = unquoted(str(data.get("message") or _("Nothing was saved.")), sent)
         kept = without_text(data) | {"error": data.get("error", ""), "message": words}
         return replace(result, text=words, data=kept)
     kept = without_text(data)
@@ -142,8 +142,8 @@ def _without_stored_text(result: ToolResult, arguments: Mapping[str, Any]) -> To
 
 def _not_allowed(name: str, wanted: str) -> ToolResult:
     text = _(
-        "“%(tool)s” was not called: it needs the scope %(scope)s, which this token lacks. The "
-        "person can make one that has it under Settings, API tokens."
+        "“%(tool)s” wasn’t called. It needs the scope %(scope)s, which this token lacks. "
+        "The person can create a token with it in Settings → API tokens."
     )
     return refused("forbidden", text % {"tool": name, "scope": wanted})
 

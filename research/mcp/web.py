@@ -1,7 +1,8 @@
-"""The MCP server over HTTP (streamable HTTP at /mcp), and its door: host, origin, method, token.
+"""The MCP server over HTTP (streamable HTTP at /mcp), which checks host, origin, method and token
+first.
 
-It keeps no sessions: a restart loses nothing, and a token that was revoked opens nothing with the
-next request.  Uvicorn runs it in a process of its own.
+It keeps no sessions: a restart loses nothing, and a revoked token is rejected on the next request.
+Uvicorn runs it in its own process.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ FOUND = "beacon.token"  # where the door leaves a request's token
 
 
 class Door:
-    """Let only those through who may come in; everybody else is told why, as JSON."""
+    """Reject requests without access, with the reason as JSON."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -83,7 +84,7 @@ def _in_our_words(scope: Scope, receive: Receive, send: Send) -> Send:
         if message["type"] == "http.response.start" and message["status"] == TOO_LARGE:
             is_told = True
             most = {"most": MOST_BYTES // (1024 * 1024)}
-            text = _("A message has at most %(most)d MiB; this one is larger. Send less at once.")
+            text = _("This message is larger than the limit of %(most)d MiB. Send less at once.")
             await problem(TOO_LARGE, text % most)(scope, receive, send)
         elif not is_told:
             await send(message)
@@ -106,11 +107,11 @@ def foreign(headers: Headers) -> Response | None:
     """Return a refusal for a host or origin that is not Beacon's (DNS rebinding), else None."""
     host = headers.get("host", "")
     if not _is_known(host):
-        text = _("This host is not one that Beacon answers to; ALLOWED_HOSTS names them.")
+        text = _("Beacon doesn’t serve this host. An admin can add it to ALLOWED_HOSTS.")
         return problem(HTTPStatus.MISDIRECTED_REQUEST, text)
     origin = headers.get("origin")
     if origin is not None and not _is_known(origin.partition("://")[2]):
-        text = _("Pages of other sites may not call Beacon: this origin is not its own.")
+        text = _("This origin isn’t allowed. Pages of other sites can’t call Beacon.")
         return problem(HTTPStatus.FORBIDDEN, text)
     return None
 
@@ -123,7 +124,9 @@ def _is_known(host: str) -> bool:
 def _wrong_method(method: str) -> Response | None:
     if method == "POST":
         return None
-    text = _("Send each message by POST: this server keeps no sessions and sends none by itself.")
+    text = _(
+        "Send each message by POST. This server keeps no sessions and sends no messages by itself."
+    )
     return problem(HTTPStatus.METHOD_NOT_ALLOWED, text, {"Allow": "POST"})
 
 
@@ -133,15 +136,15 @@ def _token_of(header: str) -> ApiToken | Response:
     try:
         token = tokens.find(text.strip()) if scheme.lower() == "bearer" else None
     except (DatabaseError, InterfaceError) as exc:
-        logger.warning("token not looked up, the database fails", why=str(exc)[:200])
+        logger.warning("token not looked up: database error", why=str(exc)[:200])
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, no_database(exc), {"Retry-After": "30"})
     finally:
         give_back()
     if token is not None:
         return _too_many(token) or token
     text = _(
-        "This needs a token that holds, as “Authorization: Bearer bcn_…”. It is missing, unknown, "
-        "revoked or expired: make one under Settings, API tokens."
+        "This needs a token with access, as “Authorization: Bearer bcn_…”. The token is "
+        "missing, unknown, revoked or expired. Create one in Settings → API tokens."
     )
     return problem(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="Beacon"'})
 

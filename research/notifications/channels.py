@@ -1,4 +1,4 @@
-"""What people do with their channels: made, changed, tested, removed, and chosen for a topic."""
+"""Channels: creating, changing, testing and removing them, and choosing them for a topic."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def check_address(kind: str, address: str, *, by: User) -> str:
         try:
             EmailValidator()(address)
         except ValidationError:
-            problem = _("This is not one e-mail address, such as desk@example.org.")
+            problem = _("Enter one valid email address, such as desk@example.org.")
         if any(sign.isspace() or not sign.isprintable() for sign in address):
-            problem = _("The address holds a line break, a space or a sign that cannot be seen.")
+            problem = _("The address contains a line break, a space or an invisible character.")
     elif kind == Kind.WEBHOOK:
         try:
             allowed = sending.allowed_hosts(by)
@@ -50,7 +50,7 @@ def check_address(kind: str, address: str, *, by: User) -> str:
             way = _("Admins can add webhooks to the hosts in BEACON_FETCH_ALLOW_HOSTS.")
             problem = f"{exc} {way}"
     elif not by.is_staff:
-        problem = _("Apprise addresses are set by staff only.")
+        problem = _("Only admins can use Apprise.")
     else:
         problem = apprise_sender.problem_of(address)
     if problem:
@@ -90,7 +90,7 @@ def _check_room(owner: User) -> None:
     # Two tabs at once must not pass the number together.
     User.objects.select_for_update().get(pk=owner.pk)
     if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
-        words = _("You have %(most)d channels, which is the most: remove one first.")
+        words = _("You have %(most)d channels, which is the limit. Remove one first.")
         raise InvalidValue(words % {"most": MOST_CHANNELS})
 
 
@@ -164,7 +164,9 @@ def test(channel: Channel, *, by: Actor) -> Delivery:
     tests = Delivery.objects.of(channel.owner).filter(kind=Delivery.Kind.TEST, created__gt=hour)
     if tests.count() >= MOST_TESTS:
         words = ngettext(
-            "%(most)d test an hour is the most.", "%(most)d tests an hour are the most.", MOST_TESTS
+            "You can send %(most)d test per hour.",
+            "You can send %(most)d tests per hour.",
+            MOST_TESTS,
         )
         raise InvalidValue(words % {"most": MOST_TESTS})
     return sending.test(channel)

@@ -1,7 +1,7 @@
-"""Digests: one message over many topics, made when it is due, read from the runs it holds.
+"""Digests: one message about many topics, created when due from the runs since the last one.
 
-Data flow: settings that are due -> runs that ended since the last digest -> `Digest` and one entry a
-run (each run is in one digest only) -> deliveries; a digest -> `content` -> page, mail, webhook.
+Data flow: due settings -> runs that ended since the last digest -> `Digest` with one entry per run
+(each run is in only one digest) -> deliveries. A digest -> `content` -> page, email, webhook.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a delivery says: the same as mail (text and HTML), as a webhook's JSON, and as a short text."""
+"""The text of a message as email (text and HTML), as a webhook's JSON, and as a short text."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _foot(delivery: Delivery, what: str) -> dict[str, str]:
         return {"text": "", "url": ""}
     token = _SIGNER.sign(f"{delivery.channel_id}:{what}")
     url = site.BEACON_URL + reverse("research:unsubscribe", args=[token])
-    words = _("It came because Beacon was told to write to this address. To end it: %(url)s")
+    words = _("You get this because Beacon is set up to email this address. Unsubscribe: %(url)s")
     return {"text": words % {"url": url}, "url": url}
 
 

@@ -1,11 +1,12 @@
-"""Sending what was laid out: claimed by lease, tried again over hours, given up where it is seen.
+"""Sends messages: claimed by a lease, retried over hours, and given up visibly.
 
-Data flow: a `Delivery` row that waits -> claim -> `notice_text.compose` -> the channel's sender -> what
-came of it, in the row, on its channel and in the activity log.
+Data flow: a waiting `Delivery` row -> claim -> `notice_text.compose` -> the channel's sender -> the
+outcome, in the row, on its channel and in the activity log.
 
-A mail or an Apprise message that was being handed over when the worker died is not sent again by
-itself, for it may have arrived.  A webhook is, under the same id, by which its receiver knows it.
-What a person sends again has an id of its own, else a receiver that drops known ids would drop it.
+If a worker dies while handing over an email or an Apprise message, it isn't sent again
+automatically, because it may have arrived. A webhook is, under the same ID, by which its receiver
+recognizes it. A message that a person sends again gets a new ID, or else a receiver that drops
+known IDs would drop it.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ def _carry_out(delivery: Delivery) -> None:
             return
         is_second_test = delivery.kind == Kind.TEST and delivery.attempt > 1
         if delivery.handed_at is not None or is_second_test:
-            _unsure(delivery, _("The worker was lost while it was handed over."))
+            _unsure(
+                delivery, _("The worker stopped while sending, so the message may have arrived.")
+            )
             return
         _try(delivery)
 
@@ -158,21 +161,21 @@ def _not_wanted(delivery: Delivery) -> str:
     if channel.removed_at is not None:
         return _("The channel was removed.")
     if not channel.enabled and delivery.kind != Kind.TEST:
-        return _("The channel was switched off.")
+        return _("The channel is turned off.")
     if not delivery.owner.is_active:
         return _("The account is disabled.")
     if channel.is_barred:
-        return _("Apprise is for staff alone, which this account is not (any more).")
+        return _("Only admins can use Apprise, and this account isn’t one.")
     if topic is not None and topic.trashed_at is not None:
-        return _("The topic is in the trash.")
+        return _("The topic is in Trash.")
     if report is not None and report.trashed_at is not None:
-        return _("The report is in the trash.")
+        return _("The report is in Trash.")
     if run is not None and run_trash.is_removed(run):
-        return _("The run is in the trash.")
+        return _("The run is in Trash.")
     if delivery.kind == Kind.REPORT and report is None:
-        return _("The report is not there any more.")
+        return _("The report no longer exists.")
     if delivery.kind == Kind.FAILURE and run is not None and run.status != run.Status.FAILED:
-        return _("The run was retried since, so it has not failed.")
+        return _("The run has been retried since, so it’s no longer failed.")
     return _not_wanted_there(delivery)
 
 
@@ -180,12 +183,12 @@ def _not_wanted_there(delivery: Delivery) -> str:
     """Return why this channel is told of it no longer, by its owner's or a reader's choice."""
     if delivery.kind == Kind.DIGEST and delivery.digest is not None:
         if not delivery.channel.digest:
-            return _("The channel gets no digests any more.")
+            return _("The channel no longer gets digests.")
         if digests.content(delivery.digest).is_empty:
-            return _("All that it told of lies in the trash.")
+            return _("Everything in it is in Trash.")
     chosen = TopicNotices.objects.filter(topic=delivery.topic_id, left_out=delivery.channel_id)
     if delivery.topic_id is not None and chosen.exists():
-        return _("The channel is told nothing of this topic any more.")
+        return _("The channel no longer gets messages about this topic.")
     return ""
 
 
@@ -194,7 +197,7 @@ def _try(delivery: Delivery) -> None:
     try:
         said, answer = _send(delivery)
     except _Lost:
-        logger.warning("delivery was given to another worker", delivery=str(delivery.pk))
+        logger.warning("delivery taken over by another worker", delivery=str(delivery.pk))
         return
     except net_mail.MailUnsure as exc:
         _note(delivery, started, ok=False, said=str(exc))
@@ -204,7 +207,7 @@ def _try(delivery: Delivery) -> None:
         _failed(delivery, exc)
     except Exception as exc:
         _note(delivery, started, ok=False, said=type(exc).__name__)
-        _failed(delivery, ProviderUnavailable(_("internal error: the worker's log tells more")))
+        _failed(delivery, ProviderUnavailable(_("internal error, see the worker’s log")))
         raise
     else:
         _note(delivery, started, ok=True, said=said, answer=answer)
@@ -216,7 +219,7 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
     channel = delivery.channel
     if channel.needs_secret and not channel.opened().get("url"):
         raise ProviderRejected(
-            _("The address cannot be read any more: SECRET_KEY has changed. Enter it again.")
+            _("SECRET_KEY has changed, so the address can’t be decrypted. Enter it again.")
         )
     message = notice_text.compose(delivery)
     if channel.kind == Channel.Kind.WEBHOOK:
@@ -280,7 +283,7 @@ def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
         key=parts["key"],
         allow_hosts=allowed_hosts(delivery.owner),
     )
-    return _("The receiver took it (%(status)d).") % {"status": answer.status}, answer
+    return _("The receiver accepted it (%(status)d).") % {"status": answer.status}, answer
 
 
 def _hand_over(delivery: Delivery) -> None:
@@ -393,11 +396,11 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
     Delivery.objects.lay_out_notice(
         others,
         f"channel-off:{delivery.pk}:{delivery.round}",
-        subject=_("The channel “%(name)s” is switched off") % names,
+        subject=_("Channel “%(name)s” is turned off") % names,
         message=_(
-            "Beacon could not reach the channel “%(name)s”, and has switched it off: %(why)s "
-            "Nothing is lost: every report stands in Beacon. Mend it under Settings → "
-            "Notifications, test it and switch it on again."
+            "Beacon couldn’t reach the channel “%(name)s” and turned it off: %(why)s Nothing "
+            "is lost. All reports are in Beacon. Fix the channel in Settings → Notifications, "
+            "test it, then turn it on again."
         )
         % names,
     )
@@ -410,7 +413,7 @@ def _log(delivery: Delivery, kind: str, *, warning: bool = False, **detail: Any)
     )
 
 
-# --- What was sent of a topic or run that is deleted for good goes with it ---
+# --- permanent deletion ---
 
 
 def forget_topic(topic: Topic) -> None:

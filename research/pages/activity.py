@@ -1,4 +1,4 @@
-"""One change in full: each field with what was there before and what after."""
+"""Activity: the page of everything that happened, one change in detail, undo, and export."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ from research.activity.words import QUIET, Line, address_of, fields_in_words
 from research.models import Run
 
 MOST_ROWS = 400  # lines of a diff on the page
-MOST_COMPARED = 300_000  # characters of a text; one that is longer is told by its size
-MOST_FIRST = 8_000  # characters of a value that a record was made with
-_SHORT = 80  # characters up to which a value is told in one line
+MOST_COMPARED = 300_000  # characters of a text, a longer one is only described by its length
+MOST_FIRST = 8_000  # characters of a value in a new record
+_SHORT = 80  # characters of a value that is shown on one line
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field: its name, and either two short values or the lines of a text that differ."""
+    """One field: its name, and either two short values or the differing lines of a text."""
 
     name: str
     old: str = ""
@@ -74,25 +74,26 @@ class FieldChange:
 
     @property
     def is_text(self) -> bool:
-        """Whether the field is told line by line."""
         return bool(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstValue:
-    """One field of a record as it was made."""
+    """One field of a record as it was created."""
 
     name: str
     text: str
 
     @property
     def is_text(self) -> bool:
-        """Whether the value takes more than a line."""
+        """Whether the value takes more than one line."""
         return _is_long(self.text)
 
 
 def first_values(revision: Revision) -> list[FirstValue]:
-    """Return what a record was made with, without what every record of its kind begins with."""
+    """Return the values a record was created with, without those every record of its type starts
+    with.
+    """
     fields = _fields(revision)
     found = []
     for name in _told(revision):
@@ -107,7 +108,6 @@ def first_values(revision: Revision) -> list[FirstValue]:
 
 
 def changes_of(revision: Revision) -> list[FieldChange]:
-    """Return what a revision changed, field by field."""
     fields = _fields(revision)
     return [
         _change(
@@ -136,7 +136,7 @@ def _change(name: str, before: str, after: str) -> FieldChange:
     if not _is_long(before) and not _is_long(after):
         return FieldChange(name, before, after)
     if max(len(before), len(after)) > MOST_COMPARED:
-        said = _("%(old)s characters before, %(new)s after: too long to be compared here.")
+        said = _("Too long to compare: %(old)s characters before, %(new)s after.")
         return FieldChange(name, said=said % {"old": f"{len(before):,}", "new": f"{len(after):,}"})
     rows = folded(diff(before, after))
     return FieldChange(name, rows=rows[:MOST_ROWS], rows_left=max(0, len(rows) - MOST_ROWS))
@@ -157,21 +157,21 @@ def _text(field: Any, value: Any) -> str:
 
 
 def record_now(revision: Revision) -> Remembered | None:
-    """Return the record as it is now, None if it was deleted for good."""
+    """Return the current record, or None if it was deleted permanently."""
     try:
         return record_of(revision)
     except MemoryRefused:
         return None
 
 
-# --- Activity as a file: lines written as they are read, however many there are ---
+# --- export ---
 
 FIELDS = ("at", "actor", "kind", "record_type", "label", "said", "why", "details", "run", "warning")
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One kind of file: its media type, and the function that writes lines as its pieces."""
+    """One export format: its media type, and the function that yields its parts."""
 
     media_type: str
     write: Callable[[Iterable[Line]], Iterator[str]]
@@ -193,7 +193,7 @@ def _row(line: Line) -> dict[str, Any]:
 
 
 def as_csv(lines: Iterable[Line]) -> Iterator[str]:
-    """Yield the lines as CSV that a spreadsheet opens without carrying anything out."""
+    """Yield the lines as CSV, with cells that a spreadsheet could take for formulas escaped."""
     yield _csv(FIELDS)
     for line in lines:
         row = _row(line)
@@ -207,7 +207,7 @@ def _csv(cells: Iterable[str]) -> str:
 
 
 def as_json_lines(lines: Iterable[Line]) -> Iterator[str]:
-    """Yield the lines as JSON, one object a line."""
+    """Yield the lines as JSON, one object per line."""
     for line in lines:
         yield json.dumps(_row(line), ensure_ascii=False) + "\n"
 
@@ -218,9 +218,9 @@ EXPORTS: dict[str, Export] = {
 }
 
 
-# --- Activity: everything that happened as one stream, newest first, one page at a time ---
+# --- one stream of everything, newest first, in pages ---
 
-# --- groups of similar changes -----------------------------------------------------------------
+# --- groups of similar changes ---
 
 LEAST = 3  # two lines are as quick to read as one that must be unfolded
 APART = timedelta(hours=1)  # lines further apart are separate groups
@@ -240,7 +240,7 @@ class Group:
 
     @property
     def first(self) -> Line:
-        """Return the newest line, which says who it was and in which run."""
+        """Return the newest line, which says who acted and in which run."""
         return self.lines[0]
 
     @property
@@ -276,7 +276,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """Consecutive similar rows; `alike` is None for a single row."""
+    """Consecutive similar rows. `alike` is None for a single row."""
 
     alike: _Alike | None
     rows: list[Happened]
@@ -286,13 +286,13 @@ class Gathering:
         return len(self.rows)
 
     def takes(self, one: Happened, alike: _Alike | None) -> bool:
-        """Whether a row fits into the group; each record counts once."""
+        """Whether a row fits into the group. Each record counts once."""
         if alike is None or alike != self.alike or one.row.record_id in self.records:
             return False
         return self.rows[-1].place.at - one.place.at <= APART
 
     def entries(self, lines: Sequence[Line], following: Happened | None) -> list[Line | Group]:
-        """Return the rows, put in words as `lines`, as the page shows them."""
+        """Return the rows as `lines` for the page."""
         if self.alike is None or len(lines) < LEAST:
             return list(lines)
         goes_on = following is not None and self.takes(following, _alike(following))
@@ -321,15 +321,15 @@ def _alike(one: Happened) -> _Alike | None:
     return row.actor, row.source, row.record_type, activity_words.of_change(row)
 
 
-# --- the page ----------------------------------------------------------------------------------
+# --- one page ---
 
-PAGE = 30  # entries; a group counts as one. Most of the time is spent on the lines of the page
+PAGE = 30  # entries; a group counts as one; describing the lines takes most of the time
 _READ = 150  # rows; a run can write many similar ones
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityPage:
-    """A page of lines, some in groups, and the cursor of the next (None if this is the last)."""
+    """A page of lines, some in groups, and the cursor of the next page (None on the last)."""
 
     entries: list[Line | Group]
     next_cursor: str | None
@@ -358,7 +358,7 @@ def activity_page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "")
 def happened(
     user: User, wanted: Wanted, *, zone: tzinfo, after: Place | None, most: int
 ) -> list[Happened]:
-    """Return at most `most` rows of all streams older than `after`, the newest first."""
+    """Return at most `most` rows of all streams older than `after`, newest first."""
     pages = [
         [
             Happened(Place(row.created, stream.rank, row.pk), row)
@@ -405,11 +405,11 @@ def read_cursor(cursor: str) -> Place | None:
     return Place(moment, rank, key) if fits and moment.tzinfo is not None else None
 
 
-# --- lines in words -------------------------------------------------------------------------------
+# --- rows as lines ---
 
 
 def in_words(user: User, found: Sequence[Happened]) -> list[Line]:
-    """Return the rows as lines, with two queries for the runs and records that they name."""
+    """Return the rows as lines. The runs and records they name take two queries."""
     runs = _runs(user, found)
     versions = _versions(user, (one.row for one in found if one.name == "change"))
     make = {"change": _change_line, "log": _log, "call": _call, "run": _run}
@@ -443,7 +443,7 @@ def _run_id(one: Happened) -> int | None:
 
 
 def _runs(user: User, found: Iterable[Happened]) -> dict[Any, Run]:
-    """Return the runs that the lines name and whose pages can be opened."""
+    """Return the runs that the lines name and that can be opened."""
     ids = {number for one in found if (number := _run_id(one)) is not None}
     mine = Run.objects.of(user).filter(topic__trashed_at=None).select_related("topic")
     return dict(mine.defer("manifest", "settings").in_bulk(ids))
@@ -510,14 +510,14 @@ def _run(row: Any, user: User) -> Line:
     )  # fmt: skip
 
 
-# --- activity ---
+# --- views ---
 
 
 @login_required
 @require_GET
 @vary_on_headers("HX-Request")
 def activity(request: BeaconRequest) -> HttpResponse:
-    """Show what happened, the newest first; over htmx the list alone."""
+    """Show what happened, newest first. Over htmx only the list."""
     wanted = Wanted.of(request.GET)
     page = activity_page(
         request.user,
@@ -547,7 +547,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
 
 
 def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
-    """Let each line lead to all that its actor did, among what is asked for."""
+    """Link the actor of each line to everything they did, within the current filter."""
     asked, queries = query.copy(), {}
     for line in lines:
         if line.actor not in queries:
@@ -557,7 +557,7 @@ def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
 
 
 def _one_actor(request: BeaconRequest, wanted: Wanted) -> str:
-    """Return in words the single actor that is asked for, empty where it is none or a group."""
+    """Describe the actor of the filter, or return an empty string unless it is exactly one."""
     if not wanted.actor or wanted.actor in ACTORS:
         return ""
     return activity_words.who(wanted.actor, request.user.get_username())
@@ -567,7 +567,7 @@ def _one_actor(request: BeaconRequest, wanted: Wanted) -> str:
 @require_GET
 @vary_on_headers("HX-Request")
 def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Show one change in full: over htmx beside its line, else on a page of its own."""
+    """Show one change in full: beside its line over htmx, otherwise on its own page."""
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
     record = record_now(revision)
     context = {
@@ -586,16 +586,16 @@ def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def activity_undo(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Take one change back; the record gets a further revision that says so."""
-    said = _("Taken back: “%(label)s” is as it was before that change.")
+    """Undo one change. The record gets another revision that says so."""
+    said = _("Change to “%(label)s” undone.")
     return _put_back(request, pk, undo.undo, said)
 
 
 @login_required
 @require_POST
 def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Put a record back as it was with one of its changes."""
-    said = _("“%(label)s” is again as it was in that version.")
+    """Restore a record to its state after one of its changes."""
+    said = _("“%(label)s” restored to that version.")
     return _put_back(request, pk, undo.restore_to, said)
 
 
@@ -618,10 +618,10 @@ def _put_back(
 @login_required
 @require_GET
 def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | StreamingHttpResponse:
-    """Give all that the filters match as a file, as it is read."""
+    """Download everything that matches the filters."""
     export = EXPORTS.get(kind)
     if export is None:
-        why = _("There is no such file. There are: %(kinds)s.")
+        why = _("There’s no such format. Available formats: %(kinds)s.")
         said = why % {"kinds": ", ".join(EXPORTS)}
         return render(request, "404.html", {"why": said}, status=404)
     zone = timezone.get_current_timezone()

@@ -1,4 +1,4 @@
-"""Forms of channels, of what a topic tells, of the digest, and of feeds."""
+"""Forms and pages for channels, deliveries, a topic's notifications, digest settings and feeds."""
 
 from __future__ import annotations
 
@@ -38,32 +38,30 @@ from research.topics import page as topic_page
 
 _ADDRESSES = {
     Channel.Kind.EMAIL: (
-        gettext_lazy("E-mail address"),
-        gettext_lazy(
-            "One address, such as desk@example.org. Each mail carries a link by which it is ended."
-        ),
+        gettext_lazy("Email address"),
+        gettext_lazy("One address, such as desk@example.org. Every email has an unsubscribe link."),
     ),
     Channel.Kind.WEBHOOK: (
-        gettext_lazy("Address"),
+        gettext_lazy("URL"),
         gettext_lazy(
-            "What takes the POST, beginning with https://. It is kept encrypted and never shown "
-            "whole again."
+            "Receives a POST request. Starts with https://. Beacon encrypts it and never "
+            "shows it in full again."
         ),
     ),
     Channel.Kind.APPRISE: (
-        gettext_lazy("Apprise address"),
+        gettext_lazy("Apprise URL"),
         gettext_lazy(
-            "Such as ntfy://topic or discord://id/token. It is kept encrypted and never shown again."
+            "Such as ntfy://topic or discord://id/token. Beacon encrypts it and never shows it again."
         ),
     ),
 }
-_REPORTS = gettext_lazy("What it is told")
+_REPORTS = gettext_lazy("Messages")
 _HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
 
 class _TakesRefusals(forms.Form):
     def take(self, exc: InvalidValue) -> None:
-        """Show what was refused at the fields that it names."""
+        """Show a refusal's errors at the fields it names."""
         if not exc.errors:
             self.add_error(None, str(exc))
         for name, problems in exc.errors.items():
@@ -71,36 +69,34 @@ class _TakesRefusals(forms.Form):
 
 
 class ChannelForm(_TakesRefusals):
-    """A channel: where it leads, what it is told.  Of a stored one the address may stay empty."""
+    """A channel: its address and the messages it gets. The address of a stored one can stay empty."""
 
-    # No line break is taken out of an address: one that holds one is refused, not mended.
+    # Line breaks aren't stripped from an address: one that contains any is refused.
     address = forms.CharField(
         max_length=2000,
         strip=False,
-        error_messages={
-            "required": gettext_lazy("Say where it leads: type the address that is to be told.")
-        },
+        error_messages={"required": gettext_lazy("Enter an address for the notifications.")},
     )
     name = CleanTextField(
         label=gettext_lazy("Name"),
         required=False,
         max_length=LONGEST_NAME,
-        help_text=gettext_lazy("For your own lists; empty: the address."),
+        help_text=gettext_lazy("Shown in lists. Empty: the URL."),
     )
     reports = forms.ChoiceField(
         label=gettext_lazy("Reports"),
         choices=Reports,
         initial=Reports.EACH,
-        help_text=gettext_lazy("Of each topic that does not say otherwise in its own settings."),
+        help_text=gettext_lazy("For every topic without its own settings."),
     )
     failures = forms.BooleanField(
         label=gettext_lazy("Failures"),
         required=False,
         initial=True,
-        help_text=gettext_lazy("A run failed, or another channel was switched off."),
+        help_text=gettext_lazy("When a run fails or a channel is turned off."),
     )
-    digest = forms.BooleanField(label=gettext_lazy("The digest"), required=False, initial=True)
-    enabled = forms.BooleanField(label=gettext_lazy("Switched on"), required=False, initial=True)
+    digest = forms.BooleanField(label=gettext_lazy("Digest"), required=False, initial=True)
+    enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)
 
     def __init__(self, *args: Any, kind: str, channel: Channel | None = None, **more: Any) -> None:
         if channel is not None:
@@ -116,7 +112,7 @@ class ChannelForm(_TakesRefusals):
             field.widget.attrs["inputmode"] = "email"
         if channel is not None and channel.needs_secret:
             field.required = False
-            field.help_text = gettext_lazy("Empty: it stays %(address)s.") % {
+            field.help_text = gettext_lazy("Empty: keeps %(address)s.") % {
                 "address": channel.address
             }
         if channel is None:
@@ -124,10 +120,10 @@ class ChannelForm(_TakesRefusals):
 
 
 class TopicNoticesForm(forms.Form):
-    """What is told of one topic, and where."""
+    """Which messages one topic sends, and where."""
 
     channels = forms.ModelMultipleChoiceField(
-        label=gettext_lazy("Channels that are told of this topic"),
+        label=gettext_lazy("Channels for this topic"),
         queryset=Channel.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
@@ -135,8 +131,8 @@ class TopicNoticesForm(forms.Form):
     own = forms.TypedChoiceField(
         label=_REPORTS,
         choices=[
-            ("", gettext_lazy("what each channel says")),
-            ("1", gettext_lazy("what is chosen here")),
+            ("", gettext_lazy("use the channel settings")),
+            ("1", gettext_lazy("use the selection here")),
         ],
         coerce=bool,
         required=False,
@@ -144,7 +140,7 @@ class TopicNoticesForm(forms.Form):
     )
     reports = forms.ChoiceField(label=gettext_lazy("Reports"), choices=Reports)
     failures = forms.BooleanField(label=gettext_lazy("Failures"), required=False)
-    in_digest = forms.BooleanField(label=gettext_lazy("It stands in the digest"), required=False)
+    in_digest = forms.BooleanField(label=gettext_lazy("Include in the digest"), required=False)
 
     def __init__(self, *args: Any, chosen: TopicNotices, owner: User, **more: Any) -> None:
         mine = Channel.objects.of(owner).kept()
@@ -161,32 +157,32 @@ class TopicNoticesForm(forms.Form):
         self.fields["channels"].queryset = mine  # type: ignore[attr-defined]
 
     def left_out(self) -> list[Channel]:
-        """Return the channels that were not ticked."""
+        """Return the channels that weren't selected."""
         ticked = {channel.pk for channel in self.cleaned_data["channels"]}
         return [channel for channel in self.mine if channel.pk not in ticked]
 
 
 class DigestForm(forms.Form):
-    """When a digest comes, and of which topics."""
+    """When a digest is sent, and which topics it includes."""
 
     often = forms.ChoiceField(
-        label=gettext_lazy("A digest"), choices=DigestSettings.Often, widget=forms.RadioSelect
+        label=gettext_lazy("Digest"), choices=DigestSettings.Often, widget=forms.RadioSelect
     )
     hour = forms.TypedChoiceField(label=gettext_lazy("At"), choices=_HOURS, coerce=int)
     weekday = forms.TypedChoiceField(
         label=gettext_lazy("On"),
         coerce=int,
-        help_text=gettext_lazy("Of one that comes every week."),
+        help_text=gettext_lazy("For a weekly digest."),
     )
     even_if_quiet = forms.BooleanField(
-        label=gettext_lazy("Also when nothing changed"), required=False
+        label=gettext_lazy("Also if nothing changed"), required=False
     )
     topics = forms.ModelMultipleChoiceField(
-        label=gettext_lazy("Topics that stand in it"),
+        label=gettext_lazy("Topics in the digest"),
         queryset=Topic.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("New topics stand in it until you take them out."),
+        help_text=gettext_lazy("New topics are included until you remove them."),
     )
 
     def __init__(
@@ -209,13 +205,13 @@ class DigestForm(forms.Form):
             del self.fields["topics"]
 
     def left_out(self) -> list[Topic]:
-        """Return the topics that were not ticked."""
+        """Return the topics that weren't selected."""
         ticked = {topic.pk for topic in self.cleaned_data.get("topics", ())}
         return [topic for topic in self.mine if topic.pk not in ticked]
 
 
 class FeedForm(_TakesRefusals):
-    """A new feed: of one topic or of all, with or without what is private."""
+    """A new feed, for one topic or all, with or without private topics."""
 
     topic = forms.ModelChoiceField(
         label=gettext_lazy("Topic"),
@@ -224,9 +220,9 @@ class FeedForm(_TakesRefusals):
         empty_label=gettext_lazy("all topics"),
     )
     with_private = forms.BooleanField(
-        label=gettext_lazy("Private topics too"),
+        label=gettext_lazy("Include private topics"),
         required=False,
-        help_text=gettext_lazy("Whoever has the address reads what changed in them."),
+        help_text=gettext_lazy("Anyone with the URL can read what changed in them."),
     )
 
     def __init__(self, *args: Any, owner: User, **more: Any) -> None:
@@ -235,16 +231,16 @@ class FeedForm(_TakesRefusals):
         self.fields["topic"].queryset = mine  # type: ignore[attr-defined]
 
 
-# --- Settings → Notifications: channels, what was sent to them, the digest's hour, and feeds ---
+# --- channels ---
 
-MOST_DELIVERIES = 30  # of one channel, in a list
+MOST_DELIVERIES = 30  # deliveries of one channel in its list
 
 
 @never_cache
 @require_safe
 @login_required
 def channel_list(request: BeaconRequest) -> HttpResponse:
-    """Show all of it: channels, the digest's settings, feeds."""
+    """Show channels, digest settings and feeds."""
     return _overview(request)
 
 
@@ -266,7 +262,7 @@ def _overview(request: BeaconRequest, **forms: Any) -> HttpResponse:
 
 
 def _topics(request: BeaconRequest) -> list[Topic]:
-    """Return the person's topics, each with whether it stands in the digest."""
+    """Return the person's topics, each with whether the digest includes it."""
     out = TopicNotices.objects.filter(topic=OuterRef("pk"), in_digest=False)
     mine = Topic.objects.of(request.user).live().order_by("title")
     return list(mine.annotate(in_digest=~Exists(out, output_field=BooleanField())))
@@ -277,7 +273,7 @@ def _topics(request: BeaconRequest) -> list[Topic]:
 @login_required
 @idempotent_post
 def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
-    """Make a channel of a kind."""
+    """Create a channel of a kind."""
     staffs = kind == Channel.Kind.APPRISE and not request.user.is_staff
     if kind not in Channel.Kind.values or staffs:
         raise Http404
@@ -290,7 +286,7 @@ def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("The channel is made. Send a test to see that it works."))
+            messages.success(request, _("Channel created. Send a test to check that it works."))
             return redirect("research:channel", made.pk)
     context = {"tab": "notifications", "form": form, "kind": Channel.Kind(kind)}
     return render(request, "research/channel_new.html", context)
@@ -303,7 +299,9 @@ def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) ->
 
 
 def _usable(request: BeaconRequest, pk: uuid.UUID) -> Channel:
-    """Return a channel to change or test: one of staff's alone can else be seen and removed only."""
+    """Return a channel to change or test. Others can only view and remove one that is for admins
+    only.
+    """
     channel = _channel(request, pk)
     if channel.is_barred:
         raise Http404
@@ -314,7 +312,7 @@ def _usable(request: BeaconRequest, pk: uuid.UUID) -> Channel:
 @require_http_methods(["GET", "POST"])
 @login_required
 def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Show a channel with what was sent to it, and change it."""
+    """Show a channel with its deliveries, and change it."""
     mine = _channel(request, pk) if request.method == "GET" else _usable(request, pk)
     form = ChannelForm(request.POST or None, kind=mine.kind, channel=mine)
     if request.method == "POST" and form.is_valid():
@@ -323,13 +321,13 @@ def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("The channel is saved."))
+            messages.success(request, _("Channel saved."))
             return redirect("research:channel", pk)
     return _channel_page(request, _channel(request, pk), form)
 
 
 def _deliveries(mine: Channel) -> list[Delivery]:
-    """Return what was sent to a channel, the newest first."""
+    """Return a channel's deliveries, newest first."""
     rows = mine.deliveries.select_related("run__topic", "digest")
     return list(rows.defer("request", "response", "message", "tries")[:MOST_DELIVERIES])
 
@@ -350,7 +348,7 @@ def _channel_page(
 @require_POST
 @login_required
 def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Send a test at once, and show what was really answered."""
+    """Send a test now and show the actual response."""
     mine = _usable(request, pk)
     try:
         sent = notifications_channels.test(mine, by=request.actor)
@@ -369,14 +367,14 @@ def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Show a webhook's key, or make a new one; by POST, so that it stands in no history."""
+    """Show or replace a webhook's key. Only by POST, to keep it out of the browser's history."""
     mine = _channel(request, pk)
     if mine.kind != Channel.Kind.WEBHOOK:
         raise Http404
     if "renew" in request.POST:
         notifications_channels.renew_key(mine, by=request.actor)
         mine = _channel(request, pk)
-        messages.success(request, _("It is signed with a new key from now on."))
+        messages.success(request, _("New key created. Messages are signed with it from now on."))
     form = ChannelForm(kind=mine.kind, channel=mine)
     return _channel_page(request, mine, form, key=mine.opened().get("key", ""))
 
@@ -384,11 +382,11 @@ def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Remove a channel; what waits for it is not sent."""
+    """Remove a channel. Its pending messages aren't sent."""
     mine = _channel(request, pk)
     if notifications_channels.remove(mine, by=request.actor):
         undo = "undo:" + reverse("research:channel-put-back", args=[pk])
-        text = _("The channel “%(name)s” is removed.") % {"name": mine}
+        text = _("Channel “%(name)s” removed.") % {"name": mine}
         messages.success(request, text, extra_tags=undo)
     return redirect("research:channels")
 
@@ -396,17 +394,17 @@ def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def channel_put_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Take back the removal of a channel."""
+    """Restore a removed channel."""
     mine = _channel(request, pk, removed=True)
     try:
         if notifications_channels.put_back(mine, by=request.actor):
-            messages.success(request, _("The channel “%(name)s” is back.") % {"name": mine})
+            messages.success(request, _("Channel “%(name)s” restored.") % {"name": mine})
     except InvalidValue as exc:
         messages.error(request, str(exc))
     return go_back(request, reverse("research:channels"))
 
 
-# --- deliveries -----------------------------------------------------------------------------------
+# --- deliveries ---
 
 
 def _delivery(request: BeaconRequest, pk: uuid.UUID) -> Delivery:
@@ -419,7 +417,7 @@ def _delivery(request: BeaconRequest, pk: uuid.UUID) -> Delivery:
 @require_safe
 @login_required
 def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Show one delivery: what was sent, what was answered, each try."""
+    """Show one delivery: what was sent, the response, and each attempt."""
     row = _delivery(request, pk)
     is_mail = row.channel.kind == Channel.Kind.EMAIL
     known_by = sending.message_id(row) if is_mail else sending.webhook_id(row)
@@ -436,24 +434,25 @@ def _round(request: BeaconRequest) -> int:
 @require_POST
 @login_required
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Send a delivery again."""
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
-        messages.info(request, _("A test is not sent again: send a new one."))
+        messages.info(request, _("A test can’t be sent again. Send a new one."))
     elif sending.again(row, seen=_round(request)):
-        messages.success(request, _("It is sent again."))
+        messages.success(request, _("Sending again."))
     else:
-        messages.info(request, _("It is being sent already, or was meanwhile: look below."))
+        messages.info(
+            request, _("This message is already being sent, or has been sent. See below.")
+        )
     return go_back(request, reverse("research:delivery", args=[pk]))
 
 
-# --- the digest's settings, feeds, a topic's choice -----------------------------------------------
+# --- digest settings, feeds, a topic's notifications ---
 
 
 @require_POST
 @login_required
 def digest_settings(request: BeaconRequest) -> HttpResponse:
-    """Store when the digest comes, and of which topics."""
+    """Save when the digest is sent, and which topics it includes."""
     chosen = digests.settings_of(request.user)
     form = DigestForm(request.POST, chosen=chosen, topics=_topics(request))
     if not form.is_valid():
@@ -462,7 +461,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     before = settings_undo.now(request.user, "digest")
     digests.save_settings(request.user, by=request.actor, left_out=form.left_out(), **fields)
     undo = undo_settings_tag(request, "digest", before)
-    messages.success(request, _("The digest’s settings are saved."), extra_tags=undo)
+    messages.success(request, _("Digest settings saved."), extra_tags=undo)
     return redirect("research:channels")
 
 
@@ -470,7 +469,6 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
 @login_required
 @idempotent_post
 def feed_add(request: BeaconRequest) -> HttpResponse:
-    """Make a feed."""
     form = FeedForm(request.POST, owner=request.user)
     if form.is_valid():
         try:
@@ -478,7 +476,7 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("The feed is there: copy its address into your reader."))
+            messages.success(request, _("Feed created. Copy its URL into your reader."))
             return redirect(reverse("research:channels") + "#feeds")
     return _overview(request, feed_form=form)
 
@@ -486,22 +484,21 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Let a feed's address open nothing from now on."""
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
     if pages_digests.end(mine, by=request.actor):
         undo = "undo:" + reverse("research:feed-resume", args=[pk])
-        messages.success(request, _("The feed’s address opens nothing any more."), extra_tags=undo)
+        messages.success(request, _("Feed revoked."), extra_tags=undo)
     return redirect(reverse("research:channels") + "#feeds")
 
 
 @require_POST
 @login_required
 def feed_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Let an ended address work again."""
+    """Restore a revoked feed's URL."""
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
     try:
         if pages_digests.resume(mine, by=request.actor):
-            messages.success(request, _("The feed’s address works again."))
+            messages.success(request, _("Feed restored."))
     except InvalidValue as exc:
         messages.error(request, str(exc))
     return go_back(request, reverse("research:channels"))
@@ -511,7 +508,7 @@ def feed_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Choose what is told of one topic, and where."""
+    """Choose which messages one topic sends, and where."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     chosen = notifications_channels.choice_of(topic)
     form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
@@ -532,7 +529,7 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_safe
 @login_required
 def kept_mails(request: BeaconRequest) -> HttpResponse:
-    """Show staff the last mails, where they are kept on this machine instead of being sent."""
+    """Show admins the last emails, if they are kept on this machine instead of sent."""
     if not request.user.is_staff:
         raise Http404
     kept = settings.BEACON_MAIL == "folder"

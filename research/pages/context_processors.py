@@ -19,22 +19,23 @@ from beacon_site.embedded.installed import BY_HAND
 from memory.models import Conflict, Proposal, User
 from research.models import Report, Run, Worker
 
-# As `health.ages` says it, which works before any app is loaded.
+# The same as `health.ages`, which works before any app is loaded.
 _AGE = Func(
     Max("seen_at"),
     template="extract(epoch FROM now() - %(expressions)s)::double precision",
     output_field=FloatField(),
 )
-_ANYBODY = -1  # nobody's id
-# Cap the count of unread reports: this runs on every page.  Shown as "99+" then.
+_ANYBODY = -1  # an ID that no user has
+# Cap the count of unread reports, because every page needs it. Shown as "99+" then.
 MOST_UNREAD = 100
 WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conflicts")
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return `nav`, `health_banner` and what waits (`WAITING`) for a person's page.
+    """Return `nav`, `health_banner` and the counts of pending items (`WAITING`).
 
-    One query: what is unread, up to MOST_UNREAD, what waits, and the ages of the processes.
+    One query: unread reports up to MOST_UNREAD, pending items, and the age of each process's last
+    report.
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
@@ -43,7 +44,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
     return {
         "nav": sections(request.path, waiting),
-        "settings_pages": partial(settings_pages, user),  # asked for by the pages of Settings alone
+        "settings_pages": partial(settings_pages, user),  # only the pages of Settings need it
         "health_banner": health.disk_warning()
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
@@ -53,14 +54,14 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 
 def _at_most(number: int, unread: int) -> str:
-    """Return a number that unread reports are part of as it is shown: "" for none."""
+    """Return a number that includes unread reports as it is shown: "" for none."""
     if unread >= MOST_UNREAD:
         return f"{number - 1}+"
     return str(number or "")
 
 
 def _told(user: User) -> dict[str, float]:
-    """Return how many there are of each of WAITING, and of each kind of process its age in seconds."""
+    """Return the count of each of WAITING, and for each kind of process its age in seconds."""
     statement, params = _question()
     now = timezone.now()
     asked = [user.pk if one == _ANYBODY else one for one in params]
@@ -71,9 +72,10 @@ def _told(user: User) -> dict[str, float]:
 
 @cache
 def _question() -> tuple[str, tuple[Any, ...]]:
-    """Return the question and its values, with _ANYBODY for the person, and some moment for now.
+    """Return the query and its values, with _ANYBODY for the person and any time for now.
 
-    Every page asks it, and Django needs longer to make it than Postgres to answer: it is made once.
+    Every page needs it, and Django takes longer to build it than Postgres to answer, so it is
+    cached.
     """
     rows: dict[str, QuerySet[Any]] = {
         "unread_reports": Report.objects.of(_ANYBODY).unread(),
@@ -96,7 +98,7 @@ def _question() -> tuple[str, tuple[Any, ...]]:
 
 
 def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
-    """Return the rail's sections, with what waits in each; it shows only what exists."""
+    """Return the sections of the rail, with the count of pending items in each."""
     waiting = waiting or dict.fromkeys(WAITING, 0)
     plans, unread = waiting["waiting_plans"], waiting["unread_reports"]
     proposals, conflicts = waiting["waiting_proposals"], waiting["waiting_conflicts"]
@@ -145,7 +147,7 @@ def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[s
 
 
 def settings_pages(user: User) -> list[dict[str, Any]]:
-    """Return the pages of Settings that the person may open, in groups; `tab` is a page's name."""
+    """Return the groups of Settings pages that the person can open. `tab` is the name of a page."""
     groups = [
         (
             _("You"),
@@ -202,9 +204,9 @@ def _item(
     exact: bool = False,
     also: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return an item of the rail; `also` are the addresses of pages that have no item of their own.
+    """Return an item of the rail. `also` are URLs of pages without an item of their own.
 
-    `shown` is the count as it reads where that is not the number itself.
+    `shown` is the text of the count if it isn't the number itself.
     """
     current = path == url if exact else path.startswith((url, *also))
     return {
@@ -222,16 +224,16 @@ def _banner(gone: list[str]) -> str:
     if gone and "worker" not in gone:
         return (
             _(
-                "Schedules stand still: what starts them (beat, upkeep) is not heard of any more. "
-                "Runs started by hand still work. “%(make)s up” starts it."
+                "Scheduled runs are paused because the scheduler (beat, upkeep) isn’t running. "
+                "You can still start runs manually. Start it with “%(make)s up”."
             )
             % BY_HAND
         )
     if gone:
         return (
             _(
-                "No worker is running, so new runs wait in the queue and start when one is back. "
-                "“%(make)s up” starts it."
+                "No background worker is running, so new runs wait in the queue. Start it with "
+                "“%(make)s up”."
             )
             % BY_HAND
         )

@@ -1,8 +1,9 @@
-"""Feeds of what changed, under private addresses: made, ended, and written as Atom (RFC 4287).
+"""Private feeds of what changed, as Atom (RFC 4287), and the pages of digests and unsubscribe
+links.
 
-A feed carries what changed with its sources, and nothing else: no memory, no costs, and private
-topics only where their owner said so.  Each report is an entry of its own, once; where several of a
-topic are unread, the newest also tells their deltas as one.
+A feed contains only changes and their sources: no memory, no costs, and private topics only if
+their owner included them. Each report is one entry. If several reports of a topic are unread, the
+newest entry also combines their changes.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from research.notifications import channels, digests, notice_text
 from research.reports import since_read
 from research.reports.since_read import News
 
-MOST_FEEDS = 50  # of one person that work at once
+MOST_FEEDS = 50  # active feeds per person
 MOST_ENTRIES = 30
 
 
 class FeedOver(Exception):
-    """The address was a good one once and opens nothing now."""
+    """The URL was valid once, but the feed has been revoked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an address leads to: the feed, its reports, and what tells one state from another."""
+    """What a URL leads to: the feed, its reports, and a fingerprint of its state."""
 
     feed: Feed
     runs: list[Run]
@@ -58,11 +59,11 @@ class Found:
 
 
 def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> Feed:
-    """Return a new feed, of one topic or (None) of all.  Raises InvalidValue."""
+    """Return a new feed for one topic, or for all (None). Raises InvalidValue."""
     with transaction.atomic():
         _check_room(owner)
         if topic is not None and topic.private and not with_private:
-            problem = _("“%(topic)s” is private: tick that its text may stand in a feed.")
+            problem = _("“%(topic)s” is private. Select “Include private topics” first.")
             problem %= {"topic": topic}
             raise InvalidValue(problem, errors={"with_private": [problem]})
         feed: Feed = Feed.objects.create(owner=owner, topic=topic, with_private=with_private)
@@ -71,15 +72,15 @@ def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> F
 
 
 def _check_room(owner: User) -> None:
-    """Raise InvalidValue where as many feeds of the person work as may; in a transaction."""
+    """Raise InvalidValue if the person is at the limit of active feeds. Runs in a transaction."""
     User.objects.select_for_update().get(pk=owner.pk)
     if Feed.objects.of(owner).working().count() >= MOST_FEEDS:
-        words = _("%(most)d feeds are the most: end one first.")
+        words = _("You already have %(most)d feeds, which is the limit. Revoke one first.")
         raise InvalidValue(words % {"most": MOST_FEEDS})
 
 
 def end(feed: Feed, *, by: Actor) -> bool:
-    """Let the address open nothing from now on; False if it did before."""
+    """Revoke the feed. Returns False if it already was."""
     with transaction.atomic():
         if not Feed.objects.filter(pk=feed.pk, ended_at=None).update(ended_at=timezone.now()):
             return False
@@ -88,7 +89,7 @@ def end(feed: Feed, *, by: Actor) -> bool:
 
 
 def resume(feed: Feed, *, by: Actor) -> bool:
-    """Let an ended address work again; False if it works.  Raises InvalidValue at MOST_FEEDS."""
+    """Restore a revoked feed. Returns False if it is active. Raises InvalidValue at MOST_FEEDS."""
     with transaction.atomic():
         ended = Feed.objects.filter(pk=feed.pk).exclude(ended_at=None)
         if not ended.exists():
@@ -101,7 +102,7 @@ def resume(feed: Feed, *, by: Actor) -> bool:
 
 
 def found_by(token: str) -> Found | None:
-    """Return what an address leads to, None for one that was never given out.  Raises FeedOver."""
+    """Return what a URL leads to, or None if it was never issued. Raises FeedOver."""
     key = Feed.key_of(token)
     feed = Feed.objects.select_related("owner", "topic").filter(pk=key).first() if key else None
     if feed is None:
@@ -123,7 +124,7 @@ def found_by(token: str) -> Found | None:
 
 
 def _runs(feed: Feed) -> list[Run]:
-    """Return the runs whose reports stand in the feed, newest first: quiet ones do not."""
+    """Return the runs whose reports are in the feed, newest first. Quiet ones are left out."""
     reports = Report.objects.of(feed.owner).live().with_number().filter(is_quiet=False)
     reports = reports.filter(run__topic__trashed_at=None)
     if feed.topic_id is not None:
@@ -139,7 +140,7 @@ def _runs(feed: Feed) -> list[Run]:
 
 
 def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
-    """Return what is unread of the topics in the feed, as far as an entry tells it."""
+    """Return the unread reports of the feed's topics, as far as an entry covers them."""
     windows = since_read.windows_of({run.topic_id for run in runs})
     found = ((str(pk), one.since, one.runs_in_words) for pk, one in windows.items())
     return sorted(found)
@@ -147,14 +148,14 @@ def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SinceRead:
-    """What the newest entry of a topic with several unread reports tells beside its own delta."""
+    """What a topic's newest entry says about several unread reports, beside its own changes."""
 
     news: News
     items: list[digests.Item]
 
 
 def _since_read(runs: list[Run]) -> dict[int, SinceRead]:
-    """Return, by the newest run of each topic, what is new over its unread reports: two queries."""
+    """Return what is new over a topic's unread reports, by its newest run: two queries."""
     newest: dict[Any, Run] = {}
     for run in runs:
         newest.setdefault(run.topic_id, run)
@@ -204,11 +205,11 @@ def as_atom(found: Found) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return the text without what no XML may hold."""
+    """Return the text without characters that XML forbids."""
     return clean(text)[0].replace("\ufffe", "").replace("\uffff", "")
 
 
-# --- Digests as pages, and the addresses that work without a sign-in: feeds, and ending mails ---
+# --- pages of digests, and URLs that work without a sign-in ---
 
 PAGE = 30
 
@@ -216,7 +217,7 @@ PAGE = 30
 @require_safe
 @login_required
 def digest_list(request: BeaconRequest) -> HttpResponse:
-    """Show the newest digest whole, and the others in a list."""
+    """Show the newest digest in full, and list the others."""
     mine = Digest.objects.of(request.user)
     page = Paginator(mine, PAGE).get_page(request.GET.get("page"))
     newest = page.object_list[0] if page.number == 1 and page.object_list else None
@@ -232,7 +233,6 @@ def digest_list(request: BeaconRequest) -> HttpResponse:
 @require_safe
 @login_required
 def digest(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Show one digest."""
     found = get_object_or_404(Digest.objects.of(request.user).select_related("owner"), pk=pk)
     context = {"digest": found, "said": digests.content(found)}
     return render(request, "research/digest.html", context)
@@ -240,7 +240,7 @@ def digest(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 @require_safe
 def feed(request: HttpRequest, token: str) -> HttpResponse:
-    """Answer a feed reader that has the address."""
+    """Serve the feed to a reader that has the URL."""
     try:
         found = found_by(token)
     except FeedOver:
@@ -260,11 +260,11 @@ def feed(request: HttpRequest, token: str) -> HttpResponse:
     return answer
 
 
-@csrf_exempt  # mail programs post here by themselves (RFC 8058); the address itself is the right
+@csrf_exempt  # Mail programs post here by themselves (RFC 8058). The URL itself is the permission.
 @never_cache
 @require_http_methods(["GET", "POST"])
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """End what a mail is about: asked on a page first, at once where a mail program posts."""
+    """Unsubscribe: ask first on a page, or at once if a mail program posts."""
     named = notice_text.ended_by(token)
     channel = channels.of_token(named[0]) if named else None
     if named is None or channel is None:

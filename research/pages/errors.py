@@ -1,4 +1,4 @@
-"""The pages for what went wrong, in the product's voice, whole or as a fragment for htmx."""
+"""Error pages, whole or as a fragment for htmx."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOME = "/"
 def problem(
     request: HttpRequest, status: int, *, why: str = "", back: str = HOME, heading: str = ""
 ) -> HttpResponse:
-    """Answer with the page of `status`, which `why` explains further and that may lead `back`.
+    """Respond with the error page of `status`. `why` explains it, and `back` is where it can lead.
 
     Over htmx the same template is a fragment, shown in the page's `#notice`.
     """
@@ -42,42 +42,39 @@ def problem(
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer what could not be understood; what was too much, or came for another host, is told so."""
+    """Respond to a request that is invalid, too large, or for another host."""
     if isinstance(exception, DisallowedHost):
         return render(request, "400.html", {"is_other_host": True}, status=400)
     if isinstance(exception, RequestDataTooBig):
         most = filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         why = _(
-            "What you sent is larger than the %(most)s that Beacon takes at once, so nothing of it "
-            "was stored. Go back: what you typed is still there. Make it smaller, or send it in "
-            "parts."
+            "Your upload is larger than the limit of %(most)s, so nothing was saved. Go back "
+            "and your text is still there. Make it smaller, or send it in parts."
         )
         return problem(request, 413, why=why % {"most": most})
     if isinstance(exception, TooManyFieldsSent | TooManyFilesSent):
         why = _(
-            "The form held more fields or files than Beacon takes at once, so nothing of it was "
-            "stored. Go back, and send fewer at a time."
+            "The form had too many fields or files, so nothing was saved. Go back and send "
+            "fewer at a time."
         )
         return problem(request, 413, why=why)
     return problem(request, 400)
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer who may not do this."""
     return problem(request, 403)
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer that there is no such page, or none of this person's."""
     return problem(request, 404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer that Beacon failed, or its database or disk did; nothing that could fail again is asked.
+    """Respond that Beacon, its database or its disk failed, without anything that could fail again.
 
     Called while the exception is handled.
     """
-    # A form is not sent again by a link: who sent one goes back.
+    # A link wouldn't submit the form again, so the person goes back.
     again = request.get_full_path() if request.method == "GET" else ""
     if failure := failure_of(sys.exc_info()[1]):
         return _failed(request, failure, again)
@@ -86,34 +83,34 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _failed(request: HttpRequest, failure: Failure, again: str) -> HttpResponse:
-    """Answer that the database or the disk could not do it; over htmx a toast says so."""
+    """Respond that the database or the disk failed. Over htmx with a toast."""
     shown = {"failure": failure, "again": again}
     answer = render(None, "503.html", shown, status=failure.status)
     answer["Retry-After"] = str(failure.retry_after)
     answer.failure = failure  # type: ignore[attr-defined]  # for programs, who get it as JSON
     if getattr(request, "htmx", False):
-        words = f"{failure.words} {_('What you typed is still here.')}"
+        words = f"{failure.words} {_('Your text is still here.')}"
         answer["HX-Trigger"] = json.dumps({"toast": {"text": words, "level": "error"}})
         answer["HX-Reswap"] = "none"
     return answer
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form whose token does not fit, most often as somebody signed in anew meanwhile."""
+    """Respond to a form with a wrong token, usually after someone signed in again."""
     why = _(
-        "You were signed out, or signed in anew, after this page was opened, so nothing was "
-        "changed. What you typed is not lost: go back, sign in in another tab if need be, and "
-        "send it again."
+        "You signed out, or signed in again, after opening this page, so nothing was "
+        "changed. Your text isn’t lost. Go back, sign in in another tab if you need to, "
+        "and submit again."
     )
-    return problem(request, 403, why=why, heading=_("This page is older than your sign-in"))
+    return problem(request, 403, why=why, heading=_("Your session changed"))
 
 
 class InWordsMiddleware:
-    """Answer in words where Django's own answer loses what was typed or says nothing.
+    """Replaces responses of Django that would lose typed text or explain nothing.
 
-    A POST by who is signed out: over htmx a notice (401), so that the form stays; else the sign-in,
-    which leads back to the page with the form, as the form's address may take no GET.  And a page
-    for an address that takes another method (405).
+    A POST by someone signed out gets a notice over htmx (401), so that the form stays. Otherwise it
+    leads to the sign-in and from there back to the form's page, because the form's own URL may not
+    allow GET. A wrong method (405) gets an error page.
     """
 
     def __init__(self, get_response: Respond) -> None:
@@ -135,7 +132,7 @@ class InWordsMiddleware:
 
 
 def _came_from(request: HttpRequest) -> str:
-    """Return the path of our own page from which the request came, or Home."""
+    """Return the path of the Beacon page that the request came from, or Home."""
     referer = request.headers.get("Referer", "")
     if not url_has_allowed_host_and_scheme(referer, allowed_hosts={request.get_host()}):
         return HOME

@@ -1,4 +1,4 @@
-"""Forms by which people write, correct and strike topic facts."""
+"""Pages of a topic's facts: add, correct, mark as wrong, lock, notify about and recheck them."""
 
 from __future__ import annotations
 
@@ -38,42 +38,43 @@ from research.pages import sources
 from research.pages.responses import not_now
 from research.topics import page as topic_page
 
-_NO_FACT = gettext_lazy("Write the fact itself: one whole sentence that can be checked.")
+_NO_FACT = gettext_lazy("Enter the fact as one full sentence that can be checked.")
 
 
 def _is_foreign(char: str) -> bool:
-    """Whether the character stands in no address: white space, controls, invisible ones, quotes.
+    """Whether a URL can't contain the character: white space, controls, invisible characters,
+    quotes.
 
-    The apostrophe may: many an encyclopaedia's address holds one.
+    Apostrophes are allowed, because many URLs of encyclopedias have them.
     """
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
 class FactForm(forms.Form):
-    """A new fact and where it stands."""
+    """A new fact and its source."""
 
     text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=gettext_lazy("One whole statement that can be checked."),
+        help_text=gettext_lazy("One full statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
     url = CleanTextField(
-        label=gettext_lazy("Source address"),
+        label=gettext_lazy("Source URL"),
         required=False,
         max_length=2000,
         widget=forms.TextInput(attrs={"inputmode": "url", "spellcheck": "false"}),
     )
 
     def clean_text(self) -> str:
-        """Return the text as it is stored.  Raises ValidationError if it is no whole statement."""
+        """Return the normalized text. Raises ValidationError if it isn't a full statement."""
         try:
             return TopicFact.checked_text(self.cleaned_data["text"])
         except InvalidValue as exc:
             raise ValidationError(str(exc)) from exc
 
     def clean_url(self) -> str:
-        """Return the address.  Raises ValidationError for what is none of web or library."""
+        """Return the URL. Raises ValidationError unless it leads to the web or the library."""
         url: str = self.cleaned_data["url"]
         if not url or url == self.initial.get("url") or ADDRESS.fullmatch(url):
             return url
@@ -86,8 +87,8 @@ class FactForm(forms.Form):
         if not is_web:
             raise ValidationError(
                 _(
-                    "“%(url)s” is no web address. It begins with https:// or http:// and holds no "
-                    "spaces, quotation marks or < >."
+                    "“%(url)s” isn’t a valid URL. Start it with https:// or http://, without spaces, "
+                    "quotation marks or < >."
                 )
                 % {"url": url[:80]}
             )
@@ -95,26 +96,26 @@ class FactForm(forms.Form):
 
 
 class CorrectionForm(FactForm):
-    """A fact corrected; `version` is the one that was seen."""
+    """A corrected fact. `version` is the version that was shown."""
 
     text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
-        help_text=gettext_lazy("One whole statement that can be checked."),
+        help_text=gettext_lazy("One full statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
 
 
 class StrikeForm(forms.Form):
-    """Why a fact is struck; it may be left out."""
+    """Why a fact is wrong (optional)."""
 
     why = CleanTextField(
-        label=gettext_lazy("Why is it wrong, or not wanted?"), required=False, max_length=300
+        label=gettext_lazy("Why is it wrong or unwanted?"), required=False, max_length=300
     )
 
 
-# --- A topic's facts: what a person does to them, each by a plain form or over htmx ---
+# --- a topic's facts ---
 
 
 @require_http_methods(["GET", "POST"])
@@ -122,7 +123,7 @@ class StrikeForm(forms.Form):
 @vary_on_headers("HX-Request")
 @idempotent_post
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the topic's facts; a POST adds one."""
+    """Show the topic's facts. A POST adds one."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     form = FactForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -132,7 +133,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
-            said = _("The fact is added. Runs leave it as it is.")
+            said = _("Fact added. Runs won’t change it.")
             messages.success(request, said, extra_tags=undo_tag(added))
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
@@ -142,7 +143,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
 
 def _page(request: BeaconRequest, topic: Any, form: FactForm | None = None) -> HttpResponse:
     facts = topic_page.facts_of(topic)
-    topic.fact_count = len(facts.current)  # it was counted before what was done
+    topic.fact_count = len(facts.current)  # counted before the action
     context = {
         "topic": topic,
         "tab": "facts",
@@ -174,9 +175,9 @@ def _act(
     *,
     may_undo: bool = False,
 ) -> HttpResponse:
-    """Do it, say so with the way back, and show the facts again; 409 where it is refused.
+    """Do it, confirm with an undo, and show the facts again, or 409 if it is refused.
 
-    `undo` names the page that reverses it; with `may_undo` its last revision is reversed.
+    `undo` names the view that reverses it. With `may_undo`, its last revision is reversed.
     """
     try:
         act()
@@ -194,14 +195,14 @@ def _act(
     return go_back(request, reverse("research:topic-facts", args=[slug]))
 
 
-# --- one fact ----------------------------------------------------------------------------------------
+# --- one fact ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Show the row of one fact (over htmx), else the page on which it stands."""
+    """Show the row of one fact over htmx, otherwise go to its page."""
     found = _fact(request, slug, pk)
     if not request.htmx:
         return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
@@ -225,7 +226,7 @@ def _row(request: BeaconRequest, fact: TopicFact) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Correct a fact: in its row, or on a page of its own."""
+    """Correct a fact, in its row or on its own page."""
     found = _fact(request, slug, pk)
     initial = {"text": found.text, "url": found.url, "version": found.version}
     form = CorrectionForm(request.POST or None, initial=initial, auto_id=f"fact-{pk}-%s")
@@ -241,7 +242,7 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
-            said = _("The fact is corrected. Runs leave it as it is from now.")
+            said = _("Fact corrected. Runs won’t change it.")
             messages.success(request, said, extra_tags=undo_tag(found))
             if request.htmx:
                 return _row(request, found)
@@ -253,7 +254,7 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
 def _rebased(
     request: BeaconRequest, conflict: fact_editing.FactConflict, auto_id: Any
 ) -> CorrectionForm:
-    """Return the form with what was typed, on the version that stands now."""
+    """Return the form with the typed text, based on the current version."""
     data = request.POST.copy()
     data["version"] = str(conflict.theirs.version)
     form = CorrectionForm(data, auto_id=auto_id)
@@ -264,7 +265,7 @@ def _rebased(
 @require_safe
 @login_required
 def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Show who changed a fact, when, why, and from what to what."""
+    """Show who changed a fact, when, why, and how."""
     found = _fact(request, slug, pk)
     context = {
         "row": topic_page.fact_rows(found.topic, [found])[0],
@@ -274,18 +275,18 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
     return render(request, "research/fact_history.html", context)
 
 
-# --- what its buttons do -----------------------------------------------------------------------------
+# --- actions on a fact ---
 
 
 @require_POST
 @login_required
 def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Mark a fact as wrong: prompts name it as not to be repeated."""
+    """Mark a fact as wrong. Prompts tell the model not to repeat it."""
     found = _fact(request, slug, pk)
     form = StrikeForm(request.POST)
     if not form.is_valid():
         return refused(request, " ".join(str(problem) for problem in form["why"].errors))
-    said = _("Struck. Runs are told not to repeat it, and drop it if they do.")
+    said = _("Marked as wrong. Future runs won’t repeat it.")
     why = form.cleaned_data["why"]
     strike = lambda: found.strike(by=request.actor, why=why)  # noqa: E731
     return _act(request, found, strike, said, may_undo=True)
@@ -294,34 +295,33 @@ def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespons
 @require_POST
 @login_required
 def fact_take_back(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Put a struck or retired fact back among the current ones."""
+    """Make a struck or retired fact current again."""
     found = _fact(request, slug, pk)
-    said = _("It is among the current facts again.")
+    said = _("Fact restored.")
     return _act(request, found, lambda: found.unstrike(by=request.actor), said)
 
 
 @require_POST
 @login_required
 def fact_lock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Lock a fact, so that runs and agents leave it alone."""
+    """Lock a fact, so that runs and agents can't change it."""
     found = _fact(request, slug, pk)
     lock = lambda: found.set_lock(Lock.READ_ONLY, by=request.actor)  # noqa: E731
-    return _act(request, found, lock, _("Locked: only you can change it."), may_undo=True)
+    return _act(request, found, lock, _("Fact locked. Only you can change it."), may_undo=True)
 
 
 @require_POST
 @login_required
 def fact_unlock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Unlock a fact."""
     found = _fact(request, slug, pk)
     unlock = lambda: found.set_lock(Lock.OPEN, by=request.actor)  # noqa: E731
-    return _act(request, found, unlock, _("Unlocked."), may_undo=True)
+    return _act(request, found, unlock, _("Fact unlocked."), may_undo=True)
 
 
 @require_POST
 @login_required
 def fact_move(request: BeaconRequest, slug: str, pk: uuid.UUID, way: str) -> HttpResponse:
-    """Move a fact one place up or down."""
+    """Move a fact up or down by one."""
     found = _fact(request, slug, pk)
     return _act(request, found, lambda: fact_editing.move_fact(found, way, by=request.actor), "")
 
@@ -329,22 +329,21 @@ def fact_move(request: BeaconRequest, slug: str, pk: uuid.UUID, way: str) -> Htt
 @require_POST
 @login_required
 def fact_trash(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Move a fact to the trash: unlike a struck one it may be found again."""
+    """Move a fact to Trash. Unlike a struck one, runs can find it again."""
     found = _fact(request, slug, pk)
-    said = _("The fact is in the trash for 30 days.")
+    said = _("Fact moved to Trash. You can restore it for 30 days.")
     return _act(request, found, lambda: found.trash(by=request.actor), said, "fact-restore")
 
 
 @require_POST
 @login_required
 def fact_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Bring a fact back from the trash."""
     found = _fact(request, slug, pk)
     restore = lambda: fact_editing.restore_fact(found, by=request.actor)  # noqa: E731
-    return _act(request, found, restore, _("The fact is back."))
+    return _act(request, found, restore, _("Fact restored."))
 
 
-# --- “Tell me such things”, beside what a topic's intent withheld, and taking it back ---
+# --- notify about a change that was filtered out ---
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
@@ -356,7 +355,7 @@ def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
 @require_POST
 @login_required
 def tell_such(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
-    """Tell a withheld change, and such things from the next run on."""
+    """Notify about a withheld change, and about similar ones from the next run."""
     run = _run(request, slug, run_id)
     judge = DeltaItem.objects.filter(run=run, pk=item).values_list("judged_by", flat=True).first()
     try:
@@ -365,22 +364,20 @@ def tell_such(request: BeaconRequest, slug: str, run_id: int, item: int) -> Http
         return refused(request, str(exc))
     undo = reverse("research:tell-such-undo", args=[slug, run_id, item])
     undo = f"undo:{undo}?{urlencode({'judge': judge or ''})}"
-    messages.success(
-        request, _("It is told, and such things are from the next run on."), extra_tags=undo
-    )
+    messages.success(request, _("You’ll now be notified about changes like this."), extra_tags=undo)
     return _back(request, slug, run_id)
 
 
 @require_POST
 @login_required
 def tell_such_undo(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
-    """Withhold it again, as it was."""
+    """Withhold the change again."""
     run = _run(request, slug, run_id)
     try:
         feedback.withhold_again(run, item, request.GET.get("judge", ""), by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    messages.success(request, _("It is withheld again."))
+    messages.success(request, _("Filtered out again."))
     return _back(request, slug, run_id)
 
 
@@ -388,13 +385,12 @@ def _back(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return go_to(request, reverse("research:run", args=[slug, run_id]) + "#what-changed")
 
 
-# --- Having stale facts checked again: one, or all of a topic ---
+# --- rechecks ---
 
 
 @require_POST
 @login_required
 def topic_recheck(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Start a recheck of the topic's stale facts and show it."""
     topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
     return _started(request, topic, None)
 
@@ -412,7 +408,7 @@ def _started(request: BeaconRequest, topic: Topic, fact: TopicFact | None) -> Ht
     try:
         run = start_recheck(topic, by=request.actor, fact=fact)
     except RunInTheWay as exc:
-        messages.info(request, _("%(what)s The facts can be rechecked after it.") % {"what": exc})
+        messages.info(request, _("%(what)s You can recheck the facts after that.") % {"what": exc})
         if exc.run is None:
             return go_to(request, reverse("research:topic-facts", args=[topic.slug]))
         return go_to(request, reverse("research:run", args=[topic.slug, exc.run.pk]))

@@ -1,4 +1,4 @@
-"""Fields whose words are kept as lists: one a line, or with commas between."""
+"""Form fields for lists, with one entry per line or separated by commas."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ _MOST_LINES = 200
 
 
 class CronField(CleanTextField):
-    """A cron line, needed where it is shown; where the preset has none, nothing is sent."""
+    """A cron expression, required if visible. Presets without one don't send it."""
 
     def clean(self, value: Any) -> str:
-        """Return the line; whether it can be one is the schedule's question."""
+        """Return the expression. The schedule validates it."""
         return str(super().clean(value)) if value else ""
 
 
 class UsualChoiceField(forms.TypedChoiceField):
-    """A choice that is always made: what is not sent is the usual one."""
+    """A choice with a default: no value means the default."""
 
     def __init__(self, *, usual: Any, **more: Any) -> None:
         self.usual = usual
         super().__init__(initial=usual, **more)
 
     def clean(self, value: Any) -> Any:
-        """Return the choice, or the usual one where none was sent."""
+        """Return the choice, or the default if none was sent."""
         return super().clean(self.usual if value in (None, "") else value)
 
 
 class LinesField(CleanTextField):
-    """A list, one entry a line; empty lines do not count and each entry counts once."""
+    """A list with one entry per line. Empty lines and duplicates are dropped."""
 
     widget = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
     longest = 2000
 
     def prepare_value(self, value: Any) -> Any:
-        """Return a stored list as the lines that stand in the field."""
+        """Return a stored list as lines."""
         if isinstance(value, list | tuple):
             return "\n".join(self.shown(entry) for entry in value)
         return value
 
     def to_python(self, value: Any) -> Any:
-        """Return the entries.  Raises ValidationError with a message for each wrong line."""
+        """Return the entries. Raises ValidationError with a message for each invalid line."""
         lines = [one_line(line) for line in (super().to_python(value) or "").splitlines()]
         lines = list(dict.fromkeys(line for line in lines if line))
         if len(lines) > _MOST_LINES:
             raise ValidationError(
-                _("At most %(most)d lines; these are %(have)d.")
+                _("Use at most %(most)d lines (currently %(have)d).")
                 % {"most": _MOST_LINES, "have": len(lines)}
             )
         entries, problems = [], []
@@ -72,31 +72,30 @@ class LinesField(CleanTextField):
         return list(dict.fromkeys(entries))
 
     def entry(self, line: str) -> str:
-        """Return a line as it is kept.  Raises ValidationError."""
+        """Return a line in its stored form. Raises ValidationError."""
         return line
 
     def shown(self, entry: str) -> str:
-        """Return a kept entry as it stands in the field."""
+        """Return a stored entry as the field shows it."""
         return entry
 
 
 class DomainsField(LinesField):
-    """Domains, one a line; an address is explained and its domain offered."""
+    """Domains, one per line. For a URL, the field explains the mistake and offers its domain."""
 
     def entry(self, line: str) -> str:
-        """Return the domain in IDNA.  Raises ValidationError."""
         try:
             return domain_from(line)
         except NotADomain as exc:
             raise ValidationError(str(exc)) from exc
 
     def shown(self, entry: str) -> str:
-        """Return the domain as a person reads it."""
+        """Return the domain in readable form (Unicode)."""
         return shown(entry)
 
 
 def offered_domains(text: str) -> str:
-    """Return the lines of `text` with each address replaced by its domain."""
+    """Return the lines of `text`, with each URL replaced by its domain."""
     lines = []
     for line in clean(text)[0].splitlines():
         try:
@@ -107,10 +106,10 @@ def offered_domains(text: str) -> str:
 
 
 class FeedsField(LinesField):
-    """Addresses of feeds, one a line."""
+    """URLs of feeds, one per line."""
 
     def entry(self, line: str) -> str:
-        """Return the address.  Raises ValidationError unless it is http(s) with a host."""
+        """Return the URL. Raises ValidationError unless it is http(s) with a host."""
         try:
             parts = urlsplit(line)
             has_host = bool(parts.hostname) and parts.port != 0
@@ -119,40 +118,44 @@ class FeedsField(LinesField):
             usable = False
         if not usable or " " in line or len(line) > self.longest:
             raise ValidationError(
-                _("“%(line)s” is no address of a feed: it begins with http:// or https://.")
+                _(
+                    "“%(line)s” isn’t a valid feed URL. Enter a URL that starts with http:// or https://."
+                )
                 % {"line": line[:200]}
             )
         return line
 
 
 class PagesField(LinesField):
-    """Addresses of single pages where runs do not look, one a line."""
+    """URLs of single pages that runs skip, one per line."""
 
     def entry(self, line: str) -> str:
-        """Return the page's canonical address.  Raises ValidationError."""
+        """Return the page's canonical URL. Raises ValidationError."""
         if not standing_rules.is_address(line):
             raise ValidationError(
-                _("“%(line)s” is no address of a page: it begins with http:// or https://.")
+                _(
+                    "“%(line)s” isn’t a valid page URL. Enter a URL that starts with http:// or https://."
+                )
                 % {"line": line[:200]}
             )
         return _as_rule(standing_rules.place_from, line)
 
 
 class ChecksField(LinesField):
-    """What every run checks, one a line: words to search for, or addresses to read."""
+    """What every run checks, one per line: search terms, or URLs to read."""
 
     def to_python(self, value: Any) -> Any:
-        """Return the rules.  Raises ValidationError, also where there are too many."""
+        """Return the rules. Raises ValidationError if one is invalid or there are too many."""
         rules = list({rule.casefold(): rule for rule in super().to_python(value)}.values())
         if len(rules) > standing_rules.MOST_CHECKS:
             raise ValidationError(
-                _("At most %(most)d lines; these are %(have)d.")
+                _("Use at most %(most)d lines (currently %(have)d).")
                 % {"most": standing_rules.MOST_CHECKS, "have": len(rules)}
             )
         return rules
 
     def entry(self, line: str) -> str:
-        """Return a line as it is kept.  Raises ValidationError."""
+        """Return a line in its stored form. Raises ValidationError."""
         return _as_rule(standing_rules.check_from, line)
 
 
@@ -164,18 +167,17 @@ def _as_rule(take: Callable[[str], str], line: str) -> str:
 
 
 class WordsField(CleanTextField):
-    """A list with commas between; each entry counts once."""
+    """A list separated by commas, without duplicates."""
 
     separators = ",，、;\n"
 
     def prepare_value(self, value: Any) -> Any:
-        """Return a stored list as it stands in the field."""
+        """Return a stored list as the field shows it."""
         if isinstance(value, list | tuple):
             return ", ".join(self.shown(entry) for entry in value)
         return value
 
     def to_python(self, value: Any) -> Any:
-        """Return the entries.  Raises ValidationError."""
         text = super().to_python(value) or ""
         for separator in self.separators:
             text = text.replace(separator, ",")
@@ -183,41 +185,40 @@ class WordsField(CleanTextField):
         return list(dict.fromkeys(self.entry(word) for word in words if word))
 
     def entry(self, word: str) -> str:
-        """Return a word as it is kept.  Raises ValidationError."""
+        """Return a word in its stored form. Raises ValidationError."""
         return word
 
     def shown(self, entry: str) -> str:
-        """Return a kept entry as it stands in the field."""
+        """Return a stored entry as the field shows it."""
         return entry
 
 
 class LabelsField(WordsField):
-    """Labels by which a person sorts topics."""
+    """Labels for sorting topics."""
 
     longest = 40
     most = 20
 
     def to_python(self, value: Any) -> Any:
-        """Return the labels, without repeats that differ in case alone."""
+        """Return the labels, without duplicates that differ only in case."""
         labels: dict[str, str] = {}
         for label in super().to_python(value):
             labels.setdefault(label.casefold(), label)
         if len(labels) > self.most:
-            raise ValidationError(_("At most %(most)d labels.") % {"most": self.most})
+            raise ValidationError(_("Use at most %(most)d labels.") % {"most": self.most})
         return list(labels.values())
 
     def entry(self, word: str) -> str:
-        """Return the label.  Raises ValidationError if it is too long."""
         if len(word) > self.longest:
             raise ValidationError(
-                _("“%(word)s” is too long for a label: at most %(most)d characters.")
+                _("“%(word)s” is too long for a label. Use at most %(most)d characters.")
                 % {"word": word, "most": self.longest}
             )
         return word
 
 
 def _language_names() -> dict[str, str]:
-    """Return language codes by every way to write them: code, English name, own name."""
+    """Return language codes by all their names: code, English name, own name."""
     names = {"zh": "zh", "chinese": "zh", "中文": "zh", "汉语": "zh", "漢語": "zh"}
     for code, info in LANG_INFO.items():
         if "name" in info:
@@ -227,32 +228,31 @@ def _language_names() -> dict[str, str]:
 
 
 class LanguagesField(WordsField):
-    """Languages by code or name, the leading one first; kept as codes."""
+    """Languages by code or name, the main one first. Stored as codes."""
 
     most = 10
 
     def to_python(self, value: Any) -> Any:
-        """Return the codes.  Raises ValidationError."""
         codes = super().to_python(value)
         if len(codes) > self.most:
-            raise ValidationError(_("At most %(most)d languages.") % {"most": self.most})
+            raise ValidationError(_("Use at most %(most)d languages.") % {"most": self.most})
         return codes
 
     def entry(self, word: str) -> str:
-        """Return the code of a language.  Raises ValidationError if there is none."""
+        """Return the language's code. Raises ValidationError if it is unknown."""
         code = _language_names().get(word.casefold().replace("_", "-"))
         if code is None:
             raise ValidationError(
                 _(
-                    "“%(word)s” is no language known here. Write its name or its code, such as "
-                    "“English”, “de” or “中文”, with commas between."
+                    "“%(word)s” isn’t a known language. Enter names or codes, such as “English”, “de” "
+                    "or “中文”, separated by commas."
                 )
                 % {"word": word}
             )
         return code
 
     def shown(self, entry: str) -> str:
-        """Return the language's own name."""
+        """Return the language's name in that language."""
         if entry == "zh":
             return "中文"
         return str(LANG_INFO.get(entry, {}).get("name_local", entry))

@@ -1,4 +1,4 @@
-"""What somebody new has done and can do next: a short list on Home that goes away by itself."""
+"""Home: first steps, unread reports, current and failed runs, what's next, and the month's cost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NEW_FOR = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """One thing to try: what it is, where, and whether it was done."""
+    """One thing to try: what it is, where, and whether it is done."""
 
     label: str
     about: str
@@ -54,9 +54,9 @@ class FirstStep:
 
 
 def first_steps(user: User) -> list[FirstStep]:
-    """Return what to try first, with what was done; nothing once all is, or after two weeks.
+    """Return the first steps. Empty once all are done, or after two weeks.
 
-    One query, none for whom it is over.
+    One query, or none once they are over.
     """
     if timezone.now() - user.date_joined > NEW_FOR:
         return []
@@ -83,11 +83,11 @@ def first_steps(user: User) -> list[FirstStep]:
 
 def _all(first: str) -> list[tuple[str, str, str]]:
     return [
-        (_("Read a first report"), _("a baseline: what can be found now"), first),
-        (_("Run the topic again"), _("its report begins with what changed"), first),
+        (_("Read your first report"), _("a baseline to compare with"), first),
+        (_("Run the topic again"), _("the report starts with what changed"), first),
         (
-            _("Name a topic of your own"),
-            _("only the name is needed"),
+            _("Create your own topic"),
+            _("you only need a title"),
             reverse("research:topic-new"),
         ),
         (
@@ -95,11 +95,11 @@ def _all(first: str) -> list[tuple[str, str, str]]:
             _("set a schedule in a topic’s settings"),
             reverse("research:calendar"),
         ),
-        (_("Give your agent this memory"), _("by MCP or REST"), reverse("memory:tokens")),
+        (_("Connect your agent"), _("over MCP or REST"), reverse("memory:tokens")),
     ]
 
 
-# --- What Home shows: what is unread, going on, expiring and due, and what the month cost ---
+# --- what Home shows ---
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8
@@ -110,30 +110,30 @@ WIDTH, HEIGHT = 240, 36
 _OF_A_STEP = ("name", "part", "position", "detail", "warning", "counts")
 
 
-# --- unread reports ----------------------------------------------------------------------------------
+# --- unread reports ---
 
 
 @dataclass(slots=True)
 class Unread:
-    """One topic with unread reports: the latest of them, and what is new over all."""
+    """One topic with unread reports: the latest one, and what is new over all of them."""
 
     report: Report
     news: Told
-    last_read_at: datetime | None = None  # when the person read a report, of whichever topic
+    last_read_at: datetime | None = None  # when the person last read any report
 
     @property
     def is_several(self) -> bool:
-        """Whether more than one report says what changed since the last one read."""
+        """Whether several reports list changes since the last one read."""
         return self.news.is_several
 
     @property
     def runs(self) -> str:
-        """Return which runs are unread: `Run #4`, or `Runs #4 to #8`."""
+        """Return the unread runs: `Run #4`, or `Runs #4 to #8`."""
         return self.news.runs_in_words or str(self.report.run)
 
     @property
     def page(self) -> str:
-        """Return where they are read: several at once on the topic's page."""
+        """Return where to read them. Several at once are on the topic's page."""
         run = self.report.run
         if self.is_several:
             return reverse("research:topic", args=[run.topic.slug])
@@ -141,19 +141,19 @@ class Unread:
 
     @property
     def has_baseline(self) -> bool:
-        """Whether the first report of the topic is among them."""
+        """Whether they include the topic's first report."""
         return self.report.run.is_baseline or self.news.has_baseline
 
     @property
     def line(self) -> str:
-        """Return what they say in a line: the first changes, else the latest one's summary."""
+        """Summarize them in one line: the first changes, or else the latest report's summary."""
         if self.news.lines:
             return " ".join(ended(presenters.bare(sentence)) for sentence in self.news.lines)
         if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
             said = ngettext(
-                "Nothing new; %(count)d known source came back.",
-                "Nothing new; %(count)d known sources came back.",
+                "Nothing new. %(count)d known source appeared again.",
+                "Nothing new. %(count)d known sources appeared again.",
                 known,
             )
             return said % {"count": known}
@@ -163,9 +163,9 @@ class Unread:
 
 
 def unread_of(user: User) -> list[Unread]:
-    """Return the topics with unread reports, what came last first.
+    """Return the topics with unread reports, latest first.
 
-    Two queries; three or four more if what lists tell of topics is to be counted anew.
+    Two queries. Three or four more if the counts of a topic must be refreshed.
     """
     rows = topic_news.foremost(user, MOST_UNREAD)
     if not rows:
@@ -185,12 +185,12 @@ def unread_of(user: User) -> list[Unread]:
     return [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
 
 
-# --- runs that are going on --------------------------------------------------------------------------
+# --- current runs ---
 
 
 @dataclass(slots=True)
 class Going:
-    """One unfinished run: what it is doing, and how far it is."""
+    """One unfinished run: what it is doing, and its progress."""
 
     run: Run
     step: presenters.StepRow | None = None
@@ -198,24 +198,24 @@ class Going:
 
     @property
     def detail(self) -> str:
-        """Return what it does in words."""
+        """Describe what the run is doing."""
         if self.step is None:
             return run_page.waiting_words(self.run) or _("starting")
         return self.step.detail or self.step.label
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for the person to look at its plan."""
+        """Whether it waits for the person to review its plan."""
         return self.run.waiting_since is not None
 
     @property
     def done(self) -> int:
-        """Return how far it is: pages where they are counted, else steps."""
+        """Return the progress, in pages if they are counted, otherwise in steps."""
         return self.step.done if self.step is not None and self.step.all else self.place
 
     @property
     def all(self) -> int:
-        """Return how far there is to go, in the unit of `done`."""
+        """Return the total, in the unit of `done`."""
         return (
             self.step.all
             if self.step is not None and self.step.all
@@ -231,10 +231,10 @@ _STEP_NOW = (
 
 
 def going_on(user: User) -> list[Going]:
-    """Return the person's unfinished runs, each with the step that it is at: one query."""
+    """Return the person's unfinished runs, each with its current step: one query."""
     runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
-    # What waits for the person stands first: it goes on only when they have looked.
+    # Runs that wait for the person come first, because only a review continues them.
     rows = [
         Going(run)
         for run in runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
@@ -247,30 +247,29 @@ def going_on(user: User) -> list[Going]:
 
 
 def running_context(rows: list[Going]) -> dict[str, Any]:
-    """Return what `_home_running.html` shows."""
     return {"running": rows, "signature": signature(rows)}
 
 
 def signature(rows: list[Going]) -> str:
-    """Return what tells a poll whether anything changed: `<run>.<progress>` of each."""
+    """Return what a poll compares to see a change: `<run>.<progress>` of each run."""
     return "-".join(f"{row.run.pk}.{row.run.progress}" for row in rows)
 
 
 def same_runs(one: str, other: str) -> bool:
-    """Whether two signatures name the same runs, however far they are."""
+    """Whether two signatures name the same runs, whatever their progress."""
     return [part.split(".")[0] for part in one.split("-")] == [
         part.split(".")[0] for part in other.split("-")
     ]
 
 
-# --- runs that failed --------------------------------------------------------------------------------
+# --- failed runs ---
 
 
 def failed_of(user: User) -> dict[str, Any]:
-    """Return the active topics whose last run failed, the latest first: one query.
+    """Return the active topics whose last run failed, latest first: one query.
 
-    `failed` are at most MOST_FAILED such runs, `failed_count` counts all; `failed_why` is their
-    reason where those shown have one and the same, else empty.
+    `failed` has at most MOST_FAILED such runs, `failed_count` counts all. `failed_why` is their
+    reason if all those shown share it, otherwise empty.
     """
     runs = Run.objects.of(user).kept().filter(status=Run.Status.FAILED)
     runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
@@ -285,11 +284,11 @@ def failed_of(user: User) -> dict[str, Any]:
     }
 
 
-# --- beside it ---------------------------------------------------------------------------------------
+# --- side column ---
 
 
 def expiring_soon(user: User) -> list[Topic]:
-    """Return the topics whose memory expires within a week, the first first."""
+    """Return the topics whose memory expires within a week, soonest first."""
     now = timezone.now()
     soon = Topic.objects.of(user).active().filter(expires_at__gt=now, expires_at__lte=now + SOON)
     return list(soon.order_by("expires_at")[:MOST_BESIDE])
@@ -298,8 +297,7 @@ def expiring_soon(user: User) -> list[Topic]:
 def counted(user: User) -> tuple[int, int]:
     """Return how many notes expire within a week, and how many runs began this month: one query.
 
-    Notes are gone then unless somebody pins them.  They are counted up to a hundred: beyond that
-    the number says nothing more.
+    Expired notes are gone unless they are pinned. The count stops at a hundred.
     """
     now = timezone.now()
     soon: Any = Note.objects.of(user).active(now).filter(expires_at__lte=now + SOON)
@@ -313,7 +311,7 @@ def counted(user: User) -> tuple[int, int]:
 
 
 def next_runs(user: User) -> list[Schedule]:
-    """Return the schedules that come up next."""
+    """Return the next schedules."""
     coming = Schedule.objects.of(user).filter(
         paused=False, topic__trashed_at=None, topic__archived_at=None
     )
@@ -323,7 +321,7 @@ def next_runs(user: User) -> list[Schedule]:
 
 @dataclass(slots=True)
 class Month:
-    """What the month cost so far, by day, beside the person's budget."""
+    """The month's cost by day, beside the person's budget."""
 
     first: date
     runs: int
@@ -337,32 +335,33 @@ class Month:
 
     @property
     def name(self) -> str:
-        """Return the month's name."""
         return date_format(self.first, "F")
 
     @property
     def tokens_spent(self) -> str:
-        """Return the tokens spent, by thousands."""
+        """Return the tokens spent, with thousands separators."""
         return f"{self.tokens:,}"
 
     @property
     def tokens_allowed(self) -> str:
-        """Return the month's budget of tokens, by thousands; empty without one."""
+        """Return the month's token budget, with thousands separators, or an empty string without
+        one.
+        """
         return "" if self.most_tokens is None else f"{self.most_tokens:,}"
 
     @property
     def cost(self) -> str:
-        """Return the money spent, as people write it."""
+        """Return the money spent, formatted."""
         return presenters.price(self.money, self.unpriced)
 
     @property
     def days(self) -> int:
-        """Return how many days the month has."""
+        """Return the number of days in the month."""
         return calendar.monthrange(self.first.year, self.first.month)[1]
 
     @property
     def points(self) -> str:
-        """Return the line of spending a day, from the first to today, in a 240 by 36 drawing."""
+        """Return the points of the daily spending chart, up to today, in a 240 by 36 drawing."""
         most = max(self.by_day.values(), default=Decimal(0))
         if not most:
             return ""
@@ -378,15 +377,15 @@ class Month:
 
     @property
     def words(self) -> str:
-        """Return what the line shows, for those who do not see it."""
+        """Describe the chart for screen readers."""
         day = max(self.by_day, key=lambda each: self.by_day[each])
         top = self.by_day[day]
         values = {"month": self.name, "day": day}
         if self.is_money:
             values["most"] = presenters.price(top)
-            return _("Cost a day in %(month)s, highest on day %(day)d: %(most)s") % values
+            return _("Cost per day in %(month)s, highest on day %(day)d: %(most)s") % values
         values["most"] = int(top)
-        return _("Tokens a day in %(month)s, most on day %(day)d: %(most)d") % values
+        return _("Tokens per day in %(month)s, most on day %(day)d: %(most)d") % values
 
 
 def _month_begins() -> datetime:
@@ -394,7 +393,9 @@ def _month_begins() -> datetime:
 
 
 def month_of(user: User, runs: int) -> Month:
-    """Return the running month's figures in the person's time zone, `runs` given: one query."""
+    """Return the current month's figures in the person's time zone, for a known count of `runs`:
+    one query.
+    """
     first = _month_begins()
     mine: Any = ModelCall.objects
     calls = mine.of(user).filter(created__gte=first).order_by()
@@ -423,7 +424,7 @@ def month_of(user: User, runs: int) -> Month:
     )
 
 
-# --- the whole ---------------------------------------------------------------------------------------
+# --- view ---
 
 
 def today() -> str:
@@ -432,7 +433,7 @@ def today() -> str:
 
 
 def context(user: User) -> dict[str, Any]:
-    """Return all that Home shows."""
+    """Return everything Home shows."""
     unread, running, coming = unread_of(user), going_on(user), next_runs(user)
     is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
     found: dict[str, Any] = {
@@ -456,14 +457,11 @@ def context(user: User) -> dict[str, Any]:
     return found | failed_of(user) | beside
 
 
-# --- Home: what is new since the person last read, and what is going on ---
-
-
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def home(request: BeaconRequest) -> HttpResponse:
-    """Show Home; over htmx the runs that are going on, 204 while none of them moved."""
+    """Show Home. Over htmx only the current runs, or 204 if they haven't changed."""
     if not request.htmx:
         return render(request, "research/home.html", context(request.user))
     seen = request.GET.get("running", "")
@@ -472,6 +470,6 @@ def home(request: BeaconRequest) -> HttpResponse:
     if seen and now == seen:
         return HttpResponse(status=204)
     if seen and not same_runs(seen, now):
-        return HttpResponseClientRefresh()  # one ended: its report belongs into the list
+        return HttpResponseClientRefresh()  # A run ended, so the list needs its report.
     shown = running_context(running)
     return render(request, "research/_home_running.html", shown)

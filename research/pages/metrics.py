@@ -1,11 +1,11 @@
-"""What Beacon's metrics tell beside the requests: read from Postgres and Redis when they are asked for.
+"""Prometheus metrics beside those of requests, read from Postgres and Redis on each request.
 
-Whichever process is asked says the same, and nothing is counted that could be lost with a process.
-The number of queries is fixed.  No label is anybody's words: states, queues, services, and the names
-of models, which staff set up.
+Every process gives the same answer, and no count is lost when one restarts. The number of queries
+is fixed. Labels never contain text from users: only states, queues, services, and the names of
+models, which admins set up.
 
-What happened is told for the last hour, and money for the month, as gauges: rows go with a topic or an
-account that is deleted, and a counter that falls would look like a jump to Prometheus.
+Events cover the last hour, and money the month, as gauges: rows go when a topic or an account is
+deleted, and Prometheus would read a falling counter as a reset.
 """
 
 from __future__ import annotations
@@ -59,54 +59,58 @@ _SEARCHES = """
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a figure tells, and by which labels."""
+    """A metric's description and labels."""
 
     told: str
     labels: tuple[str, ...] = ()
 
 
-# All of them, as Prometheus and docs/reference/metrics.md are told of them.
+# Prometheus and docs/reference/metrics.md show these descriptions.
 FIGURES = {
-    "info": Figure("Which version answers.", ("version",)),
-    "database_up": Figure("Whether the database answers: 1 or 0."),
-    "redis_up": Figure("Whether Redis answers: 1 or 0."),
-    "data_folder_up": Figure("Whether the data folder can be read: 1 or 0."),
+    "info": Figure("The version that is running.", ("version",)),
+    "database_up": Figure("Whether the database responds: 1 or 0."),
+    "redis_up": Figure("Whether Redis responds: 1 or 0."),
+    "data_folder_up": Figure("Whether the data folder is readable: 1 or 0."),
     "database_bytes": Figure("Size of the database."),
-    "data_folder_free_bytes": Figure("Room on the disk of the data folder."),
+    "data_folder_free_bytes": Figure("Free space on the disk of the data folder."),
     "process_age_seconds": Figure(
-        "Seconds since a process of this kind (worker, upkeep, beat) spoke; missing if none ever did.",
+        "Seconds since a process of this kind (worker, upkeep, beat) last reported. Missing if none ever has.",
         ("kind",),
     ),
-    "queue_messages": Figure("Messages that no worker has taken.", ("queue",)),
-    "queue_messages_taken": Figure("Messages that workers hold and have not ended."),
-    "runs": Figure("Runs that are stored, by state.", ("state",)),
+    "queue_messages": Figure("Messages that no worker has picked up.", ("queue",)),
+    "queue_messages_taken": Figure("Messages that workers are processing."),
+    "runs": Figure("Stored runs, by state.", ("state",)),
     "runs_ended_last_hour": Figure("Runs that ended within the last hour, by state.", ("state",)),
-    "runs_ready": Figure("Queued runs whose time has come."),
-    "runs_ready_oldest_seconds": Figure("Seconds that the oldest of them waits; 0 if none does."),
-    "runs_waiting_for_a_person": Figure("Runs that wait for a person to look at their plan."),
-    "runs_stalled": Figure("Running runs whose lease is over: their worker is lost."),
-    "follow_ups": Figure("Follow-ups of runs, by state.", ("state",)),
-    "deliveries": Figure("Messages to channels that are stored, by state.", ("state",)),
+    "runs_ready": Figure("Queued runs that are due."),
+    "runs_ready_oldest_seconds": Figure(
+        "Seconds the oldest of them has waited, or 0 if there are none."
+    ),
+    "runs_waiting_for_a_person": Figure("Runs that wait for a person to review their plan."),
+    "runs_stalled": Figure("Running runs with an expired lease, which means their worker is lost."),
+    "follow_ups": Figure("Follow-up steps of runs, by state.", ("state",)),
+    "deliveries": Figure("Stored messages to channels, by state.", ("state",)),
     "deliveries_oldest_open_seconds": Figure(
-        "Seconds since the oldest message was made that is still to be sent."
+        "Age in seconds of the oldest message that hasn't been sent."
     ),
     "model_calls_last_hour": Figure(
-        "Calls of models within the last hour, by what came of them: answered, or the kind of failure.",
+        "Model calls within the last hour, by outcome: answered, or the kind of failure.",
         ("model", "outcome"),
     ),
-    "model_tokens_last_hour": Figure("Tokens of these calls: prompt or answer.", ("model", "kind")),
-    "model_seconds_last_hour": Figure("Seconds that these calls took together.", ("model",)),
+    "model_tokens_last_hour": Figure(
+        "Tokens of these calls: prompt or completion.", ("model", "kind")
+    ),
+    "model_seconds_last_hour": Figure("Total seconds of these calls.", ("model",)),
     "model_money_month": Figure(
-        "What models cost since the month began (UTC), in the money of their prices.", ("model",)
+        "Cost of models since the month began (UTC), in the currency of their prices.", ("model",)
     ),
     "model_calls_unpriced_month": Figure(
-        "Calls since the month began whose price is not known.", ("model",)
+        "Calls since the month began with an unknown price.", ("model",)
     ),
     "search_queries_last_hour": Figure(
-        "Queries of runs that go on, or ended within the last hour, by what came of them.",
+        "Queries of current runs, or of runs that ended within the last hour, by outcome.",
         ("service", "outcome"),
     ),
-    "embeddings_due": Figure("Records that wait for their vectors."),
+    "embeddings_due": Figure("Records that wait for embeddings."),
 }
 
 
@@ -123,10 +127,10 @@ def _one(name: str, value: float) -> GaugeMetricFamily:
 
 
 class Figures(Collector):
-    """All of it; what cannot be reached is told as such, and the rest all the same."""
+    """All metrics. Those that can't be read are missing."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Read everything once."""
+        """Read all metrics once."""
         version: Values = {(str(settings.BEACON_VERSION),): 1.0}
         yield _gauge("info", version)
         yield from _disk()
@@ -134,18 +138,18 @@ class Figures(Collector):
         try:
             found = [*_processes(), *_runs(), *_deliveries(), *_models(), *_searches(), *_rest()]
         except DatabaseError as exc:
-            logger.warning("figures not read, the database fails", why=str(exc))
+            logger.warning("metrics not read: database error", why=str(exc))
             found = []
         yield _one("database_up", bool(found))
         yield from found
 
 
 def _disk() -> Iterator[GaugeMetricFamily]:
-    """Tell how much room is left; of a folder that is gone nothing is known but that."""
+    """Read the free disk space. If the folder is gone, only that is reported."""
     try:
         free = shutil.disk_usage(settings.DATA_DIR).free
     except OSError as exc:
-        logger.warning("room on the disk not read", why=exc.strerror)
+        logger.warning("disk space not read", why=exc.strerror)
         yield _one("data_folder_up", 0)
         return
     yield _one("data_folder_up", 1)
@@ -153,7 +157,7 @@ def _disk() -> Iterator[GaugeMetricFamily]:
 
 
 def _queues() -> Iterator[GaugeMetricFamily]:
-    """Tell what lies in Redis: messages that no worker took yet, and those under way."""
+    """Count messages in Redis: waiting, and being processed."""
     waiting: Values = {}
     taken = 0.0
     try:
@@ -176,7 +180,7 @@ def _processes() -> Iterator[GaugeMetricFamily]:
     yield _gauge("process_age_seconds", ages)
 
 
-# --- runs -----------------------------------------------------------------------------------------
+# --- runs ---
 
 
 def _runs() -> Iterator[GaugeMetricFamily]:
@@ -219,11 +223,11 @@ def _deliveries() -> Iterator[GaugeMetricFamily]:
     yield _one("deliveries_oldest_open_seconds", age)
 
 
-# --- what is asked outside ------------------------------------------------------------------------
+# --- external calls ---
 
 
 def _models() -> Iterator[GaugeMetricFamily]:
-    """Tell of models' calls; by owner first, since that is how their index is ordered."""
+    """Add the model calls. They are read by owner first, to match the order of their index."""
     now = timezone.now()
     month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     hour = Q(created__gt=now - HOUR)
@@ -282,9 +286,9 @@ def _rest() -> Iterator[GaugeMetricFamily]:
     yield _one("database_bytes", size)
 
 
-# --- Beacon's metrics, as Prometheus reads them: for this machine, or with a token of staff ---
+# --- view ---
 
-# By these a proxy tells for whom it asks, who may be anybody.
+# A proxy names the original client in these, so the request may come from anywhere.
 PROXIES = (
     "Forwarded",
     "Via",
@@ -298,7 +302,7 @@ PROXIES = (
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Tell all figures; 401 or 403, as a problem, to whom they are not for."""
+    """Return all metrics, or a 401 or 403 problem."""
     try:
         _check(request)
     except Problem as exc:
@@ -310,22 +314,22 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _check(request: HttpRequest) -> None:
-    """Raise Problem unless the request comes from this machine or bears a token that may."""
+    """Raise Problem unless the request comes from this machine or has a token with the scope."""
     if _is_of_this_machine(request):
         return
     caller = authenticated(request)
     frame.check(caller)
     if caller.may(tokens.METRICS) and caller.owner.is_staff:
         return
-    words = _("Metrics take a token of scope metrics, made by somebody who is staff.")
+    words = _("Metrics need a token with the scope “metrics”, created by an admin.")
     raise Problem(403, words)
 
 
 def _is_of_this_machine(request: HttpRequest) -> bool:
-    """Whether a program beside Beacon asks, of a Beacon that serves this machine alone.
+    """Whether a local program asks a Beacon that serves only this machine.
 
-    Where it is served to others a proxy may stand before it, whose requests come from here too: then
-    nobody is let in by their address.
+    If Beacon is public, a proxy may forward requests from here too, so a local address isn't
+    enough.
     """
     host = urlsplit(settings.BEACON_URL).hostname or ""
     if settings.BEACON_TRUST_PROXY or not (host == "localhost" or _is_loopback(host)):

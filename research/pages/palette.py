@@ -1,7 +1,6 @@
-"""What the palette (`Ctrl K`) offers: what to do, where to go, and what is remembered by its name.
+"""The palette (`Ctrl K`): actions, pages, and items found by name.
 
-A fixed number of questions, however much a person has; what lies deeper Recall finds, to which the
-last row leads.
+The number of queries is fixed, however much a person has. The last row leads to a full search.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from memory.models import LibraryDocument, MemoryFile, Note, Topic, User
 from memory.search import bm25
 from research.pages.context_processors import sections, settings_pages
 
-MOST = 6  # rows of a group
-LONGEST = 200  # characters of a question; what is longer is no name of anything
+MOST = 6  # rows per group
+LONGEST = 200  # characters of a query, because no name is longer
 MOST_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One place to go to."""
+    """One destination."""
 
     label: str
     url: str
@@ -44,14 +43,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows of one kind under their heading."""
+    """Rows of one kind, with their heading."""
 
     title: str
     rows: Sequence[Row]
 
 
 def asked(value: str) -> str:
-    """Return what was typed as words that can be looked for."""
+    """Return the typed text as search words."""
     return " ".join(clean(value)[0].split()[:MOST_WORDS])[:LONGEST].strip()
 
 
@@ -61,27 +60,27 @@ def offered(
     nav: Sequence[Mapping[str, Any]],
     settings: Sequence[Mapping[str, Any]],
 ) -> list[Group]:
-    """Return what the person may mean; without words what they did last and what can be done.
+    """Return the matches. Without words, what the person did last and the actions.
 
-    `nav` are the sections of the rail and `settings` the groups of Settings (`research.pages.context_processors`):
-    the pages that there are.
+    `nav` are the sections of the rail and `settings` the groups of Settings
+    (`research.pages.context_processors`).
     """
     groups = [Group(_("Topics"), _topics(user, words))]
     if words:
         groups += [
             Group(_("Go to"), _holding(words, [*_pages(nav), *_settings(settings)])),
-            Group(_("Do"), _holding(words, _acts())),
+            Group(_("Actions"), _holding(words, _acts())),
             Group(_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
             Group(_("Notes"), _notes(user, words)),
-            Group(_("Look further"), _further(words)),
+            Group(_("More"), _further(words)),
         ]
     else:
-        groups += [Group(_("Do"), _acts()), Group(_("Settings"), _settings(settings))]
+        groups += [Group(_("Actions"), _acts()), Group(_("Settings"), _settings(settings))]
     return [group for group in groups if group.rows]
 
 
 def _holding(words: str, rows: Sequence[Row]) -> list[Row]:
-    """Keep the rows whose words hold all of these, those that begin with them first."""
+    """Keep the rows that contain all of these words, those that start with them first."""
     wanted = words.casefold()
     found = [
         row
@@ -125,7 +124,7 @@ def _documents(user: User, words: str) -> list[Row]:
 
 
 def _notes(user: User, words: str) -> list[Row]:
-    """Return the notes that these words fit best: whole words, as Recall knows them."""
+    """Return the notes that match best: whole words, as in recall."""
     best = [found for found, _score in bm25.search(user, "note", words, MOST)]
     notes = {note.pk: note for note in Note.objects.of(user).active().filter(pk__in=best)}
     return [
@@ -139,7 +138,7 @@ def _further(words: str) -> list[Row]:
     query = urlencode({"q": words})
     return [
         Row(
-            _("Recall “%(words)s” in all that is remembered") % {"words": words},
+            _("Search memory for “%(words)s”") % {"words": words},
             f"{reverse('memory:recall')}?{query}",
             "recall",
         ),
@@ -171,14 +170,14 @@ def _settings(settings: Sequence[Mapping[str, Any]]) -> list[Row]:
     ]
 
 
-# --- The palette: one field that leads everywhere, in a dialog and as a page of its own ---
+# --- view ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def palette(request: BeaconRequest) -> HttpResponse:
-    """Show what the words may mean; over htmx the rows alone."""
+    """Show the palette, in a dialog or as a page. Over htmx only the rows."""
     typed = request.GET.get("words", "")
     words = asked(typed)
     groups = offered(request.user, words, sections(request.path), settings_pages(request.user))

@@ -1,4 +1,4 @@
-"""The list of reports over all topics: unread first, with what changed in each, by keyset."""
+"""The list of reports over all topics, and marking reports as read or unread."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ PAGE_SIZE = 30
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the list's address asks for."""
+    """The filters in the list's URL."""
 
     words: str = ""
     is_unread: bool = False
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query; what cannot be is left out."""
+        """Read the filters from a URL's query and ignore invalid ones."""
         words = query.get("q", "").replace("\x00", "").strip()[:200]
         return cls(words, query.get("show") == "unread")
 
 
 @dataclass(slots=True)
 class ReportRow:
-    """One report with the counts of its delta items by status, listed ones only."""
+    """One report with its counts of listed changes by status."""
 
     report: Report
     counts: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
-        """Return the report's first words as plain text, without citation marks."""
+        """Return the start of the report as plain text, without citation marks."""
         return shorten(bare(self.report.summary), 180)
 
 
 def found(user: User, wanted: Wanted) -> ReportQuerySet:
-    """Return the user's reports that `wanted` asks for, of topics outside the trash."""
+    """Return the user's reports that match `wanted`, of topics outside Trash."""
     mine: ReportQuerySet = Report.objects.of(user).live()
     rows = mine.exclude(run__number=None).filter(run__topic__trashed_at=None)
     if wanted.is_unread:
@@ -74,7 +74,7 @@ def found(user: User, wanted: Wanted) -> ReportQuerySet:
 
 
 def page_of_reports(user: User, wanted: Wanted, cursor: str = "") -> tuple[list[ReportRow], Page]:
-    """Return a page of the list, unread first, then newest first; two queries."""
+    """Return a page of the list, unread first, then newest first: two queries."""
     rows = found(user, wanted).annotate(place=UNREAD_FIRST).select_related("run__topic")
     shown = page_of(
         rows.defer("body", "delta", "sources"),
@@ -88,7 +88,7 @@ def page_of_reports(user: User, wanted: Wanted, cursor: str = "") -> tuple[list[
 
 
 def _counts(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
-    """Return, for each run, how many delta items it lists by status, in the section's order."""
+    """Return the number of changes each run lists, by status, in the section's order."""
     items = DeltaItem.objects.filter(run__in=runs, withheld="", status__in=DeltaItem.LISTED)
     by_run: dict[int, dict[str, int]] = defaultdict(dict)
     for row in items.order_by().values("run", "status").annotate(n=Count("id")):
@@ -101,17 +101,17 @@ def _counts(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
     )
 
 
-# --- Reading several reports at once: a topic's unread ones marked, put back, and both undone ---
+# --- several reports at once ---
 
-_MOST_DIGITS = 9  # of a run's number, as the database counts
+_MOST_DIGITS = 9  # largest run number the database can hold
 
 
 @require_POST
 @login_required
 def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Mark the topic's reports read, up to Run #`upto` where that is said.
+    """Mark the topic's reports read, up to Run #`upto` if given.
 
-    What came while the page was open was not seen on it, and stays unread.
+    Reports that arrive while the page is open stay unread.
     """
     topic = _topic(request, slug)
     rows, upto = _reports(topic), _number(request.GET.get("upto", ""))
@@ -127,9 +127,9 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 @login_required
 def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Put reports back among the unread: Run #`first` to Run #`last`, else the latest one.
+    """Mark reports as unread: Run #`first` to Run #`last`, or the latest one.
 
-    Leads to the list: the topic's own page would mark them again.
+    Leads to the list, because the topic's own page would mark them as read again.
     """
     topic = _topic(request, slug)
     rows = _reports(topic)
@@ -146,9 +146,11 @@ def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 @login_required
 def reports_undo_unread(request: BeaconRequest, key: int) -> HttpResponse:
-    """Take back that reports were put among the unread: they are read as they were."""
+    """Undo marking reports as unread."""
     count = topic_news.undo_unread(request.user, key)
-    words = ngettext("%(n)d report is read again.", "%(n)d reports are read again.", count)
+    words = ngettext(
+        "%(n)d report marked as read again.", "%(n)d reports marked as read again.", count
+    )
     messages.success(request, words % {"n": count})
     return go_back(request, reverse("research:reports"))
 
@@ -164,16 +166,16 @@ def _reports(topic: Topic) -> ReportQuerySet:
 
 
 def _number(text: str) -> int | None:
-    """Return the run's number that a text is; None for what is none."""
+    """Return the run number in a text, or None if it isn't one."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     return int(text) if is_number else None
 
 
-# --- Reports over all topics, and their marks of having been read ---
+# --- one report, and the list ---
 
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
-    """Return the one report of a run, as rows to mark; 404 where there is none."""
+    """Return a run's report as a queryset, or raise 404."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run = get_object_or_404(mine.exclude(report=None), pk=run_id)
     found: ReportQuerySet = Report.objects.filter(run=run)
@@ -194,11 +196,11 @@ def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Put the report back among the unread, and go to the list (its page would mark it again)."""
+    """Mark the report as unread and go to the list (its page would mark it as read again)."""
     found = _report(request, slug, run_id)
     count, key = topic_news.mark_unread(found)
     title = found.values_list("title", flat=True).get()
-    said_unread(request, count, key, _("“%(title)s” is unread again.") % {"title": title})
+    said_unread(request, count, key, _("“%(title)s” marked as unread.") % {"title": title})
     return go_back(request, reverse("research:reports"))
 
 
@@ -206,7 +208,7 @@ def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
 @require_GET
 @login_required
 def reports(request: BeaconRequest) -> HttpResponse:
-    """List reports, unread first; over htmx the list alone."""
+    """List reports, unread first. Over htmx only the list."""
     wanted = Wanted.of(request.GET)
     rows, page = page_of_reports(request.user, wanted, request.GET.get("cursor", ""))
     context: dict[str, Any] = {
@@ -222,7 +224,7 @@ def reports(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def reports_mark(request: BeaconRequest) -> HttpResponse:
-    """Mark the ticked reports, or all that match the filter, as read or unread."""
+    """Mark the selected reports, or all that match the filter, as read or unread."""
     rows = found(request.user, Wanted.of(request.POST))
     if "all" not in request.POST:
         rows = rows.filter(pk__in=_ticked(request))
@@ -234,7 +236,7 @@ def reports_mark(request: BeaconRequest) -> HttpResponse:
 
 
 def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
-    """Return the keys that were ticked; what is no key is left out."""
+    """Return the valid keys of the selection."""
     keys = []
     for text in request.POST.getlist("report"):
         try:
@@ -247,8 +249,10 @@ def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
 @require_POST
 @login_required
 def reports_undo(request: BeaconRequest, key: int) -> HttpResponse:
-    """Take back a marking as read."""
+    """Undo marking reports as read."""
     count = topic_news.undo_read(request.user, key)
-    words = ngettext("%(n)d report is unread again.", "%(n)d reports are unread again.", count)
+    words = ngettext(
+        "%(n)d report marked as unread again.", "%(n)d reports marked as unread again.", count
+    )
     messages.success(request, words % {"n": count})
     return go_back(request, reverse("research:reports"))

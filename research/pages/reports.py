@@ -1,4 +1,4 @@
-"""What is wrong with a sentence of a report, what is right, and which facts that changes."""
+"""Pages of one report: its sources, sentences, corrections and exports, and comparing two runs."""
 
 from __future__ import annotations
 
@@ -44,20 +44,16 @@ from research.topics import page as topic_page
 
 
 class SentenceForm(forms.Form):
-    """A correction of one sentence; `facts` are those that came from it, each with its version."""
+    """A correction of one sentence. `facts` came from it, each with its version."""
 
     wrong = CleanTextField(
         label=gettext_lazy("What is wrong?"),
         max_length=MOST_WORDS,
         error_messages={
-            "required": gettext_lazy(
-                "Say what is wrong with the sentence: it is told to later runs."
-            )
+            "required": gettext_lazy("Say what’s wrong with the sentence. Later runs use it.")
         },
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
-        help_text=gettext_lazy(
-            "Later runs of this topic are told it, when they plan and when they write."
-        ),
+        help_text=gettext_lazy("Later runs use it when they plan and write."),
     )
     right = CleanTextField(
         label=gettext_lazy("What is right?"),
@@ -65,8 +61,8 @@ class SentenceForm(forms.Form):
         max_length=MOST_WORDS,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy(
-            "May be left out. It then stands in the place of the first fact ticked below; without it "
-            "those facts are struck."
+            "Optional. It replaces the first fact selected below. Without it, those facts are "
+            "marked as wrong."
         ),
     )
 
@@ -75,7 +71,7 @@ class SentenceForm(forms.Form):
         self.facts = facts
 
     def rows(self) -> list[tuple[TopicFact, bool]]:
-        """Return the facts, each with whether it is ticked."""
+        """Return the facts, each with whether it is selected."""
         chosen = set(self._chosen()) if self.is_bound else None
         return [(fact, chosen is None or self._value(fact) in chosen) for fact in self.facts]
 
@@ -87,7 +83,9 @@ class SentenceForm(forms.Form):
         return f"{fact.pk}:{fact.version}"
 
     def seen(self) -> list[FactSeen]:
-        """Return the ticked facts, each with the version that was seen; others' are left out."""
+        """Return the selected facts with the versions that were shown. Facts from elsewhere are
+        dropped.
+        """
         versions = {}
         for value in self._chosen():
             key, _colon, version = value.partition(":")
@@ -97,7 +95,7 @@ class SentenceForm(forms.Form):
         return [FactSeen(fact, versions[str(fact.pk)]) for fact in facts]
 
     def take(self, exc: InvalidValue) -> None:
-        """Show what was refused at the fields that it names."""
+        """Show a refusal's errors at the fields it names."""
         for name, problems in exc.errors.items():
             field = {"text": "right", "url": "right"}.get(name, name)
             self.add_error(field if field in self.fields else None, problems)
@@ -105,12 +103,12 @@ class SentenceForm(forms.Form):
             self.add_error(None, str(exc))
 
 
-# --- source page ---
+# --- text of a source ---
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the stored text; `place` is the number of the quote that it holds, 0 for none."""
+    """A part of the stored text. `place` is the number of its quote, or 0 for none."""
 
     text: str
     place: int = 0
@@ -118,12 +116,14 @@ class Piece:
 
 @dataclass(slots=True)
 class SourcePage:
-    """One source with the text that was read, and its quotes with where they stand."""
+    """One source with the text that was read, and the positions of its quotes."""
 
     source: SourceRow
     item: ContentItem | None
     hit: Hit | None
-    quotes: list[tuple[int, Quote, bool]] = field(default_factory=list)  # number, quote, is there
+    quotes: list[tuple[int, Quote, bool]] = field(
+        default_factory=list
+    )  # number, quote, whether it was found
     pieces: list[Piece] = field(default_factory=list)
 
 
@@ -144,7 +144,7 @@ def source_page(report: Report, n: int) -> SourcePage | None:
 
 
 def _spans(page: SourcePage, stored: list[Any], content: str) -> list[tuple[Span, int]]:
-    """Return the places of the quotes in the stored text, each with its number."""
+    """Return the positions of the quotes in the stored text, each with its number."""
     folded = Folded(content)
     found: list[tuple[Span, int]] = []
     for number, (quote, kept) in enumerate(zip(page.source.quotes, stored, strict=True), start=1):
@@ -156,7 +156,7 @@ def _spans(page: SourcePage, stored: list[Any], content: str) -> list[tuple[Span
 
 
 def _span_of(quote: Quote, kept: dict[str, Any], folded: Folded) -> Span | None:
-    """Return where a quote stands: at the place that was noted, else where it is found now."""
+    """Return a quote's position: the stored one, or else where the text is found now."""
     start, end = kept.get("start", -1), kept.get("end", -1)
     is_noted = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
     if is_noted and fold(folded.stored[start:end]) == fold(quote.quote):
@@ -165,27 +165,27 @@ def _span_of(quote: Quote, kept: dict[str, Any], folded: Folded) -> Span | None:
 
 
 def _pieces(content: str, spans: list[tuple[Span, int]]) -> Any:
-    """Yield the text in pieces; where quotes overlap, the later one begins where the former ends."""
+    """Yield the text in pieces. Of overlapping quotes, the later begins where the earlier ends."""
     at = 0
     for span, number in spans:
         start = max(at, span.start)
         if start > at:
             yield Piece(content[at:start])
-        # One that lies inside another keeps its place: an empty mark to jump to.
+        # A quote inside another keeps an empty mark as a target for links.
         yield Piece(content[start : max(start, span.end)], number)
         at = max(at, span.end)
     if at < len(content):
         yield Piece(content[at:])
 
 
-# --- The page that holds two runs of a topic against each other ---
+# --- compare two runs ---
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def compare(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Compare two runs of a topic; over htmx the comparison alone."""
+    """Compare two runs of a topic. Over htmx only the comparison."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     context = comparing.context(topic, Asked.of(request.GET))
     if request.htmx:
@@ -194,23 +194,23 @@ def compare(request: BeaconRequest, slug: str) -> HttpResponse:
     return render(request, "research/compare.html", context)
 
 
-# --- A saved run as a file to keep ---
+# --- export ---
 
 
 @never_cache
 @require_GET
 @login_required
 def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> HttpResponse:
-    """Give a saved run as `kind`; a run that is not saved, and an unknown kind, say so."""
+    """Download a saved run as `kind`. Other runs and unknown formats get an error."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     export = exporting.KINDS.get(kind)
     if export is None:
-        why = _("There is no export “%(kind)s”. There are: %(kinds)s.")
+        why = _("There’s no export format “%(kind)s”. Available formats: %(kinds)s.")
         said = why % {"kind": kind, "kinds": ", ".join(exporting.KINDS)}
         return render(request, "404.html", {"why": said}, status=404)
     if run.number is None:
-        why = _("This run is %(status)s and has no report; only a saved run can be exported.")
+        why = _("This run is %(status)s and has no report. Only a saved run can be exported.")
         status = run.get_status_display()
         return refused(request, why % {"status": status})
     answer = HttpResponse(export.write(run), content_type=export.media_type)
@@ -219,7 +219,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
     return answer
 
 
-# --- The sentences of a report: where each stands in its source, checked by hand, corrected ---
+# --- sentences ---
 
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:
@@ -233,18 +233,18 @@ def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:
 def _sentence(report: Report, key: str) -> ReportSentence:
     found = report_sentences.sentence_of(report, key)
     if found is None:
-        raise Http404(_("The report holds no such sentence."))
+        raise Http404(_("This sentence isn’t in the report."))
     return found
 
 
 @require_safe
 @login_required
 def run_source(request: BeaconRequest, slug: str, run_id: int, n: int) -> HttpResponse:
-    """Show the text of a source as it was read, with the quotes marked where they stand."""
+    """Show the text of a source as it was read, with its quotes marked."""
     report = _report(request, slug, run_id)
     page = source_page(report, n)
     if page is None:
-        raise Http404(_("The report has no such source."))
+        raise Http404(_("This source isn’t in the report."))
     context = {"report": report, "run": report.run, "topic": report.run.topic, "page": page}
     return render(request, "research/run_source.html", context)
 
@@ -253,7 +253,7 @@ def run_source(request: BeaconRequest, slug: str, run_id: int, n: int) -> HttpRe
 @require_safe
 @login_required
 def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """List the report's sentences: what supports each, and what can be said of it."""
+    """List the report's sentences, with their support and actions."""
     report = _report(request, slug, run_id)
     rows = report_page.sentence_rows(report)
     wanted = request.GET.get("show", "")
@@ -272,27 +272,27 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
 @require_POST
 @login_required
 def sentence_check(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
-    """Note that the person checked a sentence themselves."""
+    """Record that the person verified a sentence."""
     report = _report(request, slug, run_id)
     if correcting.check(report, _sentence(report, key), by=request.actor):
         undo = "undo:" + reverse("research:sentence-uncheck", args=[slug, run_id, key])
-        said = _("Noted: you checked that sentence.")
+        said = _("Sentence marked as verified.")
         messages.success(request, said, extra_tags=undo)
     else:
-        messages.info(request, _("You checked that sentence before."))
+        messages.info(request, _("You’ve already verified this sentence."))
     return go_back(request, reverse("research:report-sentences", args=[slug, run_id]))
 
 
 @require_POST
 @login_required
 def sentence_uncheck(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
-    """Take it back that the person checked a sentence."""
+    """Remove the person's verification of a sentence."""
     report = _report(request, slug, run_id)
     if correcting.uncheck(report, key, by=request.actor):
         undo = "undo:" + reverse("research:sentence-check", args=[slug, run_id, key])
-        messages.success(request, _("It is no longer noted as checked."), extra_tags=undo)
+        messages.success(request, _("Verification removed."), extra_tags=undo)
     else:
-        messages.info(request, _("That sentence is not noted as checked."))
+        messages.info(request, _("This sentence isn’t marked as verified."))
     return go_back(request, reverse("research:report-sentences", args=[slug, run_id]))
 
 
@@ -300,7 +300,7 @@ def sentence_uncheck(request: BeaconRequest, slug: str, run_id: int, key: str) -
 @require_http_methods(["GET", "POST"])
 @login_required
 def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
-    """Say what is wrong with a sentence; its facts are shown before they change."""
+    """Correct a sentence. Its facts are shown before they change."""
     report = _report(request, slug, run_id)
     sentence = _sentence(report, key)
     facts = correcting.facts_of(report, sentence)
@@ -316,7 +316,7 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
             form.add_error(None, str(exc))
         else:
             undo = "undo:" + reverse("research:correction-take-back", args=[made.pk])
-            said = _("Corrected. Later runs of this topic are told.")
+            said = _("Sentence corrected. Later runs will use your correction.")
             messages.success(request, said, extra_tags=undo)
             return redirect(f"{reverse('research:run', args=[slug, run_id])}#s-{key}")
     standing = Correction.objects.filter(report=report, key=key).standing().first()
@@ -334,7 +334,7 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
 @require_safe
 @login_required
 def topic_corrections(request: BeaconRequest, slug: str) -> HttpResponse:
-    """List all that the person corrected in the topic's reports."""
+    """List all corrections to the topic's reports."""
     mine = Topic.objects.of(request.user).live()
     topic = get_object_or_404(mine.select_related("owner"), slug=slug)
     rows = report_page.corrections_of(topic)
@@ -345,7 +345,7 @@ def topic_corrections(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 @login_required
 def correction_take_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Take back all that a correction did, in one press."""
+    """Undo everything a correction did."""
     mine = Correction.objects.of(request.user).readable()
     related = ("report__run__topic__owner", "report__owner", "lesson")
     made = get_object_or_404(mine.select_related(*related), pk=pk)
@@ -355,7 +355,7 @@ def correction_take_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     if done:
-        messages.success(request, _("Taken back: facts, lesson and mark are as they were before."))
+        messages.success(request, _("Correction undone."))
     else:
-        messages.info(request, _("That correction was taken back before."))
+        messages.info(request, _("That correction is already undone."))
     return go_back(request, reverse("research:topic-corrections", args=[slug]))

@@ -1,4 +1,4 @@
-"""Responses shared by pages of runs and reports: why no run starts, and what was marked as read."""
+"""Responses shared by pages of runs and reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from research.execution.starting import NotNow
 
 
 def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
-    """Say in words why no run starts: 429 with Retry-After where waiting helps, else 409."""
+    """Explain why no run starts: 429 with Retry-After if waiting helps, otherwise 409."""
     status = 429 if exc.retry_after else 409
     response = render(request, f"{status}.html", {"why": str(exc)}, status=status)
     if exc.retry_after:
@@ -24,17 +24,17 @@ def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
 
 
 def said_read(request: BeaconRequest, count: int, key: int) -> None:
-    """Tell that reports were marked as read, with the way back."""
+    """Confirm that reports were marked as read, with an undo."""
     words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
     undo = "undo:" + reverse("research:reports-undo", args=[key]) if count else ""
     messages.success(request, words % {"n": count}, extra_tags=undo)
 
 
 def said_unread(request: BeaconRequest, count: int, key: int, words: str = "") -> None:
-    """Tell that reports are unread again, with the way back."""
+    """Confirm that reports were marked as unread, with an undo."""
     if not count:
-        messages.info(request, _("What you chose is unread already."))
+        messages.info(request, _("These reports are already unread."))
         return
-    told = ngettext("%(n)d report is unread again.", "%(n)d reports are unread again.", count)
+    told = ngettext("%(n)d report marked as unread.", "%(n)d reports marked as unread.", count)
     undo = "undo:" + reverse("research:reports-undo-unread", args=[key])
     messages.success(request, words or told % {"n": count}, extra_tags=undo)

@@ -1,4 +1,4 @@
-"""What a run of a topic will probably take: a fragment that the topic's pages fetch, and a page."""
+"""Pages of one run: its estimate, progress, plan and trace, and deleting it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from research.topics import page as topic_page
 @login_required
 @vary_on_headers("HX-Request")
 def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the forecast of the next run by its depths, and what the topic's month has left."""
+    """Show the next run's estimate for each depth, and what the topic can still spend this month."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     shown = {
         "topic": topic,
@@ -68,7 +68,7 @@ def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
     return render(request, "research/topic_forecast.html", {**shown, "tab": "", "head": head})
 
 
-# --- Removing one saved run: what goes with it is shown before, and everything comes back ---
+# --- delete a run ---
 
 LONGEST_WHY = 200
 
@@ -76,7 +76,7 @@ LONGEST_WHY = 200
 @require_http_methods(["GET", "POST"])
 @login_required
 def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Show what would go with a saved run; POST moves it to the trash."""
+    """Show what would be deleted with a saved run. POST moves it to Trash."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     if not hasattr(run, "report"):
@@ -88,7 +88,7 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         except MemoryRefused as exc:
             return refused(request, str(exc))
         undo = reverse("memory:record-restore", args=["report", run.report.pk])
-        words = _("%(run)s is in the trash for 30 days, with what only it brought.") % {"run": run}
+        words = _("%(run)s moved to Trash. You can restore it for 30 days.") % {"run": run}
         messages.success(request, words, extra_tags=f"undo:{undo}")
         return go_to(request, reverse("research:topic-runs", args=[slug]))
     context = {
@@ -101,7 +101,7 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 
 
 def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
-    """Move a failed or cancelled run to the trash; nothing goes along, so nothing is asked."""
+    """Move a failed or cancelled run to Trash. Nothing else is affected, so nothing is asked."""
     if run.status not in trash.ENDED:
         raise Http404
     if request.method != "POST":
@@ -111,22 +111,22 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = reverse("memory:record-restore", args=["removedrun", removed.pk])
-    words = _("The run is in the trash for 30 days.")
+    words = _("Run moved to Trash. You can restore it for 30 days.")
     messages.success(request, words, extra_tags=f"undo:{undo}")
     return go_to(request, reverse("research:topic-runs", args=[run.topic.slug]))
 
 
-# --- The page of one run: live while it goes on, then its report ---
+# --- progress and report ---
 
 
 def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> RunQuerySet:
-    """Return the person's runs of one topic outside the trash."""
+    """Return the person's runs of one topic outside Trash."""
     mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
     return mine if removed_too else mine.kept()
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int, *, in_full: bool = False) -> Run:
-    """Return the person's run; `in_full` also a removed one, and with its neighbours."""
+    """Return the person's run. `in_full` includes a removed one, and adds its neighbors."""
     related = (
         "topic__owner",
         "topic__settings",
@@ -144,7 +144,7 @@ def _run(request: BeaconRequest, slug: str, run_id: int, *, in_full: bool = Fals
 @require_GET
 @login_required
 def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Show the run as it goes on, or what it wrote."""
+    """Show the run's progress, or its report once it is finished."""
     run = _run(request, slug, run_id, in_full=True)
     if trash.is_removed(run):
         return render(request, "research/run_trashed.html", trash.page_of_removed(run))
@@ -160,9 +160,9 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_GET
 @login_required
 def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Answer the poll: 204 if nothing changed since `seen`, else the live part; 286 at the end.
+    """Answer the poll: 204 if nothing changed since `seen`, the live part, or 286 at the end.
 
-    Idle it costs one query beside session and user; the heartbeat travels as an event.
+    An idle poll costs one query beside session and user. The heartbeat is sent as an event.
     """
     seen = request.GET.get("seen", "")
     wanted = _runs(request, slug).filter(pk=run_id)
@@ -177,7 +177,7 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         return _over(request, run)
     context = run_page.context(run) | {"is_poll": True}
     if has_plan and has_plan != run_page.plan_token_of(run):
-        # The page holds a form for a plan that waits no more; what was typed there stays.
+        # The form of a plan that was already reviewed stays, with any typed text.
         context |= {"plan_token": has_plan, "plan_gone": planning.became_of(run)}
     elif run.waiting_since and not has_plan:
         context["shows_plan"] = True
@@ -185,11 +185,11 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 
 
 def _over(request: BeaconRequest, run: Run) -> HttpResponse:
-    """End the polling (286), and have the page load what the run left.
+    """End the polling (286) and load the result.
 
-    A page that shows a plan's form is not loaded anew by itself: words may stand in it.
+    A page with a plan's form isn't reloaded by itself, because it may contain typed text.
     """
-    words = _("The run is over: %(how)s.") % {"how": run.get_status_display()}
+    words = _("The run has ended: %(how)s.") % {"how": run.get_status_display()}
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     over = format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
     if request.GET.get("plan"):
@@ -206,7 +206,7 @@ def _over(request: BeaconRequest, run: Run) -> HttpResponse:
 @require_GET
 @login_required
 def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Show what the run asked models and what each step left, as a page or a part of one."""
+    """Show the run's model calls and each step's output, as a page or a part of one."""
     run = _run(request, slug, run_id)
     calls = ModelCall.objects.of(request.user).filter(source=run.source)
     steps = list(run.steps.all())
@@ -230,7 +230,7 @@ def _pretty(stored: dict[str, Any]) -> str:
 @require_POST
 @login_required
 def run_cancel(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Cancel the run: nothing is saved."""
+    """Cancel the run without saving anything."""
     run = _run(request, slug, run_id)
     return _acted(request, run) if run.ask_to_cancel(by=request.actor) else _ended(request, run)
 
@@ -238,12 +238,14 @@ def run_cancel(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Have the run write its report from what is there."""
+    """Have the run write its report from what it has found."""
     run = _run(request, slug, run_id)
     if run.ask_to_stop(by=request.actor):
         return _acted(request, run)
     if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
-        why = _("Nothing was searched yet, so there is nothing to write from: cancel the run.")
+        why = _(
+            "Nothing has been searched yet, so there’s nothing to report. Cancel the run instead."
+        )
         return refused(request, why)
     return _ended(request, run)
 
@@ -251,10 +253,10 @@ def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def run_try(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Let a run that was put off go on now."""
+    """Let a postponed run continue now."""
     run = _run(request, slug, run_id)
     if not starting.try_now(run, by=request.actor):
-        why = _("This run does not wait for another try any more; it is %(status)s.")
+        why = _("This run isn’t waiting to retry. It’s %(status)s.")
         return refused(request, why % {"status": _status(run)})
     return _acted(request, run)
 
@@ -275,7 +277,7 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     except StepNotFinished as exc:
         return refused(request, str(exc))
     if not done:
-        why = _("Only a failed or cancelled run can be retried; this one is %(status)s.")
+        why = _("Only a failed or cancelled run can be retried. This one is %(status)s.")
         return refused(request, why % {"status": _status(run)})
     return _acted(request, run)
 
@@ -283,7 +285,7 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Start a run with the settings and queries of this one, and show it."""
+    """Start a run with this one's settings and queries, and show it."""
     run = _run(request, slug, run_id)
     try:
         again = starting.rerun(run, by=request.actor, loaded=starting.loaded_at(request.POST))
@@ -297,14 +299,14 @@ def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     return go_to(request, reverse("research:run", args=[run.topic.slug, again.pk]))
 
 
-# --- the plan that waits ----------------------------------------------------------------------------
+# --- plan review ---
 
 
 @never_cache
 @require_POST
 @login_required
 def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Have a run go on with the queries as the person left them."""
+    """Continue a run with the queries as the person edited them."""
     run, form = _run(request, slug, run_id), PlanForm(request.POST)
     seen = form.seen_at()
     if not form.is_valid() and run.waiting_since is not None and run.waiting_since == seen:
@@ -321,7 +323,7 @@ def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Have a waiting run plan once more."""
+    """Have a waiting run create a new plan."""
     run, seen = _run(request, slug, run_id), PlanForm(request.POST).seen_at()
     try:
         if seen is None:
@@ -334,7 +336,7 @@ def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
 
 def _of_no_plan(run: Run, seen: datetime | None) -> str:
     if seen is None and run.waiting_since is not None:
-        return _("This form does not say which plan it was made from. Load the page anew.")
+        return _("This form doesn’t say which plan it’s for. Reload the page.")
     return planning.became_of(run)
 
 
@@ -345,13 +347,13 @@ def _went_on(request: BeaconRequest, run: Run) -> HttpResponse:
 
 
 def _plan(request: BeaconRequest, run: Run, form: PlanForm) -> HttpResponse:
-    """Show the plan again with what is wrong with it."""
+    """Show the plan again with its errors."""
     template = "research/_plan_review.html" if request.htmx else "research/run.html"
     return render(request, template, run_page.context(run, plan_form=form))
 
 
 def _plan_gone(request: BeaconRequest, run: Run, why: str) -> HttpResponse:
-    """Say what became of the plan, beside the queries that were typed for it (409)."""
+    """Say what happened to the plan, beside the queries that were typed for it (409)."""
     run = _run(request, run.topic.slug, run.pk)
     context = {"run": run, "topic": run.topic, "gone": why}
     context |= {"typed": run_page.words_of(run, request.POST.get("queries", ""))}
@@ -369,8 +371,8 @@ def _in_the_way(run: Run, exc: RunInTheWay) -> Any:
         '{} <a href="{}">{}</a> {}',
         exc,
         page,
-        _("Look at that run"),
-        _("and wait for its end, or cancel it, before you start this one."),
+        _("Open that run"),
+        _("and wait until it ends, or cancel it, before you start this one."),
     )
 
 
@@ -380,12 +382,12 @@ def _status(run: Run) -> str:
 
 
 def _ended(request: BeaconRequest, run: Run) -> HttpResponse:
-    why = _("This run has ended already (%(status)s), so there is nothing to cancel or stop.")
+    why = _("This run has already ended (%(status)s), so it can’t be cancelled or stopped.")
     return refused(request, why % {"status": _status(run)})
 
 
 def _acted(request: BeaconRequest, run: Run) -> HttpResponse:
-    """Show the run after an act: the live part over htmx while it goes on, else the page."""
+    """Show the run after an action: its live part over htmx while it runs, otherwise the page."""
     if not request.htmx:
         return redirect("research:run", run.topic.slug, run.pk)
     run = _run(request, run.topic.slug, run.pk)

@@ -1,6 +1,6 @@
-"""What the page of schedules shows: a month of coming runs, what they cost, and where they clash.
+"""The page of all schedules: a month of coming runs, their cost, conflicts, and what was missed.
 
-All schedules of the person, their forecasts and the log's lines: a fixed number of questions.
+The number of queries is fixed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from research.schedules import coming, scheduling
 from research.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABLE
 
 MOST_TOPICS = 500
-MOST_A_DAY = 6  # topics of a day that its cell names; the others are counted
+MOST_A_DAY = 6  # topics that a day's cell names; the others are counted
 MOST_CLASHES = 10
 MOST_MISSED = 20
 LATELY = timedelta(days=30)
@@ -43,7 +43,7 @@ LATELY = timedelta(days=30)
 
 @dataclass(slots=True)
 class Sum:
-    """What several runs cost together; `unknown` of them have a cost that is not known."""
+    """The total cost of several runs. The cost of `unknown` of them is unknown."""
 
     runs: int = 0
     least: Decimal = Decimal(0)
@@ -52,7 +52,7 @@ class Sum:
     has_model: bool = True
 
     def add(self, forecast: Forecast) -> None:
-        """Count one more run."""
+        """Add one run."""
         self.runs += 1
         self.has_model = forecast.has_model
         if forecast.money is None:
@@ -63,7 +63,7 @@ class Sum:
 
     @property
     def cost(self) -> str:
-        """Return the sum in words; a price that is not known is never nothing."""
+        """Format the sum. An unknown price is never shown as free."""
         if not self.runs:
             return ""
         if not self.has_model:
@@ -74,13 +74,13 @@ class Sum:
         words = least if least == most else f"{least}–{most}"
         if self.unknown:
             told = {"money": words, "count": self.unknown}
-            return _("%(money)s, and %(count)d runs whose price is unknown") % told
+            return _("%(money)s, plus %(count)d runs with an unknown price") % told
         return words
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One topic on one day: when it runs first, and how often; a recheck stands by itself."""
+    """One topic on one day: its first run, and how many. Rechecks are separate entries."""
 
     topic: Any
     at: datetime
@@ -90,7 +90,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Day:
-    """One day of the grid; `is_other` is of the month before or after."""
+    """One day of the grid. `is_other` marks days of the month before or after."""
 
     day: date
     is_other: bool = False
@@ -99,44 +99,43 @@ class Day:
 
     @property
     def shown(self) -> list[Entry]:
-        """Return the first entries, which a cell has room for."""
+        """Return the entries that fit into a cell."""
         return self.entries[:MOST_A_DAY]
 
     @property
     def more(self) -> int:
-        """Return how many entries it has no room for."""
+        """Return how many entries don't fit."""
         return max(0, len(self.entries) - MOST_A_DAY)
 
 
 @dataclass(slots=True)
 class Week:
-    """Seven days with what their runs cost."""
+    """Seven days with the cost of their runs."""
 
     days: list[Day]
     sum: Sum = field(default_factory=Sum)
 
     @property
     def first(self) -> date:
-        """Return its Monday."""
         return self.days[0].day
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An hour at which a topic would be alone: what its schedule may be moved to."""
+    """A free hour to which a topic's schedule can move."""
 
     topic: Any
     hour: int
 
     @property
     def words(self) -> str:
-        """Return the hour as a clock shows it."""
+        """Format the hour."""
         return f"{self.hour:02}:00"
 
 
 @dataclass(slots=True)
 class Clash:
-    """Topics that begin at the same minute, how often, and who could move where."""
+    """Topics that start in the same minute, how often, and where they can move."""
 
     topics: list[Any]
     at: datetime
@@ -146,7 +145,7 @@ class Clash:
 
 @dataclass(slots=True)
 class Row:
-    """One schedule: in words, with its next run and what a month of it costs."""
+    """One schedule: described, with its next run and its cost over thirty days."""
 
     schedule: Schedule
     words: str
@@ -155,17 +154,17 @@ class Row:
 
     @property
     def cost(self) -> str:
-        """Return what thirty days of it cost."""
+        """Return the cost over thirty days."""
         return self.forecast.times(self.a_month)
 
 
-# --- the month that is shown ----------------------------------------------------------------------
+# --- the month ---
 
 
 def month_named(key: str) -> date:
-    """Return the first day of the month that an address names (`2026-12`), else of the present one.
+    """Return the first day of the month in a URL (`2026-12`), or of the current month.
 
-    At most two years ahead: nobody's schedule is looked at for ever.
+    Limited to two years ahead.
     """
     present = timezone.localdate().replace(day=1)
     year, _dash, month = key.partition("-")
@@ -179,17 +178,17 @@ def month_named(key: str) -> date:
 
 
 def following(first: date) -> date:
-    """Return the first day of the month after."""
+    """Return the first day of the next month."""
     return (first + timedelta(days=31)).replace(day=1)
 
 
 def before(first: date) -> date:
-    """Return the first day of the month before."""
+    """Return the first day of the previous month."""
     return (first - timedelta(days=1)).replace(day=1)
 
 
 def context(user: User, key: str) -> dict[str, Any]:
-    """Return all that the page shows: six queries, however many topics there are."""
+    """Return everything the page shows: six queries, however many topics there are."""
     first, now = month_named(key), timezone.now()
     schedules = _schedules(user)
     topics = [schedule.topic for schedule in schedules]
@@ -227,7 +226,7 @@ def _midnight(day: date) -> datetime:
 
 
 def _schedules(user: User) -> list[Any]:
-    """Return the schedules of the person's active topics that recur or are rechecked."""
+    """Return the schedules of the person's active topics that recur or have rechecks."""
     found = Schedule.objects.of(user).filter(topic__trashed_at=None, topic__archived_at=None)
     found = found.exclude(preset=Schedule.Preset.NONE, topic__settings__recheck=False)
     found = found.select_related("topic__settings", "topic__owner")
@@ -242,7 +241,7 @@ def _weeks(
     since: datetime,
     until: datetime,
 ) -> tuple[list[Week], Sum]:
-    """Return the month in weeks with their entries, and what its runs cost together."""
+    """Return the month's weeks with their entries, and the total cost of its runs."""
     today, total = timezone.localdate(), Sum()
     grid = calendar.Calendar().monthdatescalendar(first.year, first.month)
     weeks = [
@@ -282,11 +281,11 @@ def _add_recheck(
         by_day[day][1].entries.append(Entry(schedule.topic, at, is_recheck=True))
 
 
-# --- clashes --------------------------------------------------------------------------------------
+# --- conflicts ---
 
 
 def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list[Clash]:
-    """Return which topics begin at the same minute, those that do so most often first."""
+    """Return the topics that start in the same minute, most frequent first."""
     at_minute: dict[datetime, list[Any]] = defaultdict(list)
     for one in schedules:
         for slot in slots[one.pk]:
@@ -309,7 +308,7 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
 def _spread(
     schedules: Iterable[Any], minutes: Sequence[datetime], taken: set[datetime]
 ) -> list[Move]:
-    """Return for each schedule an hour of the same days at which nothing begins yet."""
+    """Return a free hour on the same days for each schedule."""
     moves = []
     for one in schedules:
         hour = coming.hour_of(one)
@@ -324,11 +323,11 @@ def _spread(
     return moves
 
 
-# --- what was missed --------------------------------------------------------------------------------
+# --- missed runs ---
 
 
 def _missed(user: User) -> list[Activity]:
-    """Return what schedules left out or caught up with lately, the latest first."""
+    """Return the latest runs that schedules skipped or caught up with."""
     lines = Activity.objects.filter(
         owner=user,
         kind__in=(CAUGHT_UP, SKIPPED, UNREADABLE),
@@ -338,13 +337,13 @@ def _missed(user: User) -> list[Activity]:
     return list(lines.exclude(topic=None).select_related("topic").order_by("-id")[:MOST_MISSED])
 
 
-# --- The page of all schedules, and what its buttons change of one ---
+# --- views ---
 
 
 @require_safe
 @login_required
 def schedules(request: BeaconRequest) -> HttpResponse:
-    """Show a month of coming runs over all topics."""
+    """Show a month of coming runs for all topics."""
     key = request.GET.get("month", "")
     return render(request, "research/calendar.html", context(request.user, key))
 
@@ -358,10 +357,10 @@ def schedule_hour(request: BeaconRequest, slug: str, hour: int) -> HttpResponse:
     if was is None:
         return refused(
             request,
-            _("This schedule has no single hour that could be moved: change it in its settings."),
+            _("This schedule has no single hour to move. Change it in the topic’s settings."),
         )
     undo = "undo:" + reverse("research:schedule-hour", args=[slug, was])
-    words = _("“%(topic)s” runs at %(hour)02d:00 from now on.") % {"topic": topic, "hour": hour}
+    words = _("“%(topic)s” now runs at %(hour)02d:00.") % {"topic": topic, "hour": hour}
     messages.success(request, words, extra_tags=undo)
     return go_back(request, reverse("research:calendar"))
 
@@ -369,13 +368,15 @@ def schedule_hour(request: BeaconRequest, slug: str, hour: int) -> HttpResponse:
 @require_POST
 @login_required
 def schedule_missed(request: BeaconRequest, slug: str, choice: str) -> HttpResponse:
-    """Say what becomes of a topic's runs that were missed."""
+    """Set what happens to a topic's missed runs."""
     topic = _topic(request, slug)
     if choice not in Schedule.Missed.values:
         raise Http404
     was = coming.set_missed(topic, choice, by=request.actor)
     if was is None:
-        messages.info(request, _("It is so already, or the topic is run by hand only."))
+        messages.info(
+            request, _("Nothing to change. It’s already set, or this topic has no schedule.")
+        )
     else:
         undo = "undo:" + reverse("research:schedule-missed", args=[slug, was])
         words = _("“%(topic)s”: %(what)s.")

@@ -1,4 +1,4 @@
-"""The form of a link that lets somebody read a report: for how long, and for whom."""
+"""Links that let others read one report without an account: creating, revoking and opening them."""
 
 from __future__ import annotations
 
@@ -38,50 +38,48 @@ from research.reports import page as report_page
 from research.reports.delta_rows import DeltaRow
 
 _TIMES = (
-    (1, gettext_lazy("one day")),
-    (7, gettext_lazy("a week")),
+    (1, gettext_lazy("1 day")),
+    (7, gettext_lazy("1 week")),
     (30, gettext_lazy("30 days")),
     (90, gettext_lazy("90 days")),
-    (365, gettext_lazy("a year")),
+    (365, gettext_lazy("1 year")),
 )
 
 
 class ShareForm(forms.Form):
-    """How long the link works, and a word for the owner's own list."""
+    """A link's lifetime, and a note for its owner."""
 
     days = forms.TypedChoiceField(
-        label=gettext_lazy("Works for"), choices=_TIMES, coerce=int, initial=30
+        label=gettext_lazy("Expires after"), choices=_TIMES, coerce=int, initial=30
     )
     note = CleanTextField(
-        label=gettext_lazy("For whom"),
+        label=gettext_lazy("Note"),
         required=False,
         max_length=MOST_NOTE,
-        help_text=gettext_lazy(
-            "Only for your own list; it does not stand on the page that is read."
-        ),
+        help_text=gettext_lazy("Only you see this."),
     )
 
     def take(self, exc: InvalidValue) -> None:
-        """Show what was refused at the fields that it names."""
+        """Show a refusal's errors at the fields it names."""
         if not exc.errors:
             self.add_error(None, str(exc))
         for name, problems in exc.errors.items():
             self.add_error(name, problems)
 
 
-# --- sharing ---
+# --- links ---
 
 DAYS = (1, 7, 30, 90, 365)
-MOST_LINKS = 20  # that work at once for one report
-MOST_OVER = 50  # links that open nothing any more, in a list
+MOST_LINKS = 20  # active links per report
+MOST_OVER = 50  # inactive links in a list
 
 
 class LinkOver(Exception):
-    """The link was a good one once; the message says why it opens nothing now."""
+    """The link was valid once. The message says why it no longer works."""
 
 
 class NoSuchLink(Exception):
-    """The address was never given out by this site, or what it led to is deleted for good."""
+    """The URL was never issued by this site, or its report is permanently deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +88,22 @@ class LinkRow:
 
     link: SharedLink
     title: str
-    state: str  # working, ended or expired
+    state: str  # active, revoked or expired
     can_resume: bool
 
 
 def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
-    """Return a new link to `report` that works for `days` (one of DAYS).
+    """Return a new link to `report` for `days` (one of DAYS).
 
-    Raises InvalidValue for another number of days, a note of over MOST_NOTE characters, and where
-    MOST_LINKS work already.
+    Raises InvalidValue for another number of days, for a note of over MOST_NOTE characters, and at
+    MOST_LINKS active links.
     """
     note = one_line(clean(note)[0])
     if days not in DAYS:
-        problem = _("Choose one of the times that are offered.")
+        problem = _("Select one of the listed periods.")
         raise InvalidValue(problem, errors={"days": [problem]})
     if len(note) > MOST_NOTE:
-        words = _("At most %(most)d characters; these are %(count)d.")
+        words = _("Use at most %(most)d characters (currently %(count)d).")
         problem = words % {"most": MOST_NOTE, "count": len(note)}
         raise InvalidValue(problem, errors={"note": [problem]})
     with transaction.atomic():
@@ -121,20 +119,22 @@ def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
 
 
 def _check_room(report: Any) -> None:
-    """Raise InvalidValue where as many links to the report (its key) work as may; in a transaction."""
-    # Two tabs at once must not pass the number together.
+    """Raise InvalidValue if the report (its key) has MOST_LINKS active links. Runs in a
+    transaction.
+    """
+    # Two simultaneous requests mustn't exceed the limit together.
     Report.objects.select_for_update().get(pk=report)
     if SharedLink.objects.filter(report=report).working().count() >= MOST_LINKS:
         words = ngettext(
-            "%(most)d link to this report works already: end it first.",
-            "%(most)d links to this report work already: end one of them first.",
+            "This report already has %(most)d active link. Revoke it first.",
+            "This report already has %(most)d active links. Revoke one first.",
             MOST_LINKS,
         )
         raise InvalidValue(words % {"most": MOST_LINKS})
 
 
 def end(link: SharedLink, *, by: Actor) -> bool:
-    """Let the link open nothing from now on; False if it had been ended before."""
+    """Revoke the link. Returns False if it already was."""
     with transaction.atomic():
         mine = SharedLink.objects.filter(pk=link.pk, ended_at=None)
         if not mine.update(ended_at=timezone.now()):
@@ -144,9 +144,9 @@ def end(link: SharedLink, *, by: Actor) -> bool:
 
 
 def resume(link: SharedLink, *, by: Actor) -> bool:
-    """Take back the end of a link; False if it works, or its time has passed meanwhile.
+    """Reactivate a revoked link. Returns False if it is active or has expired.
 
-    Raises InvalidValue where MOST_LINKS work already.
+    Raises InvalidValue at MOST_LINKS active links.
     """
     with transaction.atomic():
         mine = SharedLink.objects.filter(pk=link.pk, ends_at__gt=timezone.now())
@@ -169,9 +169,9 @@ def _title(link: SharedLink) -> str:
 
 
 def opened(token: str, *, is_visit: bool = True) -> SharedLink:
-    """Return the working link of an address, with its report loaded, and count a visit.
+    """Return the active link of a URL with its report, and count a visit.
 
-    Raises NoSuchLink and LinkOver, whose words may be shown to anybody.
+    Raises NoSuchLink and LinkOver, whose messages are public.
     """
     key = SharedLink.key_of(token)
     related = ("report__run__topic", "owner")
@@ -180,31 +180,31 @@ def opened(token: str, *, is_visit: bool = True) -> SharedLink:
     if link is None:
         raise NoSuchLink
     if link.ended_at is not None:
-        raise LinkOver(_("The person who gave it to you has ended it."))
+        raise LinkOver(_("The person who shared it has revoked the link."))
     now = timezone.now()
     if link.ends_at <= now:
-        words = _("It worked until %(day)s.")
+        words = _("It expired on %(day)s.")
         raise LinkOver(words % {"day": date_text(timezone.localtime(link.ends_at), "j F Y")})
     report = link.report
     if report.trashed_at or report.run.topic.trashed_at or not link.owner.is_active:
-        raise LinkOver(_("The report is not available now."))
+        raise LinkOver(_("The report isn’t available right now."))
     if is_visit:
         SharedLink.objects.filter(pk=link.pk).update(opened=F("opened") + 1, opened_at=now)
     return link
 
 
 def words_of(link: SharedLink) -> dict[str, Any]:
-    """Return what the shared page shows: the report, what changed, its sources.
+    """Return what the shared page shows: the report, its changes and sources.
 
-    Left out is all that tells of the owner's memory and means: what was confirmed, went quiet or was
-    withheld, warnings, costs, who wrote it, and links to pages that need a sign-in.
+    It omits everything about the owner's memory and setup: what was confirmed, went quiet or was
+    withheld, warnings, costs, the author, and links to pages that need a sign-in.
     """
     run = link.report.run
     found = report_page.article(run, reader=report_sentences.STRANGER)
     sources = [_outside(source) for source in found["sources"]]
     if found["changed"].unasked and found["quiet_text"]:
-        # How many were withheld is the owner's affair.
-        found["quiet_text"] = _("No change is announced.")
+        # The number of withheld changes is private.
+        found["quiet_text"] = _("No changes to announce.")
     return {name: found[name] for name in ("report", "quiet_text", "body", "contents")} | {
         "run": run,
         "listed": [_row_outside(row) for row in found["changed"].listed],
@@ -219,16 +219,16 @@ def _row_outside(row: DeltaRow) -> DeltaRow:
 
 
 def _outside(source: report_page.SourceRow) -> report_page.SourceRow:
-    """Return the source without a link to a page of this site, which a stranger cannot open."""
+    """Return the source without a link to a page that needs a sign-in."""
     if not source.link.is_ours:
         return source
     return replace(source, link=replace(source.link, url="", note=""), address="")
 
 
 def link_rows(owner: User, report: Report | None = None) -> list[LinkRow]:
-    """Return the owner's links, of one report or of all, newest first: two queries.
+    """Return the owner's links, of one report or all, newest first: two queries.
 
-    All that work come first, so that each can be ended; then the last MOST_OVER of the others.
+    All active ones come first, so that each can be revoked, then the last MOST_OVER others.
     """
     found = SharedLink.objects.of(owner).select_related("report__run__topic").readable()
     if report is not None:
@@ -245,7 +245,7 @@ def _row(link: SharedLink, now: Any) -> LinkRow:
     return LinkRow(link, _title(link), "ended" if ended else "working", can_resume=ended)
 
 
-# --- Links that let somebody read one report: made and ended by its owner, opened by anybody ---
+# --- views ---
 
 
 @never_cache
@@ -253,7 +253,7 @@ def _row(link: SharedLink, now: Any) -> LinkRow:
 @login_required
 @idempotent_post
 def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Show the report's links, and make one: over htmx the part with form and list alone."""
+    """Show the report's links and create one. Over htmx only the form and the list."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     saved = mine.exclude(report=None).select_related("report__owner", "topic")
     run = get_object_or_404(saved.filter(report__trashed_at=None), pk=run_id)
@@ -266,7 +266,7 @@ def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
             form.take(exc)
         else:
             undo = "undo:" + reverse("research:shared-link-end", args=[made.pk])
-            messages.success(request, _("The link works now: copy it."), extra_tags=undo)
+            messages.success(request, _("Link created. Copy it below."), extra_tags=undo)
             if not request.htmx:
                 return redirect("research:report-share", slug, run_id)
             form = ShareForm()
@@ -285,7 +285,7 @@ def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 @require_safe
 @login_required
 def shared_links(request: BeaconRequest) -> HttpResponse:
-    """List all links that the person gave out."""
+    """List all links of the person."""
     rows = link_rows(request.user)
     context = {"rows": rows, "here_alone": works_here_alone()}
     return render(request, "research/shared_links.html", context)
@@ -300,21 +300,19 @@ def _link(request: BeaconRequest, pk: uuid.UUID) -> SharedLink:
 @require_POST
 @login_required
 def link_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Let a link open nothing from now on."""
     link = _link(request, pk)
     if end(link, by=request.actor):
         undo = "undo:" + reverse("research:shared-link-resume", args=[pk])
-        text = _("The link to “%(title)s” opens nothing any more.")
+        text = _("Link to “%(title)s” revoked.")
         messages.success(request, text % {"title": link.report.title}, extra_tags=undo)
     else:
-        messages.info(request, _("That link was ended before."))
+        messages.info(request, _("This link is already revoked."))
     return go_back(request, reverse("research:shared-links"))
 
 
 @require_POST
 @login_required
 def link_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Take back the end of a link."""
     link = _link(request, pk)
     try:
         resumed = resume(link, by=request.actor)
@@ -323,17 +321,17 @@ def link_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         return go_back(request, reverse("research:shared-links"))
     if resumed:
         undo = "undo:" + reverse("research:shared-link-end", args=[pk])
-        text = _("The link to “%(title)s” works again.")
+        text = _("Link to “%(title)s” reactivated.")
         messages.success(request, text % {"title": link.report.title}, extra_tags=undo)
     else:
-        messages.info(request, _("Its time has passed, or it works already: nothing was changed."))
+        messages.info(request, _("Nothing changed. The link has expired or is already active."))
     return go_back(request, reverse("research:shared-links"))
 
 
 @never_cache
 @require_safe
 def shared_report(request: HttpRequest, token: str) -> HttpResponse:
-    """Show a report to anybody who has its link; say why where the link opens nothing."""
+    """Show a report to anyone with its link, or say why the link no longer works."""
     try:
         link = opened(token, is_visit=request.method == "GET")
     except NoSuchLink:
@@ -342,7 +340,7 @@ def shared_report(request: HttpRequest, token: str) -> HttpResponse:
         answer = render(request, "research/shared_gone.html", {"why": str(exc)}, status=410)
     else:
         answer = render(request, "research/shared_report.html", words_of(link))
-    # Neither search engines nor the pages that are linked to learn the address.
+    # Keep the URL from search engines and linked sites.
     answer["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     answer["Referrer-Policy"] = "no-referrer"
     return answer

@@ -1,4 +1,4 @@
-"""The form in which a person gives a topic's runs a standing rule."""
+"""Pages of sources and rules: a topic's sources, rules for domains and pages, and standing rules."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import CHECK, STOP, Kind
 from research.topics import page as topic_page
 
-# Its label, its help, and what is said of an empty one.
+# label, help text, message if empty
 _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
     CHECK: (
-        gettext_lazy("Words to search for, or an address"),
-        gettext_lazy("Every run asks it or reads it, whatever else it plans."),
-        gettext_lazy("Type words to search for, or the address of a page to read."),
+        gettext_lazy("Words to search for, or a URL"),
+        gettext_lazy("Every run searches for it or reads it, whatever else it plans."),
+        gettext_lazy("Enter words to search for, or the URL of a page to read."),
     ),
     STOP: (
-        gettext_lazy("A domain, or the address of one page"),
-        gettext_lazy("Such as example.org; what lies below a domain is left out too."),
-        gettext_lazy("Type a domain such as example.org, or the address of one page."),
+        gettext_lazy("A domain, or the URL of one page"),
+        gettext_lazy("Such as example.org. Subdomains are skipped too."),
+        gettext_lazy("Enter a domain such as example.org, or the URL of one page."),
     ),
 }
 
 
 class RuleForm(forms.Form):
-    """One line: what is always checked, or where nobody looks any more."""
+    """One line: what every run checks, or what runs never read."""
 
     rule = CleanTextField(widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}))
 
@@ -67,7 +67,7 @@ class RuleForm(forms.Form):
         field.error_messages["required"] = str(missing)
 
     def clean_rule(self) -> str:
-        """Return the rule as it is kept.  Raises ValidationError."""
+        """Return the rule in its stored form. Raises ValidationError."""
         take = standing_rules.check_from if self.kind == CHECK else standing_rules.place_from
         try:
             return take(self.cleaned_data["rule"])
@@ -75,30 +75,30 @@ class RuleForm(forms.Form):
             raise ValidationError(str(exc)) from exc
 
 
-# --- What the pages of a topic show of its standing rules ---
+# --- standing rules on a topic's pages ---
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """One rule: as it is kept, as a person reads it, and where it leads."""
+    """One rule: as stored, as shown, and its link."""
 
     kind: Kind
     rule: str
 
     @property
     def shown(self) -> str:
-        """Return the rule as a person reads it."""
+        """Return the rule in readable form."""
         return standing_rules.shown(self.rule)
 
     @property
     def link(self) -> Link:
-        """Return where an address leads; nowhere for words and domains."""
+        """Return the link of a URL, or an empty string for words and domains."""
         return link_of(self.rule)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A topic's standing rules with the two forms that add one."""
+    """A topic's standing rules with their two forms."""
 
     checks: Sequence[RuleRow]
     places: Sequence[RuleRow]
@@ -107,17 +107,17 @@ class Rules:
 
     @property
     def most(self) -> int:
-        """Return how many things can always be checked."""
+        """Return the limit of rules to always check."""
         return standing_rules.MOST_CHECKS
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more can always be checked."""
+        """Whether the limit of rules to always check is reached."""
         return len(self.checks) >= self.most
 
 
 def rules_of(topic: Any, form: RuleForm | None = None) -> Rules:
-    """Return the rules of a topic from `topics_of`, with `form` where a person has typed in it."""
+    """Return the rules of a topic from `topics_of`, with `form` if the person typed in it."""
     settings = topic.settings
     return Rules(
         checks=[RuleRow(CHECK, rule) for rule in settings.always_check],
@@ -127,7 +127,7 @@ def rules_of(topic: Any, form: RuleForm | None = None) -> Rules:
     )
 
 
-# --- source desk ---
+# --- a topic's sources ---
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:
@@ -142,7 +142,7 @@ def _desk(slug: str) -> str:
 @login_required
 @vary_on_headers("HX-Request")
 def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the topic's sources by domain or by page; over htmx the list alone."""
+    """Show the topic's sources by domain or by page. Over htmx only the list."""
     return _show(request, _topic(request, slug))
 
 
@@ -173,7 +173,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
 @require_safe
 @login_required
 def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
-    """Hand out the list as it is filtered and sorted, whole, as CSV."""
+    """Download the filtered and sorted list as CSV."""
     topic, wanted = _topic(request, slug), DeskWanted.of(request.GET)
     pieces = (line.encode() for line in source_desk.as_csv(topic, wanted))
     response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8; header=present")
@@ -181,18 +181,18 @@ def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
     return response
 
 
-# --- acts -----------------------------------------------------------------------------------------
+# --- actions ---
 
 
 @require_POST
 @login_required
 def source_act(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Block, boost or mute a place, or none of it: `do` is `act scope place`."""
+    """Block, boost or mute a place, or clear its rule: `do` is `act scope place`."""
     topic = _topic(request, slug)
     asked = request.POST.get("do") or request.GET.get("do", "")
     act, scope, place = (*asked.split(" ", 2), "", "")[:3]
     if scope not in (TOPIC, ALL):
-        return refused(request, _("It is not said for what that holds: this topic, or all."))
+        return refused(request, _("Choose whether this applies to this topic or to all topics."))
     try:
         changed = source_rules.set_rule(topic, place, act, scope=scope, by=request.actor)
     except MemoryRefused as exc:
@@ -202,19 +202,21 @@ def source_act(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo: str) -> None:
-    """Say what is done from the next run on, with the way back."""
+    """Confirm what changes from the next run, with an undo."""
     place = shorten(standing_rules.shown(changed.place), 120)
     if changed.act == changed.before:
-        messages.info(request, _("“%(place)s” is treated so already.") % {"place": place})
+        messages.info(request, _("%(place)s already has this rule.") % {"place": place})
         return
     said = {
-        Act.BLOCK: _("“%(place)s” is neither read nor cited any more, from the next run on."),
-        Act.BOOST: _("“%(place)s” stands first, from the next run on."),
-        Act.MUTE: _("“%(place)s” is read, and never announced alone, from the next run on."),
-        NONE: _("“%(place)s” is treated as any other, from the next run on."),
+        Act.BLOCK: _("From the next run, %(place)s is neither read nor cited."),
+        Act.BOOST: _("From the next run, results from %(place)s are ranked first."),
+        Act.MUTE: _(
+            "From the next run, %(place)s is read but never triggers a notification by itself."
+        ),
+        NONE: _("From the next run, %(place)s no longer has a rule."),
     }[changed.act]
     if scope == ALL:
-        said += " " + _("That holds for all topics.")
+        said += " " + _("This applies to all topics.")
     back = urlencode({"do": f"{changed.before} {scope} {changed.place}"})
     messages.success(request, said % {"place": place}, extra_tags=f"undo:{undo}?{back}")
 
@@ -222,14 +224,14 @@ def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo
 @require_POST
 @login_required
 def source_forget_url(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Forget that an address was seen: a search may bring it as new again."""
+    """Forget that a URL was seen, so that a search can return it as new."""
     topic = _topic(request, slug)
     try:
         line = forget.forget_url(topic, request.POST.get("url", ""), by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = "undo:" + reverse("research:source-remember-url", args=[slug, line.pk])
-    words = _("Forgotten: “%(url)s” may come as new again. What it brought stays.")
+    words = _("Forgotten. %(url)s can appear as new again. Facts from it are kept.")
     messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
     return go_back(request, _desk(slug))
 
@@ -237,20 +239,20 @@ def source_forget_url(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 @login_required
 def source_remember_url(request: BeaconRequest, slug: str, line: int) -> HttpResponse:
-    """Take that back."""
+    """Undo forgetting a URL."""
     topic = _topic(request, slug)
     try:
         url = forget.remember_url(topic, line, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    messages.success(request, _("“%(url)s” counts as seen again.") % {"url": shorten(url, 120)})
+    messages.success(request, _("%(url)s counts as seen again.") % {"url": shorten(url, 120)})
     return go_back(request, _desk(slug))
 
 
 @require_POST
 @login_required
 def read_next(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Have the next run read a page; what cannot be read is explained beside what was typed."""
+    """Have the next run read a page. Errors are shown beside the typed text."""
     topic = _topic(request, slug)
     address = (request.POST.get("address") or request.GET.get("address", ""))[:3000]
     try:
@@ -260,40 +262,40 @@ def read_next(request: BeaconRequest, slug: str) -> HttpResponse:
     if is_new:
         undo = reverse("research:read-next-not", args=[slug])
         undo = f"undo:{undo}?{urlencode({'address': page})}"
-        words = _("The next run reads “%(page)s”.")
+        words = _("The next run will read “%(page)s”.")
         messages.success(request, words % {"page": shorten(page, 120)}, extra_tags=undo)
     else:
-        messages.info(request, _("The next run reads it already."))
+        messages.info(request, _("The next run already reads this page."))
     return go_back(request, _desk(slug))
 
 
 @require_POST
 @login_required
 def read_next_not(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Take a page from what the next run reads."""
+    """Remove a page from the next run's reading list."""
     topic = _topic(request, slug)
     address = request.POST.get("address") or request.GET.get("address", "")
     if reading.remove(topic, address, by=request.actor):
         undo = reverse("research:read-next", args=[slug])
         undo = f"undo:{undo}?{urlencode({'address': address})}"
-        messages.success(request, _("The next run does not read it by rule."), extra_tags=undo)
+        messages.success(request, _("Removed from the next run’s reading list."), extra_tags=undo)
     else:
-        messages.info(request, _("It is not among what the next run reads (any more)."))
+        messages.info(request, _("This page isn’t on the next run’s reading list."))
     return go_back(request, _desk(slug))
 
 
-# --- all topics -----------------------------------------------------------------------------------
+# --- all topics ---
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 def source_rules_page(request: BeaconRequest) -> HttpResponse:
-    """Show how places are treated in all topics; a POST adds a rule, or takes one away."""
+    """Show the source rules for all topics. A POST adds or removes one."""
     place = request.POST.get("place") or request.GET.get("place", "")
     act, error = request.POST.get("act") or request.GET.get("act", ""), ""
     if request.method == "POST":
         try:
-            # The scope is all topics: the topic only says whose.
+            # The scope is all topics. The topic only identifies the owner.
             whose = Topic(owner=request.user)
             changed = source_rules.set_rule(whose, place, act, scope=ALL, by=request.actor)
         except MemoryRefused as exc:
@@ -312,22 +314,22 @@ def source_rules_page(request: BeaconRequest) -> HttpResponse:
 def _say_of_all(request: BeaconRequest, changed: source_rules.Changed) -> None:
     place = shorten(standing_rules.shown(changed.place), 120)
     words = (
-        _("“%(place)s” is treated as any other in all topics.")
+        _("Rule for %(place)s removed from all topics.")
         if changed.act == NONE
-        else _("“%(place)s” is treated so in all topics, from their next runs on.")
+        else _("Rule for %(place)s saved for all topics. It applies from the next run.")
     )
     back = urlencode({"place": changed.place, "act": changed.before})
     undo = f"undo:{reverse('research:source-rules')}?{back}"
     messages.success(request, words % {"place": place}, extra_tags=undo)
 
 
-# --- A topic's standing rules: “always check” and “stop looking here”, added and taken away ---
+# --- changing standing rules ---
 
-_SHOWN = "rules"  # the id of the region that shows a topic's rules
+_SHOWN = "rules"  # the id of the region with a topic's rules
 
 
 def _kind(request: BeaconRequest) -> Kind:
-    """Return which rule is meant: sent by a form, or in the address of an undo."""
+    """Return the kind of rule, from a form or from the URL of an undo."""
     sent = request.POST.get("kind") or request.GET.get("kind")
     return CHECK if sent == CHECK else STOP
 
@@ -336,7 +338,7 @@ def _kind(request: BeaconRequest) -> Kind:
 @login_required
 @vary_on_headers("HX-Request")
 def topic_rules(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the topic's standing rules; a POST adds the one that was typed."""
+    """Show the topic's standing rules. A POST adds one."""
     if request.method != "POST":
         return _page(request, slug)
     topic = _topic(request, slug)
@@ -354,7 +356,7 @@ def topic_rules(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> HttpResponse:
-    topic = _topic(request, slug)  # as it is after what was done
+    topic = _topic(request, slug)  # the state after the action
     context = {"topic": topic, "tab": "facts", "rules": rules_of(topic, form)}
     if request.htmx:
         return render(request, "research/_rules.html", context)
@@ -365,7 +367,7 @@ def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> Ht
 @require_POST
 @login_required
 def rule_add(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Add a rule by one press, such as beside a hit or a source; also what takes a removal back."""
+    """Add a rule with one click, such as beside a result or a source. Also undoes a removal."""
     topic = _topic(request, slug)
     rule = request.POST.get("rule") or request.GET.get("rule", "")
     try:
@@ -378,32 +380,32 @@ def rule_add(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 @login_required
 def rule_remove(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Take a rule away; runs that go on keep to it still."""
+    """Remove a rule. Current runs still follow it."""
     topic, kind = _topic(request, slug), _kind(request)
     rule = request.POST.get("rule") or request.GET.get("rule", "")
     values = {"rule": standing_rules.shown(rule)}
     if standing_rules.remove(topic, kind, rule, by=request.actor):
         said = {
-            CHECK: _("“%(rule)s” is not always checked any more."),
-            STOP: _("Runs may look at “%(rule)s” again, from the next one on."),
+            CHECK: _("“%(rule)s” is no longer checked on every run."),
+            STOP: _("From the next run, “%(rule)s” can be read again."),
         }
         undo = _undo("rule-add", topic, kind, rule)
         messages.success(request, said[kind] % values, extra_tags=undo)
     else:
-        messages.info(request, _("“%(rule)s” is none of the topic's rules (any more).") % values)
+        messages.info(request, _("“%(rule)s” isn’t one of the topic’s rules.") % values)
     return _after(request, topic)
 
 
 def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
-    """Add the rule and say so with the way back.  Raises MemoryRefused."""
+    """Add the rule and confirm with an undo. Raises MemoryRefused."""
     rule, is_new = standing_rules.add(topic, kind, text, by=request.actor)
     values = {"rule": standing_rules.shown(rule)}
     if not is_new:
-        messages.info(request, _("“%(rule)s” is among the topic's rules already.") % values)
+        messages.info(request, _("“%(rule)s” is already one of the topic’s rules.") % values)
         return
     said = {
-        CHECK: _("“%(rule)s” is always checked, from the next run on."),
-        STOP: _("Runs stop looking at “%(rule)s”, from the next one on."),
+        CHECK: _("From the next run, “%(rule)s” is always checked."),
+        STOP: _("From the next run, “%(rule)s” is never read."),
     }
     undo = _undo("rule-remove", topic, kind, rule)
     messages.success(request, said[kind] % values, extra_tags=undo)
@@ -415,7 +417,7 @@ def _undo(name: str, topic: Topic, kind: Kind, rule: str) -> str:
 
 
 def _after(request: BeaconRequest, topic: Any) -> HttpResponse:
-    """Show the rules where they stand on the page, elsewhere the toast alone."""
+    """Show the rules if the page has them, otherwise only the toast."""
     if not request.htmx:
         return go_back(request, f"{reverse('research:topic-facts', args=[topic.slug])}#{_SHOWN}")
     if request.htmx.target == _SHOWN:

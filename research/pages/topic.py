@@ -1,4 +1,4 @@
-"""A topic's pages: report, timeline, sources, runs and memory."""
+"""A topic's tabs (report, timeline, sources, runs, memory), and its actions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _topic(request: BeaconRequest, slug: str) -> Any:
 
 
 def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpResponse:
-    """Show a tab; over htmx (filters, further pages) its list alone."""
+    """Show a tab. Over htmx (filters, further pages) only its list."""
     context = {**more, "topic": topic, "tab": tab, "head": topic_page.head_of(topic)}
     template = f"_topic_{tab}" if request.htmx else f"topic_{tab}"
     return render(request, f"research/{template}.html", context)
@@ -49,7 +49,7 @@ def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpR
 @login_required
 @vary_on_headers("HX-Request")
 def topic(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the latest report in full, and the run that is going on above it."""
+    """Show the current run, and the latest report in full."""
     found = _topic(request, slug)
     report = topic_page.latest_report(found)
     if report is None:
@@ -67,7 +67,7 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the facts over the runs, and those that were: retired by runs, or struck (R20)."""
+    """Show the facts over the runs, and former facts: retired by runs, or struck (R20)."""
     found = _topic(request, slug)
     runs = timeline_chart.runs_of(found)
     by_number = {run.number: run.pk for run in runs}
@@ -82,7 +82,7 @@ def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show all runs, also those that failed or were cancelled."""
+    """Show all runs, including failed and cancelled ones."""
     found = _topic(request, slug)
     page = topic_page.runs_of(found, cursor=request.GET.get("cursor", ""))
     removed = Report.objects.filter(run__topic=found).in_trash().count()
@@ -90,13 +90,13 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     return _show(request, "runs", found, rows=page.rows, **more)
 
 
-# --- memory ------------------------------------------------------------------------------------------
+# --- memory ---
 
 
 @require_safe
 @login_required
 def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the memory as seed 000's JSON, and what of it would enter the next prompts."""
+    """Show the memory as seed 000's JSON, and what the next prompts would include."""
     found = _topic(request, slug)
     loaded, memory = topic_memory.load(found), agent_memory(found)
     return _show(
@@ -117,7 +117,7 @@ def _as_text(memory: dict[str, Any]) -> str:
 @require_safe
 @login_required
 def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Hand out the memory as seed 000's JSON (R237)."""
+    """Download the memory as seed 000's JSON (R237)."""
     found = _topic(request, slug)
     dumps = {"indent": 2, "ensure_ascii": False}
     response = JsonResponse(agent_memory(found), json_dumps_params=dumps)
@@ -128,33 +128,35 @@ def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 @login_required
 def topic_end_memory(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Let the working memory lapse now; the next run is a baseline."""
+    """Expire the working memory now. The next run is a baseline."""
     found = _topic(request, slug)
     if acts.end_memory(found, by=request.actor):
         undo = "undo:" + reverse("research:topic-revive", args=[slug])
-        words = _("The memory is ended: kept, but not loaded. The next run is a baseline.")
+        words = _(
+            "Memory expired. It’s kept, but the next run won’t load it and will be a baseline."
+        )
         messages.success(request, words, extra_tags=undo)
     else:
-        messages.info(request, _("There is no live memory to end."))
+        messages.info(request, _("There’s no active memory to expire."))
     return go_back(request, reverse("research:topic-memory", args=[slug]))
 
 
 @require_POST
 @login_required
 def topic_revive(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Bring lapsed memory back; the next run continues from it."""
+    """Restore expired memory. The next run continues from it."""
     found = _topic(request, slug)
     if acts.revive_memory(found, by=request.actor):
         undo = "undo:" + reverse("research:topic-end-memory", args=[slug])
-        words = _("The memory is alive again; it %(expires)s.")
+        words = _("Memory restored. It %(expires)s.")
         words %= {"expires": memory_words(found)}
         messages.success(request, words, extra_tags=undo)
     else:
-        messages.info(request, _("This topic's memory has not lapsed."))
+        messages.info(request, _("This topic’s memory hasn’t expired."))
     return go_back(request, reverse("research:topic-memory", args=[slug]))
 
 
-# --- What is done to one topic by a button: run, pause, archive, duplicate, trash, and back ---
+# --- actions on a topic ---
 
 
 def _topic_acts_topic(request: BeaconRequest, slug: str) -> Topic:
@@ -174,9 +176,9 @@ def _undo(name: str, topic: Topic) -> str:
 @login_required
 @require_POST
 def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Start a run and show it; if one is going on, show that.
+    """Start a run and show it, or show the current one.
 
-    `depth` is that of this one run; without it the topic's.
+    `depth` applies only to this run. Without it, the topic's depth applies.
     """
     topic = _topic_acts_topic(request, slug)
     depth = request.POST.get("depth", "")
@@ -189,13 +191,13 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
             loaded=loaded_at(request.POST),
         )
     except RunInTheWay as exc:
-        messages.info(request, _("%(what)s This is it.") % {"what": exc})
+        messages.info(request, _("%(what)s You’re looking at it.") % {"what": exc})
         run = exc.run
     except InvalidValue as exc:
         return refused(request, str(exc))
     except NotNow as exc:
         return not_now(request, exc)
-    if run is None:  # it ended while we asked
+    if run is None:  # It ended during the request.
         return go_to(request, _page_of(topic))
     return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
@@ -203,42 +205,44 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Let the topic's schedule rest."""
+    """Pause the topic's schedule."""
     topic = _topic_acts_topic(request, slug)
     if scheduling.set_paused(topic, paused=True, by=request.actor):
-        words = _("“%(topic)s” is paused: it runs again when you resume it.") % {"topic": topic}
+        words = _("“%(topic)s” paused. It won’t run on its schedule until you resume it.") % {
+            "topic": topic
+        }
         messages.success(request, words, extra_tags=_undo("topic-resume", topic))
     else:
-        messages.info(request, _("It is paused already, or run by hand only."))
+        messages.info(request, _("It’s already paused, or has no schedule."))
     return go_back(request, _page_of(topic))
 
 
 @login_required
 @require_POST
 def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Let the topic run by its schedule again."""
+    """Resume the topic's schedule."""
     topic = _topic_acts_topic(request, slug)
     if scheduling.set_paused(topic, paused=False, by=request.actor):
-        words = _("“%(topic)s” runs by its schedule again.") % {"topic": topic}
+        words = _("“%(topic)s” resumed. It runs on its schedule again.") % {"topic": topic}
         messages.success(request, words, extra_tags=_undo("topic-pause", topic))
     else:
-        messages.info(request, _("It is not paused, or run by hand only."))
+        messages.info(request, _("It isn’t paused, or has no schedule."))
     return go_back(request, _page_of(topic))
 
 
 @login_required
 @require_POST
 def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Put the topic away; it keeps everything."""
+    """Archive the topic. It keeps everything."""
     topic = _topic_acts_topic(request, slug)
     try:
         cancelled = topic_editing.archive_topic(topic, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    words = _("“%(topic)s” is in the archive: kept with all it knows, and not run.")
+    words = _("“%(topic)s” archived. Everything is kept, but it won’t run.")
     words %= {"topic": topic}
     if cancelled:
-        words += " " + _("Its run that waited in the queue was cancelled.")
+        words += " " + _("Its queued run was cancelled.")
     messages.success(request, words, extra_tags=_undo("topic-unarchive", topic))
     return go_back(request, reverse("research:topics"))
 
@@ -246,13 +250,12 @@ def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Take the topic from the archive."""
     topic = _topic_acts_topic(request, slug)
     try:
         topic_editing.unarchive_topic(topic, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    words = _("“%(topic)s” is back from the archive.") % {"topic": topic}
+    words = _("“%(topic)s” unarchived.") % {"topic": topic}
     messages.success(request, words, extra_tags=_undo("topic-archive", topic))
     return go_back(request, _page_of(topic))
 
@@ -260,15 +263,15 @@ def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Move the topic to the trash; a run that is going on is cancelled, and the person told."""
+    """Move the topic to Trash. A current run is cancelled, and the message says so."""
     topic = _topic_acts_topic(request, slug)
     try:
         cancelled = topic_editing.trash_topic(topic, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    words = _("“%(topic)s” is in the trash for 30 days.") % {"topic": topic}
+    words = _("“%(topic)s” moved to Trash. You can restore it for 30 days.") % {"topic": topic}
     if cancelled:
-        words += " " + _("Its run was cancelled; you can retry it once the topic is restored.")
+        words += " " + _("Its run was cancelled. You can retry it after you restore the topic.")
     undo = "undo:" + reverse("research:topic-restore", args=[topic.pk])
     messages.success(request, words, extra_tags=undo)
     return go_to(request, reverse("research:topics"))
@@ -277,7 +280,7 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Bring the topic back from the trash (by id: names there may repeat)."""
+    """Restore the topic from Trash (by ID, because slugs there can repeat)."""
     mine = Topic.objects.of(request.user).select_related("owner")
     topic = get_object_or_404(mine, pk=pk)
     name = topic.title
@@ -286,10 +289,10 @@ def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     except MemoryRefused as exc:
         messages.error(
             request,
-            _("It stays in the trash: %(why)s") % {"why": exc},
+            _("The topic stays in Trash. %(why)s") % {"why": exc},
         )
         return go_back(request, reverse("research:topics"))
-    words = _("“%(topic)s” is back from the trash.") % {"topic": name}
+    words = _("“%(topic)s” restored.") % {"topic": name}
     if topic.title != name:
         words = trash_acts.renamed(name, topic)
     messages.success(request, words, extra_tags=_undo("topic-trash", topic))
@@ -299,6 +302,6 @@ def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Open the form of a new topic with this one's settings and schedule; nothing is made yet."""
+    """Open the form for a new topic, filled with this one's settings and schedule."""
     topic = _topic_acts_topic(request, slug)
     return go_to(request, f"{reverse('research:topic-new')}?from={topic.slug}")

@@ -1,4 +1,4 @@
-"""The part of a topic's form that says when it runs."""
+"""The form of a topic: schedule, where to search, what to announce, limits and report."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "miss
 
 
 class ScheduleForm(forms.Form):
-    """How often, when, in which time zone, and what becomes of missed runs."""
+    """When a topic runs, in which time zone, and what happens to missed runs."""
 
     preset = forms.ChoiceField(
         label=gettext_lazy("How often"), choices=Schedule.Preset, widget=forms.RadioSelect
@@ -62,7 +62,7 @@ class ScheduleForm(forms.Form):
     weekday = UsualChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
     day = UsualChoiceField(label=gettext_lazy("On day"), usual="1")
     cron = CronField(
-        label=gettext_lazy("Cron line"),
+        label=gettext_lazy("Cron expression"),
         max_length=200,
         help_text=gettext_lazy(
             "Minute, hour, day of the month, month, weekday. “0 9 * * MON-FRI” is every weekday "
@@ -74,12 +74,12 @@ class ScheduleForm(forms.Form):
         label=gettext_lazy("Time zone"),
         max_length=64,
         error_messages={
-            "required": gettext_lazy("Name a time zone, such as Europe/Berlin or UTC.")
+            "required": gettext_lazy("Enter a time zone, such as Europe/Berlin or UTC.")
         },
         widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
     )
     missed = UsualChoiceField(
-        label=gettext_lazy("If Beacon was off"),
+        label=gettext_lazy("If a run was missed"),
         choices=Schedule.Missed,
         usual=Schedule.Missed.ONCE,
         widget=forms.RadioSelect,
@@ -102,14 +102,13 @@ class ScheduleForm(forms.Form):
 
     @property
     def zone_names(self) -> list[str]:
-        """Return the time zones that the field offers."""
         return schedules_cron.zone_names()
 
     def chosen_schedule(self) -> dict[str, Any]:
-        """Return what `scheduling.schedule_fields` takes, of fields that are valid by themselves."""
+        """Return the arguments of `scheduling.schedule_fields` from valid fields."""
         names = ("preset", "hour", "weekday", "day", "time_zone", "missed")
         chosen = {name: self.cleaned_data[name] for name in names}
-        # What stands in the field of a preset without a line is hidden, and not meant.
+        # A preset without a cron expression hides the field, so its value is ignored.
         is_cron = chosen["preset"] == Schedule.Preset.CRON
         return chosen | {"cron": self.cleaned_data["cron"] if is_cron else ""}
 
@@ -126,14 +125,14 @@ class ScheduleForm(forms.Form):
         return cleaned
 
 
-# --- Where a topic searches, in its order, as the form shows it ---
+# --- services and their order ---
 
 UP, DOWN = -1, 1
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRow:
-    """One service: what it is, what it lacks before it can be asked, and whether it is ticked."""
+    """One service: its name, what it lacks to be usable, and whether it is selected."""
 
     name: str
     label: str
@@ -143,18 +142,18 @@ class ServiceRow:
 
 
 def offered() -> list[str]:
-    """Return the services that a topic may name here, as far as BEACON_SEARCH allows."""
+    """Return the services that BEACON_SEARCH allows for topics."""
     return [name for name in connections.search_services(SERVICES) if name in SERVICES]
 
 
 def ready(names: Sequence[str]) -> list[str]:
-    """Return those of `names`, in their order, that may be named here and lack nothing."""
+    """Return those of `names`, in order, that are allowed here and ready to use."""
     profiles, allowed = connections.search_profiles(), offered()
     return [name for name in names if name in allowed and not _lacks(name, profiles)]
 
 
 def rows(ticked: Sequence[str]) -> list[ServiceRow]:
-    """Return a row for each service: those ticked first, in their order, then the others."""
+    """Return a row for each service: the selected ones first, in order, then the others."""
     profiles, names = connections.search_profiles(), offered()
     first = [name for name in dict.fromkeys(ticked) if name in names]
     return [
@@ -170,15 +169,15 @@ def rows(ticked: Sequence[str]) -> list[ServiceRow]:
 
 
 def _lacks(name: str, profiles: dict[str, SearchProfile]) -> str:
-    """Return in words what a service lacks before it can be asked."""
+    """Describe what a service lacks before it can be used."""
     return {
-        KEY: _("needs a key, and none is set"),
-        ADDRESS: _("needs an address, and none is set"),
+        KEY: _("needs a key, which isn’t set"),
+        ADDRESS: _("needs a URL, which isn’t set"),
     }.get(connections.lacks(profiles[name]) if name in profiles else "", "")
 
 
 def moved(ticked: Sequence[str], name: str, by: int) -> list[str]:
-    """Return the services with `name` moved by one place; at an end, or not ticked, as it was."""
+    """Return the services with `name` moved by one place, if it can move."""
     order = list(dict.fromkeys(ticked))
     if name in order:
         place = order.index(name)
@@ -186,26 +185,25 @@ def moved(ticked: Sequence[str], name: str, by: int) -> list[str]:
     return order
 
 
-# --- The form that creates and edits a topic ---
+# --- notifications ---
 
-# --- notifications -----------------------------------------------------------------------------
 
 LONGEST_INTENT = 10_000
 
 
 class IntentField(CleanTextField):
-    """An intent in the owner's words.
+    """A filter in the owner's words.
 
-    The control has no maxlength, since a browser would cut off pasted text.
+    The control has no maxlength, because a browser would cut off pasted text.
     """
 
     def to_python(self, value: Any) -> Any:
-        """Return the text with plain line ends.  Raises ValidationError beyond the limit."""
+        """Return the text with normalized line ends. Raises ValidationError beyond the limit."""
         text = str(super().to_python(value) or "").replace("\r\n", "\n")
         if len(text) > LONGEST_INTENT:
             raise ValidationError(
                 _(
-                    "An intent can have at most %(most)s characters, but this one has %(have)s. Your "
+                    "A filter can have at most %(most)s characters, but this one has %(have)s. Your "
                     "text is still in the field. Shorten it and save again."
                 )
                 % {"most": f"{LONGEST_INTENT:,}", "have": f"{len(text):,}"}
@@ -236,28 +234,28 @@ class AlsoField(LinesField):
 
 
 class IntentFields(forms.Form):
-    """Which of a run's changes are announced; all of them are remembered."""
+    """Which of a run's changes are announced. All of them are remembered."""
 
     intent = IntentField(
-        label=gettext_lazy("Tell me only if"),
+        label=gettext_lazy("Notify me only about"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "For example: only prices, or a new entrant. Other changes are remembered, and folded in "
-            "the report with the reason. Empty: everything is announced."
+            "For example: only prices, or a new competitor. Other changes are saved and "
+            "listed in the report with the reason. Empty: you’re notified about every change."
         ),
     )
     tell_also = AlsoField(
-        label=gettext_lazy("Tell me such things too"),
+        label=gettext_lazy("Also notify me about"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "Sentences that were withheld although you wanted them, one per line."
+            "Changes that were filtered out although you wanted them, one per line."
         ),
     )
 
 
-# --- monthly limits and freshness --------------------------------------------------------------
+# --- monthly limits and freshness ---
 
 MOST_TOKENS = 2_000_000_000  # the column's maximum, rounded
 LONGEST_DAYS = 3650
@@ -296,7 +294,7 @@ class MonthFields(forms.Form):
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Days without a check. Empty: 30 days, or three times the interval between runs if "
+            "Days without a check. Empty: 30 days, or 3 times the interval between runs if "
             "that is longer."
         ),
     )
@@ -304,8 +302,7 @@ class MonthFields(forms.Form):
         label=gettext_lazy("Recheck stale facts each month"),
         required=False,
         help_text=gettext_lazy(
-            "On the first of the month their sources are read again, without a model and without "
-            "a plan."
+            "On the first of each month, Beacon reads their sources again, without a model or a plan."
         ),
     )
 
@@ -314,36 +311,35 @@ class MonthFields(forms.Form):
 
     @property
     def freshness_is_set(self) -> bool:
-        """Whether a setting of staleness was changed or is invalid."""
+        """Whether a freshness setting was changed or is invalid."""
         return self._is_set("stale_days", "recheck")
 
 
 MONTH_LIMITS: tuple[Any, ...] = ("month_tokens", "month_money", "over_limit")
 
 
-# --- choices -----------------------------------------------------------------------------------
+# --- choices ---
 
 Choices = list[tuple[str, SafeString]]
 
 
 def styles() -> Choices:
-    """Return the styles of a report."""
     about = {
         TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
-        TopicSettings.Style.EXECUTIVE: _("five lines for a decision, then findings"),
+        TopicSettings.Style.EXECUTIVE: _("5 lines for a decision, then findings"),
         TopicSettings.Style.BULLETS: _("only bullets, in groups"),
-        TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
+        TopicSettings.Style.MEMO: _("to, from and date, then what happened and what it means"),
     }
     return [(style.value, _explained(str(style.label), about[style])) for style in about]
 
 
 def depths() -> Choices:
-    """Return the depths of a run, with the limits of each."""
+    """Return the depths of a run, with their limits."""
     about = {
-        TopicSettings.Depth.QUICK: _("search, read, write: at most %(minutes)d minutes"),
+        TopicSettings.Depth.QUICK: _("searches, reads and writes: at most %(minutes)d minutes"),
         TopicSettings.Depth.DEEP: _(
-            "a model first searches and reads on its own in up to three tracks: at most "
-            "%(minutes)d minutes, and %(tokens)s tokens instead of %(usual)s"
+            "a model first explores up to 3 tracks on its own: at most %(minutes)d "
+            "minutes, and %(tokens)s tokens instead of %(usual)s"
         ),
     }
     usual = DEFAULTS[TopicSettings.Depth.QUICK].tokens
@@ -359,11 +355,11 @@ def _costs(depth: str, usual: int) -> dict[str, Any]:
 
 
 def readings() -> Choices:
-    """Return how deeply a run reads."""
+    """Return the options for how many pages a run reads."""
     about = {
-        TopicSettings.Reading.SKIM: _("%(pages)d pages per run, the beginning of each"),
+        TopicSettings.Reading.SKIM: _("%(pages)d pages per run, only the beginning of each"),
         TopicSettings.Reading.NORMAL: _("%(pages)d pages per run"),
-        TopicSettings.Reading.THOROUGH: _("%(pages)d pages per run, each to its end"),
+        TopicSettings.Reading.THOROUGH: _("%(pages)d pages per run, each in full"),
     }
     return [
         (each.value, _explained(str(each.label), about[each] % {"pages": DEPTHS[each].pages}))
@@ -375,10 +371,10 @@ def _explained(name: str, about: str) -> SafeString:
     return format_html("{}<small>{}</small>", name[:1].upper() + name[1:], about)
 
 
-# --- the form ----------------------------------------------------------------------------------
+# --- the form ---
 
 _LONGEST_TEXT = 10_000
-_MOST = 2_000_000_000  # what an integer column holds, in round figures
+_MOST = 2_000_000_000  # the maximum of an integer column, rounded
 
 
 _USUAL = (
@@ -399,47 +395,49 @@ def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
 
 
 def _title_error(exc: InvalidValue) -> ValidationError:
-    """Return why a title is refused; where another topic has it, with a link to that."""
+    """Return why a title is refused, with a link to the topic that already has it."""
     if not isinstance(exc, NameTaken):
         return ValidationError(exc.errors.get("title", [str(exc)]))
     page = reverse("research:topic", args=[exc.slug])
-    return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open it")))
+    return ValidationError(
+        format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open that topic"))
+    )
 
 
 class TopicForm(IntentFields, ScheduleForm, MonthFields):
-    """A topic with its settings and schedule; what was typed stays, whatever is wrong with it."""
+    """A topic with its settings and schedule. Typed text is kept when there are errors."""
 
     title = CleanTextField(
         label=gettext_lazy("Topic"),
         error_messages={
-            "required": gettext_lazy("Name the topic: what should be researched?"),
+            "required": gettext_lazy("Enter a topic to research."),
         },
         widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}),
-        help_text=gettext_lazy("What should be researched again and again?"),
+        help_text=gettext_lazy("What should Beacon keep researching?"),
     )
     objective = CleanTextField(
         label=gettext_lazy("Objective"),
         required=False,
         max_length=_LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
-        help_text=gettext_lazy("What you want to know in the end, and what for."),
+        help_text=gettext_lazy("What you want to find out, and why."),
     )
     focus = CleanTextField(
         label=gettext_lazy("Focus"),
         required=False,
         max_length=_LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy("Names, versions or places to look at first."),
+        help_text=gettext_lazy("Names, versions or places to start with."),
     )
     labels = LabelsField(
         label=gettext_lazy("Labels"),
         required=False,
-        help_text=gettext_lazy("With commas between, to find topics by."),
+        help_text=gettext_lazy("Separated by commas. Use them to find topics."),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Private"),
         required=False,
-        help_text=gettext_lazy("Never published, even where this Beacon publishes its memory."),
+        help_text=gettext_lazy("Never published, even if this Beacon publishes its memory."),
     )
     time_frame = UsualChoiceField(
         label=gettext_lazy("Time frame"),
@@ -449,7 +447,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     languages = LanguagesField(
         label=gettext_lazy("Languages"),
         required=False,
-        help_text=gettext_lazy("The leading one first, such as “English, 中文”. Empty: any."),
+        help_text=gettext_lazy("Main language first, such as “English, 中文”. Empty: any."),
     )
     services = forms.MultipleChoiceField(
         label=gettext_lazy("Where to search"),
@@ -464,32 +462,32 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     feeds = FeedsField(
         label=gettext_lazy("Feeds"),
         required=False,
-        help_text=gettext_lazy("Addresses of RSS or Atom feeds, one a line."),
+        help_text=gettext_lazy("URLs of RSS or Atom feeds, one per line."),
     )
     allow_domains = DomainsField(
         label=gettext_lazy("Only these domains"),
         required=False,
-        help_text=gettext_lazy("One a line, such as example.org. Empty: all."),
+        help_text=gettext_lazy("One per line, such as example.org. Empty: all."),
     )
     block_domains = DomainsField(
         label=gettext_lazy("Never these domains"),
         required=False,
-        help_text=gettext_lazy("One a line; what lies below a domain is blocked too."),
+        help_text=gettext_lazy("One per line. Subdomains are blocked too."),
     )
     block_pages = PagesField(
         label=gettext_lazy("Never these pages"),
         required=False,
-        help_text=gettext_lazy("Addresses of single pages, one a line."),
+        help_text=gettext_lazy("URLs of single pages, one per line."),
     )
     always_check = ChecksField(
         label=gettext_lazy("Always check"),
         required=False,
         help_text=gettext_lazy(
-            "Words that every run searches for, or addresses that it reads; one a line, at most 5."
+            "Words to search for, or URLs to read, on every run. One per line, at most 5."
         ),
     )
     depth = UsualChoiceField(
-        label=gettext_lazy("Depth of a run"),
+        label=gettext_lazy("Run depth"),
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
@@ -497,30 +495,30 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         ),
     )
     report_style = UsualChoiceField(
-        label=gettext_lazy("Style of the report"),
+        label=gettext_lazy("Report style"),
         usual=TopicSettings.Style.STANDARD,
         widget=forms.RadioSelect,
     )
     reading = UsualChoiceField(
-        label=gettext_lazy("Depth of reading"),
+        label=gettext_lazy("Pages to read"),
         usual=TopicSettings.Reading.NORMAL,
         widget=forms.RadioSelect,
-        help_text=gettext_lazy("Thorough takes some minutes, and a model more tokens."),
+        help_text=gettext_lazy("Thorough takes a few minutes and, with a model, more tokens."),
     )
     plan_review = UsualChoiceField(
-        label=gettext_lazy("Look at the plan first"),
+        label=gettext_lazy("Review the plan first"),
         choices=TopicSettings.PlanReview,
         usual=TopicSettings.PlanReview.NO,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "The run plans its queries and waits, so that you can change them before it searches."
+            "The run plans its queries and waits, so you can edit them before it searches."
         ),
     )
-    max_pages = _number(gettext_lazy("Pages a run"), 500)
-    max_minutes = _number(gettext_lazy("Minutes a run"), 240)
-    max_tokens = _number(gettext_lazy("Tokens a run"))
+    max_pages = _number(gettext_lazy("Pages per run"), 500)
+    max_minutes = _number(gettext_lazy("Minutes per run"), 240)
+    max_tokens = _number(gettext_lazy("Tokens per run"))
     max_money = forms.DecimalField(
-        label=gettext_lazy("Money a run"),
+        label=gettext_lazy("USD per run"),
         required=False,
         min_value=0,
         max_digits=8,
@@ -533,7 +531,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     def __init__(
         self, data: QueryDict | None = None, *, owner: User, topic: Topic | None = None, **more: Any
     ) -> None:
-        """`topic` is the one that is edited; without one the form makes another."""
+        """`topic` is the one to edit. Without it, the form creates one."""
         self.owner, self.topic = owner, topic
         super().__init__(data, **more)
         choices: dict[str, list[tuple[str, Any]]] = {
@@ -547,17 +545,17 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     @property
     def pressed(self) -> str:
-        """Return the id of the button that only changed what is shown, where focus goes on."""
+        """Return the id of the button that only changed what is shown, to restore the focus."""
         return str(self.initial.get("pressed", ""))
 
     @cached_property
     def service_rows(self) -> list[ServiceRow]:
-        """Return the services as the form shows them: those ticked first, in their order."""
+        """Return the services as the form shows them: the selected ones first, in order."""
         return rows(list(self["services"].value() or []))
 
     @property
     def usual_services(self) -> str:
-        """Return in words where runs search if nothing is ticked."""
+        """Describe where runs search if nothing is selected."""
         return searching.listed(self._usual)
 
     @cached_property
@@ -566,7 +564,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     @property
     def cleaned_of(self) -> list[str]:
-        """Return the labels of the fields from which unstorable characters were taken out."""
+        """Return the labels of fields that had unstorable characters removed."""
         return [
             str(field.label)
             for name, field in self.fields.items()
@@ -575,7 +573,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     @property
     def offers(self) -> list[str]:
-        """Return the names of the domain lists in which an address could become a domain."""
+        """Return the domain lists in which a URL could become a domain."""
         return [
             name
             for name in ("allow_domains", "block_domains")
@@ -591,14 +589,14 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         return typed if offered.split() == typed.split() else offered
 
     def with_domains(self, name: str) -> QueryDict:
-        """Return what was typed, with the addresses in the named list replaced by their domains."""
+        """Return the typed values, with the URLs in the named list replaced by their domains."""
         data = QueryDict(mutable=True)
         data.update(self.data)
         data[name] = self._offered(name)
         return data
 
     def clean_title(self) -> str:
-        """Return the title on one line.  Raises ValidationError in the model's words."""
+        """Return the title on one line. Raises ValidationError with the model's message."""
         title = one_line(self.cleaned_data["title"])
         topic = Topic(owner=self.owner, title=title, slug=slug_of(title))
         if self.topic is not None:
@@ -610,24 +608,22 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         return title
 
     def refuse_title(self, exc: InvalidValue) -> None:
-        """Show why the title was refused when it was to be stored."""
+        """Show why the title was refused on save."""
         self.add_error("title", _title_error(exc))
 
     def clean(self) -> dict[str, Any]:
-        """Check what belongs together: feeds with their service, both lists of domains."""
+        """Check fields that depend on each other: feeds and their service, both domain lists."""
         cleaned = super().clean()
         services, feeds = cleaned.get("services", []), cleaned.get("feeds", [])
         if services == ["feeds"] and not feeds and "feeds" not in self.errors:
-            self.add_error("feeds", _("“Feeds” alone is ticked: name at least one feed."))
+            self.add_error("feeds", _("Only “Feeds” is selected. Add at least one feed."))
         if feeds and services and "feeds" not in services:
-            self.add_error(
-                "services", _("Feeds are named below: tick “Feeds” too, or remove them.")
-            )
+            self.add_error("services", _("Select “Feeds” to use the feeds below, or remove them."))
         both = set(cleaned.get("allow_domains", [])) & set(cleaned.get("block_domains", []))
         for domain in sorted(both):
             self.add_error(
                 "block_domains",
-                _("“%(domain)s” stands in both lists: it cannot be wanted and unwanted.")
+                _("“%(domain)s” is in both lists. Remove it from one of them.")
                 % {"domain": domain},
             )
         places = [*cleaned.get("block_domains", []), *cleaned.get("block_pages", [])]
@@ -637,31 +633,31 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     @property
     def searches_the_web(self) -> bool:
-        """Whether a search of the web at large, which needs a key or an address, is set up here."""
+        """Whether a web search service that needs a key or URL is set up."""
         at_large = {service.name for service in CATALOGUE if service.needs}
         return bool(at_large.intersection(self._usual))
 
-    # --- what stands open ---------------------------------------------------------------------
+    # --- open sections ---
 
     @property
     def where_is_set(self) -> bool:
-        """Whether anything of “where to look” was chosen, or is wrong."""
+        """Whether a setting of “where to look” was changed or is invalid."""
         domains = ("allow_domains", "block_domains", "block_pages")
         return self._is_set("services", "time_frame", "languages", "feeds", *domains)
 
     @property
     def report_is_set(self) -> bool:
-        """Whether anything of “reading and reporting” was chosen, or is wrong."""
+        """Whether a setting of “reading and reporting” was changed or is invalid."""
         return self._is_set("depth", "report_style", "reading", "plan_review")
 
     @property
     def telling_is_set(self) -> bool:
-        """Whether anything of “what to tell you” was chosen, or is wrong."""
+        """Whether a setting of “notifications” was changed or is invalid."""
         return self._is_set("intent", "tell_also")
 
     @property
     def limits_are_set(self) -> bool:
-        """Whether anything of “limits and labels” was chosen, or is wrong."""
+        """Whether a setting of “limits and labels” was changed or is invalid."""
         return self._is_set(
             *("max_pages", "max_minutes", "max_tokens", "max_money", "labels", "private"),
             *MONTH_LIMITS,
@@ -671,10 +667,10 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         unset: tuple[Any, ...] = (None, "", False, [], *_USUAL)
         return any(self.errors.get(name) or self[name].value() not in unset for name in names)
 
-    # --- what comes out -----------------------------------------------------------------------
+    # --- results ---
 
     def state(self) -> State:
-        """Return the valid form as `topic_editing.state_of` gives a topic."""
+        """Return the valid form in the shape of `topic_editing.state_of`."""
         cleaned = self.cleaned_data
         names = [name for name in SETTINGS_FIELDS if name in self.fields]
         state: State = {name: plain(cleaned[name]) for name in names}
@@ -682,13 +678,15 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         return state | {"schedule": self.schedule_state()}
 
     def schedule_state(self) -> dict[str, Any]:
-        """Return the schedule as it is compared and edited."""
+        """Return the schedule in the shape that is compared and saved."""
         assert self.schedule is not None  # noqa: S101 (the form is valid)  # nosec B101
         names = ("preset", "cron", "time_zone", "missed")
         return {name: str(self.schedule[name]) for name in names}
 
     def base_state(self) -> State:
-        """Return what the person saw when the form was opened; empty if that was tampered with."""
+        """Return the state the person saw when the form was opened, or empty if it was tampered
+        with.
+        """
         try:
             base = json.loads(self.cleaned_data.get("base") or "{}")
         except (ValueError, RecursionError):
@@ -697,7 +695,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
 
 def initial_of(topic: Topic) -> dict[str, Any]:
-    """Return what the form shows of a topic, its state beside it as the base of an edit."""
+    """Return the form's values for a topic, with its state as the base of an edit."""
     state = state_of(topic)
     schedule = Schedule(topic=topic, **state["schedule"])
     shown = {name: value for name, value in state.items() if name != "schedule"}
@@ -708,7 +706,7 @@ def initial_of(topic: Topic) -> dict[str, Any]:
 
 
 def initial_of_new(owner: User) -> dict[str, Any]:
-    """Return what the form of a new topic starts with: weekly is the seed's default (R54)."""
+    """Return the initial values of a new topic. Weekly is the seed's default (R54)."""
     return {
         "preset": Schedule.Preset.WEEKLY,
         "missed": Schedule.Missed.ONCE,

@@ -1,7 +1,7 @@
-"""What a program asks of a topic, checked by the very form that people fill in.
+"""Topics that agents and API clients create or change, validated by the same form that people use.
 
-Data flow: JSON fields -> the form's own fields, those that were not named as the topic (or a new
-one) has them -> the form's rules -> the state that `topic_editing` saves.
+Data flow: JSON fields -> the form's fields, with missing ones from the topic (or the defaults) ->
+validation by the form -> the state that `topic_editing` saves.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from research.topic_settings.editing import State
 def make_topic(
     owner: User, asked: Mapping[str, Any], *, by: Actor, trust: str = ""
 ) -> tuple[Topic, bool]:
-    """Return the owner's topic of the title asked for, and whether it was made now.
+    """Return the owner's topic with this title, and whether it is new.
 
-    One that is there already stays as it is (R3).  `trust` says how far to believe an agent's words
-    (default: as an agent's own).  Raises InvalidValue, its errors by field, and for an agent Locked
-    where the topic would have to wait for a person, NotNow past the topics of the hour.
+    An existing one isn't changed (R3). `trust` limits the trust in an agent's text (default: the
+    agent's own). Raises InvalidValue with errors by field, and for an agent Locked if the topic
+    would need approval, or NotNow beyond the hourly limit.
     """
     title = clean(str(asked.get("title", "")))[0]
     found = Topic.objects.titled(owner, title)
@@ -60,7 +60,7 @@ def make_topic(
                 private=state["private"],
             )
     except InvalidValue:
-        twin = Topic.objects.titled(owner, title)  # another request was quicker
+        twin = Topic.objects.titled(owner, title)  # another request was faster
         if twin is None:
             raise
         return twin, False
@@ -70,11 +70,11 @@ def make_topic(
 def change_topic(
     topic: Topic, asked: Mapping[str, Any], *, by: Actor, expected_version: int, trust: str = ""
 ) -> Topic:
-    """Change what is named of the topic, if nobody did since that version, and return it.
+    """Change the given fields unless someone changed the topic since that version, and return it.
 
-    `trust` is that of an agent's words: the topic is believed no further from then on.
+    `trust` is that of an agent's text. The topic's own trust falls to it.
 
-    Raises StaleWrite, Locked, and InvalidValue with its errors by field; nothing is stored then.
+    Raises StaleWrite, Locked, and InvalidValue with errors by field. Nothing is stored then.
     """
     topic.check_may_change(by)
     _form, state = _checked(topic.owner, asked, topic)
@@ -85,7 +85,7 @@ def change_topic(
         )
         lowest = lowest_trust([topic.trust, trust or topic.trust])
         if lowest != topic.trust and not by.is_person and topic.version != expected_version:
-            # Part of the change, which has its revision and its version.
+            # Part of the change, which has its own revision and version.
             Topic.objects.filter(pk=topic.pk).update(trust=lowest)
         if "paused" in (asked.get("schedule") or {}):
             _pause(topic, bool(asked["schedule"]["paused"]), by)
@@ -95,9 +95,9 @@ def change_topic(
 
 
 def _pause(topic: Topic, paused: bool, by: Actor) -> None:
-    """Pause or resume the schedule.  Raises InvalidValue for a topic that does not recur."""
+    """Pause or resume the schedule. Raises InvalidValue if the topic doesn't recur."""
     if paused and topic_editing.schedule_of(topic).preset == Schedule.Preset.NONE:
-        problem = _("There is no schedule to pause: the topic is run by hand.")
+        problem = _("This topic only runs manually, so there’s no schedule to pause.")
         raise InvalidValue(problem, errors={"schedule.paused": [problem]})
     scheduling.set_paused(topic, paused=paused, by=by)
 
@@ -110,7 +110,7 @@ def _archive(topic: Topic, archived: bool, by: Actor) -> None:
 
 
 def _checked(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> tuple[TopicForm, State]:
-    """Return the form, filled and valid, and the state that it holds.  Raises InvalidValue."""
+    """Return the valid form and its state. Raises InvalidValue."""
     filled = _filled(owner, asked, topic)
     form = TopicForm(filled, owner=owner, topic=topic)
     if not form.is_valid():
@@ -119,12 +119,12 @@ def _checked(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> tupl
 
 
 def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> QueryDict:
-    """Return what a browser would send: what was asked for over what stands."""
+    """Return what a browser would send: the given values on top of the current ones."""
     blank = TopicForm(owner=owner, topic=topic)
     if topic is not None:
         stands = initial_of(topic)
         offered = topic_form.offered()
-        # A service that is gone from this site is no reason to refuse another field's change.
+        # A service that was removed from this site doesn't block changes to other fields.
         stands["services"] = [name for name in stands["services"] if name in offered]
     else:
         stands = {"preset": Schedule.Preset.NONE, "time_zone": owner.time_zone}
@@ -139,7 +139,7 @@ def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> Query
 
 
 def _schedule(asked: Mapping[str, Any], stands: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the form's fields of a schedule; a cron line alone says that it is one."""
+    """Return the form's fields of a schedule. A cron expression alone selects that preset."""
     chosen = {name: asked[name] for name in SCHEDULE_PARTS if asked.get(name) is not None}
     if chosen.get("cron") and "preset" not in chosen:
         chosen["preset"] = Schedule.Preset.CRON
@@ -157,10 +157,10 @@ def _as_sent(value: Any) -> list[str]:
 
 
 def _refused(form: TopicForm) -> InvalidValue:
-    """Return the form's errors as memory refuses a write, by the names that the caller used."""
+    """Convert the form's errors to InvalidValue, with the caller's field names."""
     errors: dict[str, list[str]] = {}
     for name, problems in form.errors.items():
         told = f"schedule.{name}" if name in SCHEDULE_PARTS else name
         errors[told.replace("__all__", "topic")] = [str(problem) for problem in problems]
     first = next(iter(errors.values()))[0]
-    return InvalidValue(_("The topic was not saved: %(why)s") % {"why": first}, errors=errors)
+    return InvalidValue(_("The topic wasn’t saved. %(why)s") % {"why": first}, errors=errors)

@@ -1,7 +1,7 @@
-"""Templates of topics: what a new topic's form begins with for four common kinds of research.
+"""Creating a topic, with templates for four common kinds of research, and changing its settings.
 
-A template fills in fields and nothing else: each can be changed, and what a person has typed
-stays when another template is taken.
+A template only fills in fields. Each can be changed, and choosing another template keeps what the
+person typed.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ Frame, Style = TopicSettings.TimeFrame, TopicSettings.Style
 Reading, PlanReview = TopicSettings.Reading, TopicSettings.PlanReview
 Preset = Schedule.Preset
 
-AT_LARGE = ("tavily", "brave", "serpapi", "searxng")  # the web as a whole, where it is set up
+AT_LARGE = ("tavily", "brave", "serpapi", "searxng")  # web search, if set up
 
 
 @dataclass(frozen=True, slots=True)
 class TopicTemplate:
-    """One template: `hint` shows what kind of name fits, `values` are fields of the form.
+    """One template: `hint` shows a typical title, `values` are fields of the form.
 
-    What a person has yet to name stands in `focus_help`, never in `values`: the focus is searched.
-    `services` are in their order; those that lack a key or an address here are left out.
+    What the person still has to name is in `focus_help`, not in `values`, because the focus is
+    searched. `services` are in order. Those that aren't set up are left out.
     """
 
     name: str
@@ -73,7 +73,7 @@ class TopicTemplate:
     focus_help: str | Promise = ""
 
     def filled_in(self) -> dict[str, Any]:
-        """Return the fields that the template fills in, as this Beacon can carry them out."""
+        """Return the values of the template that work on this Beacon."""
         texts = {
             name: str(value) if isinstance(value, Promise) else value
             for name, value in self.values.items()
@@ -90,7 +90,7 @@ TEMPLATES = (
         services=(*AT_LARGE, "hackernews", "feeds", "library"),
         values={
             "objective": gettext_lazy(
-                "Know each week what happened, who did it, and what to watch next."
+                "Each week, find out what happened, who did it, and what to watch next."
             ),
             "focus": gettext_lazy("Launches, prices, rules, funding, studies."),
             "time_frame": Frame.WEEK.value,
@@ -109,8 +109,8 @@ TEMPLATES = (
         services=(*AT_LARGE, "hackernews", "gdelt", "wikipedia", "feeds", "library"),
         values={
             "objective": gettext_lazy(
-                "Know what the competitors released, charge or announced since the last "
-                "report, and what it means for us."
+                "Find out what competitors released, charged or announced since the last report, "
+                "and what it means for us."
             ),
             "focus": gettext_lazy("new products, prices, announcements"),
             "time_frame": Frame.MONTH.value,
@@ -121,7 +121,7 @@ TEMPLATES = (
             "plan_review": PlanReview.DAY.value,
         },
         focus_help=gettext_lazy(
-            "Begin with the competitors' names: what stands here is searched for."
+            "Start with the competitors’ names. Runs search for what you enter here."
         ),
     ),
     TopicTemplate(
@@ -132,8 +132,8 @@ TEMPLATES = (
         services=("arxiv", "wikipedia", *AT_LARGE, "feeds", "library"),
         values={
             "objective": gettext_lazy(
-                "Know the new results with their numbers, the methods behind them, and what is "
-                "still open."
+                "Find out the new results with their numbers, the methods behind them, and what "
+                "is still open."
             ),
             "focus": gettext_lazy("Papers and preprints, replications, reviews."),
             "time_frame": Frame.YEAR.value,
@@ -152,8 +152,8 @@ TEMPLATES = (
         services=("feeds", *AT_LARGE, "hackernews", "library"),
         values={
             "objective": gettext_lazy(
-                "Know of each release: its version and date, what breaks, what is fixed, and when "
-                "support ends."
+                "For each release, find out its version and date, what breaks, what is fixed, and "
+                "when support ends."
             ),
             "focus": gettext_lazy("Release notes, changelogs, security advisories."),
             "time_frame": Frame.MONTH.value,
@@ -168,40 +168,39 @@ BY_NAME = {template.name: template for template in TEMPLATES}
 
 
 def filled_in(name: str) -> dict[str, Any]:
-    """Return what the named template fills in; nothing for no template, or an unknown one."""
+    """Return the values of the named template. Empty without one, or for an unknown name."""
     return BY_NAME[name].filled_in() if name in BY_NAME else {}
 
 
 def taken(
     shown: Mapping[str, Any], *, before: str, now: str, blank: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the values `shown` with the template `now` in place of the template `before`.
+    """Return the values `shown`, with template `before` replaced by `now`.
 
-    `blank` are those of a form without any.  What differs from what the form began with was typed
-    or chosen by the person, and stays.
+    `blank` are the values without a template. Values that the person typed or chose are kept.
     """
     old = {**blank, **filled_in(before)}
     new = {**blank, **filled_in(now)}
     names = {name for name in {**old, **new} if _sent(shown.get(name)) == _sent(old.get(name))}
     kept = {name: value for name, value in shown.items() if name not in names}
-    # What neither the template nor `blank` names is left to the field, which knows its usual value.
+    # What neither the template nor `blank` names gets the field's default.
     return kept | {name: new[name] for name in names if name in new}
 
 
 def _sent(value: Any) -> Any:
-    """Return a value as a browser sends it, so that it can be compared with one that came back."""
+    """Return a value as a browser sends it, for comparing with a submitted one."""
     if isinstance(value, list | tuple):
         return [str(each) for each in value]
     return "" if value in (None, False) else str(value).replace("\r\n", "\n").strip()
 
 
 def values_of(data: QueryDict) -> dict[str, Any]:
-    """Return what a form sent as the initial values of the form that is shown again."""
+    """Return submitted values as initial values for showing the form again."""
     values: dict[str, Any] = {name: clean(str(data[name]))[0] for name in data}
     return values | {"services": data.getlist("services")}
 
 
-# --- topic settings ---
+# --- views ---
 
 _CHOICES: dict[str, type[TextChoices]] = {
     "depth": TopicSettings.Depth,
@@ -218,7 +217,7 @@ _NOT_SAVING = ("show_runs", "use_domains", "try_intent")
 @require_http_methods(["GET", "POST"])
 @idempotent_post
 def topic_new(request: BeaconRequest) -> HttpResponse:
-    """Make a topic, and start its first run if that was asked for."""
+    """Create a topic, and start its first run if requested."""
     if (again := _shown_again(request, initial_of_new(request.user))) is not None:
         form = TopicForm(owner=request.user, initial=again)
     else:
@@ -234,7 +233,7 @@ def topic_new(request: BeaconRequest) -> HttpResponse:
 
 
 def _initial(request: BeaconRequest) -> dict[str, Any]:
-    """Return what the new form starts with: the person's defaults, or another topic's settings."""
+    """Return the initial values: the person's defaults, or another topic's settings."""
     slug = request.GET.get("from", "").replace("\x00", "")
     if not slug:
         template = request.GET.get("template", "")
@@ -259,11 +258,11 @@ def _form(request: BeaconRequest, *, topic: Topic | None = None, **more: Any) ->
 def _shown_again(
     request: BeaconRequest, blank: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Return the values of a form that is shown again as it is: its buttons change it, no more.
+    """Return the values of a form that is shown again unsaved, or None if it was submitted to be
+    saved.
 
-    Such are the arrows beside the services and, for a new topic (which begins with `blank`), the
-    templates.  None for a form
-    that is sent to be saved, or checked: this one is not, so that nothing is called wrong yet.
+    Its buttons only change what is shown, such as the order of services and, for a new topic (which
+    starts with `blank`), the template. It isn't validated, so nothing is marked as wrong yet.
     """
     data = request.POST
     values = values_of(data)
@@ -283,7 +282,7 @@ def _is_saving(request: BeaconRequest) -> bool:
 
 
 def _create(request: BeaconRequest, form: TopicForm) -> Topic | None:
-    """Return the topic made, or None with the form's error set: a twin may have come meanwhile."""
+    """Return the new topic, or None with the form's error set if another has the title by now."""
     state = form.state()
     try:
         return create_topic(
@@ -309,27 +308,29 @@ def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
     page = reverse("research:topic", args=[topic.slug])
     if "run" not in request.POST:
         undo = "undo:" + reverse("research:topic-trash", args=[topic.slug])
-        words = _("“%(topic)s” is made.") % {"topic": topic}
+        words = _("“%(topic)s” created.") % {"topic": topic}
         messages.success(request, words, extra_tags=undo)
         return go_to(request, page)
     try:
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
     except NotNow as exc:
-        messages.warning(request, _("The topic is made, but not run yet. %(why)s") % {"why": exc})
+        messages.warning(
+            request, _("Topic created, but its first run hasn’t started. %(why)s") % {"why": exc}
+        )
         return go_to(request, page)
     return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
 def _say_what_was_removed(request: BeaconRequest, form: TopicForm) -> None:
     if form.cleaned_of:
-        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        words = _("Removed characters that can’t be stored or shown from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
 
 
 @login_required
 @require_GET
 def topic_known(request: BeaconRequest) -> HttpResponse:
-    """Show what is known already of a title that is being typed (a fragment)."""
+    """Show what is already known about a title as it is typed (a fragment)."""
     known = topic_list.known_of(request.user, clean(request.GET.get("title", ""))[0][:500])
     return render(request, "research/_known.html", {"known": known})
 
@@ -337,7 +338,7 @@ def topic_known(request: BeaconRequest) -> HttpResponse:
 @login_required
 @require_GET
 def schedule_preview(request: BeaconRequest) -> HttpResponse:
-    """Show the next five runs of the schedule that is being chosen (a fragment)."""
+    """Show the next five runs of the selected schedule (a fragment)."""
     preview = _with_cost(_preview(request.GET), request, request.GET.get("topic", ""))
     return render(request, "research/_next_runs.html", {"preview": preview})
 
@@ -345,7 +346,7 @@ def schedule_preview(request: BeaconRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Edit a topic; changes apply from its next run."""
+    """Edit a topic. Changes apply from its next run."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     if (again := _shown_again(request)) is not None:
         form = TopicForm(owner=request.user, topic=topic, initial=again)
@@ -377,8 +378,8 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | None:
-    """Return what the intent in the form makes of the last runs, if that was asked for."""
-    is_asked = "try_intent" in request.POST and form.is_bound  # not beside another button
+    """Apply the filter in the form to the last runs, if requested."""
+    is_asked = "try_intent" in request.POST and form.is_bound  # Not beside another button
     if not is_asked or {"intent", "tell_also"} & set(form.errors):
         return None
     typed = form.cleaned_data
@@ -388,9 +389,10 @@ def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | Non
 def _rebased(
     request: BeaconRequest, topic: Topic, form: TopicForm, exc: topic_editing.EditConflict
 ) -> TopicForm:
-    """Return the form as typed but based on what is stored now: saving it again keeps mine.
+    """Return the form as typed, based on what is stored now, so that saving again keeps the typed
+    values.
 
-    Fields that only others changed take their value.
+    Fields that only others changed get their new value.
     """
     topic.refresh_from_db()
     stored = TopicForm(owner=request.user, topic=topic, initial=initial_of(topic))
@@ -419,13 +421,13 @@ def _label_of(form: TopicForm, name: str) -> str:
 
 
 def _in_words(name: str, value: Any) -> str:
-    """Return a field's stored value as a person reads it."""
+    """Return a field's stored value in readable form."""
     if name == "schedule":
         return scheduling.in_words(Schedule(**value))
     if name in _CHOICES:
         return str(_CHOICES[name](value).label)
     if name == "services":
-        return searching.listed(value) or _("the usual ones")
+        return searching.listed(value) or _("defaults")
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, list):
@@ -434,7 +436,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _preview(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the next runs of the schedule in `data`, in its own time zone, or what is wrong."""
+    """Return the next runs of the schedule in `data` in its time zone, or its errors."""
     form = ScheduleForm({part: data.get(part) for part in SCHEDULE_PARTS})
     if not form.is_valid() or form.schedule is None:
         return {"problems": [problem for found in form.errors.values() for problem in found]}
@@ -449,7 +451,7 @@ def _preview(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_cost(preview: dict[str, Any], request: BeaconRequest, slug: str) -> dict[str, Any]:
-    """Return the preview with what the runs of a month will probably cost."""
+    """Return the preview with the estimated monthly cost."""
     if not preview.get("slots"):
         return preview
     mine = Topic.objects.of(request.user).live().select_related("settings", "owner")
@@ -462,10 +464,10 @@ def _with_cost(preview: dict[str, Any], request: BeaconRequest, slug: str) -> di
 
 
 def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> HttpResponse:
-    """Show the page with its form, over htmx the form alone."""
+    """Show the page with its form. Over htmx only the form."""
     template = "research/_topic_form.html" if request.htmx else f"research/{name}.html"
     preview = _preview(form.data if form.is_bound else form.initial)
-    if "show_runs" in request.POST:  # else the page fetches it, once it is there
+    if "show_runs" in request.POST:  # otherwise the page loads it later
         edited = form.topic.slug if form.topic is not None else ""
         preview = _with_cost(preview, request, edited)
     taken = BY_NAME.get(form["template"].value() or "")

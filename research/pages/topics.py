@@ -1,4 +1,4 @@
-"""The list of topics, what is done to many of them at once, and the sample topic."""
+"""The list of topics, bulk actions, the sample topic, and topics in Trash."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from research.topics import acts
 from research.topics import listing as topic_list
 from research.topics.listing import with_figures
 
-_UNDO = "undo_topics"  # in the session: what the last bulk act did, and to which topics
+_UNDO = "undo_topics"  # in the session: the last bulk action and its topics
 
 
 @login_required
 @require_GET
 @vary_on_headers("HX-Request")
 def topics(request: BeaconRequest) -> HttpResponse:
-    """Show the person's topics; over htmx the table alone."""
+    """Show the person's topics. Over htmx only the table."""
     wanted = topic_list.Wanted.of(request.GET)
     page = topic_list.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
@@ -73,7 +73,7 @@ def _without_cursor(request: BeaconRequest) -> str:
 @login_required
 @require_POST
 def topics_bulk(request: BeaconRequest) -> HttpResponse:
-    """Do one act on the ticked topics, or on all that match; the list keeps its filters."""
+    """Apply an action to the selected topics, or to all that match. The list keeps its filters."""
     back = reverse("research:topics") + (f"?{request.GET.urlencode()}" if request.GET else "")
     act = request.POST.get("act", "")
     chosen = _chosen(request)
@@ -83,7 +83,7 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
         said_read(request, *topic_news.mark_read(rows))
         return go_back(request, back)
     if act not in acts.ACTS or not chosen:
-        messages.warning(request, _("Nothing was done: tick the topics it is meant for first."))
+        messages.warning(request, _("Select at least one topic."))
         return go_back(request, back)
     outcome = acts.act_on(chosen, act, by=request.actor)
     undo = acts.UNDOES.get(act, "")
@@ -98,7 +98,7 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
 
 
 def _chosen(request: BeaconRequest) -> list[Topic]:
-    """Return the topics that were ticked, or all that the address's filters match."""
+    """Return the selected topics, or all that match the URL's filters."""
     if request.POST.get("all"):
         wanted = topic_list.Wanted.of(request.GET)
         found = topic_list.topics_wanted(request.user, wanted)
@@ -111,10 +111,10 @@ def _chosen(request: BeaconRequest) -> list[Topic]:
 @login_required
 @require_POST
 def topics_undo(request: BeaconRequest) -> HttpResponse:
-    """Take the last act on many topics back."""
+    """Undo the last bulk action."""
     last = request.session.pop(_UNDO, None)
     if last is None:
-        messages.info(request, _("There is nothing left to take back."))
+        messages.info(request, _("There’s nothing left to undo."))
         return go_back(request, reverse("research:topics"))
     mine = Topic.objects.of(request.user).live().filter(pk__in=last["ids"])
     found = list(mine.select_related("owner"))
@@ -126,7 +126,7 @@ def topics_undo(request: BeaconRequest) -> HttpResponse:
 @login_required
 @require_POST
 def topics_sample(request: BeaconRequest) -> HttpResponse:
-    """Make the sample topic, or find it, and start its next run."""
+    """Create or find the sample topic and start its next run."""
     try:
         topic = create_sample_topic(request.user, by=request.actor)
         loaded = loaded_at(request.POST)
@@ -145,13 +145,13 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
     return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
-# --- The trash of topics: back, or gone for good by typed name ---
+# --- Trash ---
 
 
 @require_safe
 @login_required
 def topics_trash(request: BeaconRequest) -> HttpResponse:
-    """Lead to the topics in the one trash."""
+    """Redirect to the topics in Trash."""
     return redirect(_trash())
 
 
@@ -162,7 +162,7 @@ def _trash() -> str:
 @require_http_methods(["GET", "POST"])
 @login_required
 def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Delete a trashed topic for good, if its name is typed (R232)."""
+    """Permanently delete a topic in Trash if its name is typed (R232)."""
     mine = Topic.objects.of(request.user).in_trash().select_related("owner")
     topic = get_object_or_404(with_figures(mine), pk=pk)
     typed, problem = request.POST.get("name", ""), ""

@@ -1,11 +1,11 @@
-"""Tables and types as Markdown, for the pages of the reference."""
+"""Markdown tables and types for the reference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-WRITTEN = "<!-- Written by `make docs` from the code: change it there. -->"
+WRITTEN = "<!-- Generated from the code by `make docs`. Edit the code instead. -->"
 OF_SCHEMAS = "#/components/schemas/"
 
 
@@ -45,7 +45,7 @@ def name_of(schema: Mapping[str, Any]) -> str:
 
 
 def default_of(schema: Mapping[str, Any], *, is_needed: bool) -> str:
-    """Return what stands in for a value that is left out."""
+    """Return the default of a value as Markdown."""
     if is_needed:
         return "needed"
     default = schema.get("default")
@@ -55,7 +55,7 @@ def default_of(schema: Mapping[str, Any], *, is_needed: bool) -> str:
 
 
 def said_of(schema: Mapping[str, Any]) -> str:
-    """Return what is said of a value, with its bounds."""
+    """Return a value's description with its limits."""
     bounds = {
         "minimum": "at least {}",
         "maximum": "at most {}",

@@ -1,4 +1,4 @@
-"""The figures for Prometheus."""
+"""The reference of Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def written() -> str:
     rows += [(f"`beacon_{name}`", _labels(one.labels), one.told) for name, one in FIGURES.items()]
     return markdown.page(
         "Metrics",
-        "`/metrics` of the web server gives these in Prometheus' text format: "
-        "[who may read them, how to scrape them, four alarms](../hosting.md#metrics).",
+        "`/metrics` of the web server returns these in Prometheus' text format: [who can "
+        "read them, how to scrape them, four alarms](../hosting.md#metrics).",
         markdown.table(("figure", "labels", "tells"), rows),
     )
 

@@ -1,4 +1,4 @@
-"""Which pages the reference has, and whether they still say what the code does."""
+"""The list of reference pages, and a check that they match the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def stale(folder: Path) -> dict[str, str]:
-    """Return the pages in `folder` that say something else than the code, with what they should."""
+    """Return the pages in `folder` that don't match the code, with their new text."""
     texts = {name: written() for name, written in PAGES.items()}
     return {name: text for name, text in texts.items() if _read(folder / name) != text}
 

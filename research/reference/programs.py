@@ -1,4 +1,4 @@
-"""What programs and people at a terminal may call: MCP tools, and commands."""
+"""The reference of MCP tools and commands."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from research.reference import markdown
 
 TARGET = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
 BEGUN = (
-    "Each as `.venv/bin/python manage.py …`, while Beacon runs or not (`restore` wants it stopped): "
-    "servers that do not run are started for as long as the command takes. What went wrong is said "
-    "on standard error, with exit code 1."
+    "Run each as `.venv/bin/python manage.py …`, whether Beacon is running or not "
+    "(`restore` needs it stopped). Servers that aren't running are started for the "
+    "duration of the command. Errors go to standard error, with exit code 1."
 )
 # Django's own options, which every command takes.
 EVERYWHERE = frozenset(
@@ -31,8 +31,9 @@ EVERYWHERE = frozenset(
 def tools() -> str:
     """Return the page of the MCP tools."""
     said = (
-        "Programs call these [by MCP](../how-to/connect-an-agent.md), Ask and the look back after a "
-        "run use them too. [How a call is answered](../agents.md#how-a-call-is-answered)."
+        "Apps call these [over MCP](../how-to/connect-an-agent.md). Ask and the "
+        "reflection after a run use them too. [How a call is "
+        "answered](../agents.md#how-a-call-is-answered)."
     )
     return markdown.page("MCP tools", said, as_markdown())
 

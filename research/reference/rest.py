@@ -1,4 +1,4 @@
-"""The REST API, from its OpenAPI document."""
+"""The reference of the REST API, from its OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment variables, as the settings read them."""
+"""The reference of environment variables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from beacon_site.variables import VARIABLES, Variable
 from research.reference import markdown
 
 BEGUN = (
-    "Read from the environment, then from `beacon.env` in the data folder; "
-    "[how that goes, and what is set on the pages](../settings.md). Unset means the default."
+    "Read from the environment, then from `beacon.env` in the data folder. [How "
+    "settings work, and which are on pages](../settings.md). Unset means the default."
 )
 
 
@@ -16,7 +16,7 @@ def written() -> str:
     """Return the page."""
     parts = [BEGUN]
     for group, variables in VARIABLES.items():
-        heads = ("variable", "may hold", "default", "what it does")
+        heads = ("variable", "allowed values", "default", "description")
         parts += [f"## {group}", markdown.table(heads, map(_row, variables))]
     return markdown.page("Environment variables", *parts)
 

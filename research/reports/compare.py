@@ -267,20 +267,20 @@ class _Comparison:
         place = self._place(turn)
         if previous is None:
             if turn.by_hand:
-                return format_html(_("written by hand {}"), place)
+                return format_html(_("added by you {}"), place)
             return format_html(_("changed in {}") if is_later else _("new in {}"), place)
         if turn.is_known and not previous.is_known:
-            return format_html(_("restored by hand {}") if turn.by_hand else _("back in {}"), place)
+            return format_html(_("restored by you {}") if turn.by_hand else _("back in {}"), place)
         if turn.is_known:
             is_edit = turn.text != previous.text
-            return format_html(_("edited by hand {}"), place) if is_edit else None
+            return format_html(_("edited by you {}"), place) if is_edit else None
         if not previous.is_known or goes_on:
             return None
         if turn.is_trashed:
-            return format_html(_("moved to the trash {}"), place)
+            return format_html(_("moved to Trash {}"), place)
         if turn.state == TopicFact.State.STRUCK:
-            return format_html(_("struck by hand {}"), place)
-        line = _("made room {}") if turn.by_hand else _("left out in {}")
+            return format_html(_("marked as wrong {}"), place)
+        line = _("replaced to make room {}") if turn.by_hand else _("left out in {}")
         said = format_html(line, place)
         plainly = _("not among the facts of Run #%(number)d") % {"number": int(turn.place)}
         return said if turn.why == plainly else format_html("{}: {}", said, turn.why)
@@ -434,7 +434,7 @@ def _listed(values: list[str]) -> str:
 VIEWS = {
     "facts": gettext_lazy("Facts"),
     "words": gettext_lazy("Words"),
-    "lines": gettext_lazy("Lines"),
+    "lines": gettext_lazy("Text"),
     "sources": gettext_lazy("Sources and settings"),
 }
 MOST_ROWS = 500  # lines of a diff on one page
@@ -562,11 +562,11 @@ def _named(pair: Pair, text: str) -> Choice | None:
         spread = {"first": pair.choices[0].number, "last": pair.choices[-1].number}
         if bare.isdecimal():
             line = _(
-                "There is no report of Run #%(asked)s. This topic has reports of runs "
-                "#%(first)d to #%(last)d. Choose two of them."
+                "Run #%(asked)s has no report. This topic has reports of runs #%(first)d to "
+                "#%(last)d. Select two of them."
             )
         else:
-            line = _("“%(asked)s” isn’t a run number. Choose two runs from the lists.")
+            line = _("“%(asked)s” isn’t a run number. Select two runs from the lists.")
         pair.problems.append(line % {"asked": bare, **spread})
     return found
 

@@ -1,7 +1,8 @@
-"""How a quote is shown: a row of a Markdown table as a row, with those around it, else as it is.
+"""How changes and quotes are shown: a quoted row of a Markdown table as a row, other quotes as
+text.
 
-The words around a quote are kept on one line, so that the rows of a table have to be found again:
-the quoted row tells how many cells each of them has.
+The text around a quote is stored on one line, so the rows of a table are found again by their
+number of cells, which the quoted row gives.
 """
 
 from __future__ import annotations
@@ -173,11 +174,11 @@ class DeltaRow:
         if conflict.right_id == self.item.previous_fact_id:  # an earlier run met them the other way
             old, new = new, old
         words = {
-            old: _("Settled: the old sentence was kept."),
-            new: _("Settled: the new sentence was kept."),
-            Conflict.How.BOTH: _("Settled: both were kept."),
-            Conflict.How.MERGED: _("Settled: the two were merged."),
-            Conflict.How.GONE: _("Settled: one of the two no longer exists."),
+            old: _("Resolved: the old sentence was kept."),
+            new: _("Resolved: the new sentence was kept."),
+            Conflict.How.BOTH: _("Resolved: both were kept."),
+            Conflict.How.MERGED: _("Resolved: the two were merged."),
+            Conflict.How.GONE: _("Resolved: one of the two no longer exists."),
         }
         return words.get(Conflict.How(conflict.settled_how or Conflict.How.GONE), "")
 

@@ -1,7 +1,7 @@
-"""What the page of a saved run shows: the report, what changed, its sources, its memory, its trace.
+"""What the page of a saved run shows: report, changes, sources, memory and trace.
 
-Data flow: run with report -> delta items, steps, hits, revisions and facts, each read once ->
-plain rows in the order of the page.  The number of queries does not depend on what there is.
+Data flow: run with report -> delta items, steps, hits, revisions and facts, each read once -> plain
+rows in the order of the page. The number of queries doesn't depend on the data.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class HitGroup:
 
 GROUPS = {
     Hit.State.NEW: gettext_lazy("New"),
-    Hit.State.RETURNING: gettext_lazy("Returning"),
+    Hit.State.RETURNING: gettext_lazy("Seen again"),
     Hit.State.KNOWN: gettext_lazy("Known"),
     Hit.State.BLOCKED: gettext_lazy("Blocked"),
 }
@@ -314,7 +314,7 @@ def _with_unsupported(html: str) -> SafeString:
     mark = format_html("<em>{}</em>", _("(unsupported)"))
     tag = format_html(
         '<span class="tag warn" dir="auto" title="{}">! {}</span>',
-        _("The quoted words do not stand in the stored page"),
+        _("Quote not found in the stored page"),
         _("unsupported"),
     )
     # `render` made the HTML safe; since then only ids, directions and this tag were added.
@@ -352,7 +352,7 @@ def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
     """Return what became of a group's hits: `9 read · 1 could not be read`."""
     counts = Counter(row.hit.reading for row in rows)
     same = counts[Hit.Reading.NEAR_DUPLICATE]
-    failed = (counts[Hit.Reading.FAILED], _("could not be read"))
+    failed = (counts[Hit.Reading.FAILED], _("couldn’t be read"))
     if state == Hit.State.KNOWN:
         found = sum(_was_found(row.hit) for row in rows)
         words: tuple[tuple[int, str], ...] = (
@@ -374,16 +374,16 @@ def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
     return " · ".join(f"{count} {word}" for count, word in words if count)
 
 
-# --- Rows of two lists: the sentences of a report, and the corrections of a topic ---
+# --- lists of sentences and corrections ---
 
 MOST_CORRECTIONS = 200  # of a topic in one list, the newest
 
 # Why a sentence is unsupported, by what `verify` noted.
 WHY = {
-    "quote": gettext_lazy("The quoted words do not stand in the stored page."),
-    "numbers": gettext_lazy("A number in it does not stand in the pages that it cites."),
+    "quote": gettext_lazy("Its quote isn’t in the stored page."),
+    "numbers": gettext_lazy("A number in it isn’t in the cited pages."),
     "uncited": gettext_lazy("It cites no source."),
-    "words": gettext_lazy("The pages that it cites do not hold its words or numbers."),
+    "words": gettext_lazy("The cited pages don’t contain its words or numbers."),
 }
 
 

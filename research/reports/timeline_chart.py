@@ -37,8 +37,8 @@ WORDS = {
     "confirmed": gettext_lazy("Confirmed"),
     "changed": gettext_lazy("Changed"),
     "contradicted": gettext_lazy("Contradicted"),
-    "hand": gettext_lazy("Written or edited by hand"),
-    "struck": gettext_lazy("Struck, or moved to the trash"),
+    "hand": gettext_lazy("Added or edited by you"),
+    "struck": gettext_lazy("Marked as wrong, or moved to Trash"),
     "retired": gettext_lazy("Left out"),
 }
 _TOLD = {

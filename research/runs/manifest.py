@@ -1,4 +1,4 @@
-"""What a run was made with, as the rows of its page."""
+"""The settings a run used, and what it changed in memory, as rows for its page."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MANIFEST = {
     "block_domains": gettext_lazy("Never these domains"),
     "block_pages": gettext_lazy("Never these pages"),
     "always_checked": gettext_lazy("Always checked"),
-    "left_out": gettext_lazy("Hits left out, as you asked"),
-    "intent": gettext_lazy("Told only if"),
+    "left_out": gettext_lazy("Results skipped by your rules"),
+    "intent": gettext_lazy("Notify only about"),
     "queries": gettext_lazy("Queries"),
     "planned_by": gettext_lazy("Plan"),
-    "proposed": gettext_lazy("Planned before it was changed"),
+    "proposed": gettext_lazy("Plan before your edits"),
     "rerun_of": gettext_lazy("Repeats"),
     "written_by": gettext_lazy("Written by"),
-    "models": gettext_lazy("Models asked"),
+    "models": gettext_lazy("Models used"),
     "settings": gettext_lazy("All settings"),
     "budget": gettext_lazy("Budget"),
 }
@@ -64,7 +64,7 @@ def _values(value: Any) -> list[str]:
     return [str(value)] if value not in (None, "") else []
 
 
-# --- What a run changed in memory, told from its revisions and its delta items (R248) ---
+# --- changes to memory, from revisions and delta items (R248) ---
 
 FACT, OBSERVATION = "topicfact", "observation"
 
@@ -118,10 +118,10 @@ class MemoryChanges:
     def groups(self) -> list[tuple[str, str, list[Change]]]:
         """Return (kind, heading, changes) of each kind that there is."""
         found = [
-            ("new", _("Facts learnt"), self.new),
+            ("new", _("Facts learned"), self.new),
             ("confirmed", _("Facts confirmed"), self.confirmed),
-            ("contradicted", _("Facts that sources contradict"), self.contradicted),
-            ("retired", _("Facts retired to the timeline"), self.retired),
+            ("contradicted", _("Facts contradicted by sources"), self.contradicted),
+            ("retired", _("Replaced facts"), self.retired),
         ]
         return [group for group in found if group[2]]
 
@@ -181,11 +181,11 @@ def _one_observed(revision: Revision, observation: Observation | None) -> Observ
         return Observed(text, note=_("deleted since"))
     note = ""
     if observation.trashed_at is not None:
-        note = _("in the trash since")
+        note = _("in Trash since")
     elif observation.content != text:
         note = _("reworded since")
     elif observation.near_duplicate_of_id is not None:
-        note = _("almost the same as an older one")
+        note = _("almost identical to an older one")
     category = observation.get_category_display()
     return Observed(text, category, observation.get_absolute_url(), note)
 
@@ -230,13 +230,13 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
     if fact is None:
         return Change(kind, text, note=_("deleted since"))
     if fact.trashed_at is not None:
-        return Change(kind, text, note=_("in the trash since"))
+        return Change(kind, text, note=_("in Trash since"))
     if fact.state == TopicFact.State.STRUCK:
-        note = _("struck since")
+        note = _("marked as wrong since")
     elif fact.state == TopicFact.State.RETIRED and kind != "retired":
-        note = _("retired since")
+        note = _("replaced since")
     elif fact.state == TopicFact.State.CURRENT and kind == "retired":
-        note = _("taken back since")
+        note = _("restored since")
     elif fact.text != text:
         note = _("reworded since")
     return Change(kind, text, str(fact.pk), note, fact.state == TopicFact.State.CURRENT)

@@ -1,4 +1,4 @@
-"""The form in which a person looks at a run's plan: its queries, one a line."""
+"""The page of a run without a report: progress, the plan under review, and why it ended."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from research.steps import planning
 
 MOST_QUERIES = 12  # of a plan that a person wrote; a planner's own has at most six
 
-_NOTHING = gettext_lazy("Leave at least one query: without any there is nothing to search.")
+_NOTHING = gettext_lazy("Enter at least one query.")
 
 
 class PlanForm(forms.Form):
@@ -44,10 +44,10 @@ class PlanForm(forms.Form):
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
     queries = CleanTextField(
-        label=gettext_lazy("Queries, one a line"),
+        label=gettext_lazy("Queries, one per line"),
         help_text=gettext_lazy(
-            "Change, add, remove or reorder lines. Empty ones do not count; at most 12 queries, "
-            "400 characters each."
+            "Edit, add, remove or reorder lines. At most 12 queries of up to 400 characters. "
+            "Empty lines are ignored."
         ),
         max_length=50_000,
         error_messages={"required": _NOTHING},
@@ -63,8 +63,8 @@ class PlanForm(forms.Form):
         if len(queries) > MOST_QUERIES:
             problems.append(
                 ngettext(
-                    "%(count)d query is too many: at most %(most)d can be asked. Take some out.",
-                    "%(count)d queries are too many: at most %(most)d can be asked. Take some out.",
+                    "%(count)d query is too many. The limit is %(most)d. Remove some.",
+                    "%(count)d queries are too many. The limit is %(most)d. Remove some.",
                     len(queries),
                 )
                 % {"count": len(queries), "most": MOST_QUERIES}
@@ -87,12 +87,12 @@ def _problem(query: str) -> str:
     values: dict[str, Any] = {"query": query[:80], "count": len(query), "most": MOST_QUERY_LENGTH}
     if len(query) > MOST_QUERY_LENGTH:
         words = _(
-            "“%(query)s…” has %(count)d characters; a query may have %(most)d. Shorten it or "
-            "split it into two lines."
+            "“%(query)s…” has %(count)d characters, but a query can have at most %(most)d. "
+            "Shorten it or split it into 2 lines."
         )
         return words % values
     if not any(map(str.isalnum, query)):
-        return _("“%(query)s” holds no letter and no digit, so no service can search it.") % values
+        return _("“%(query)s” has no letter or digit, so no service can search for it.") % values
     return ""
 
 
@@ -104,11 +104,11 @@ def _doubles(queries: list[str]) -> list[str]:
         if key in seen:
             twice.setdefault(key, query)
         seen.add(key)
-    words = _("“%(query)s” stands there more than once: leave it once.")
+    words = _("“%(query)s” is listed more than once. Remove the duplicates.")
     return [words % {"query": query[:80]} for query in twice.values()]
 
 
-# --- The page of a run that is waiting, in progress, or ended without a report ---
+# --- a run without a report ---
 
 # --- tool calls of a deep run ------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What `run:12` means on memory's pages: the run's number, its topic, and its page."""
+"""Describes runs, steps and hits for pages and exports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _told(run: Run) -> tuple[str, str]:
     return words, reverse("research:run", args=[run.topic.slug, run.pk])
 
 
-# --- How runs, steps, hits and addresses are put into words and links for a page or an export ---
+# --- values ---
 
 
 def duration(milliseconds: int | None) -> str:
@@ -158,14 +158,14 @@ def _look(run: Run, step: Step) -> tuple[str, str]:
     """Return a step's class and word; one left running by an ended run was stopped there."""
     if step.state == Step.State.RUNNING and not step.is_follow_up:
         if run.status == Run.Status.QUEUED:
-            return "wait", _("interrupted, goes on when a worker takes the run")
+            return "wait", _("interrupted, continues when a worker picks up the run")
         if not run.is_unfinished:
             return "skipped", _("stopped here")
     if step.state == Step.State.WAITING and not step.is_follow_up and not run.is_unfinished:
         return "skipped", _("not reached")
     return {
         Step.State.WAITING: ("wait", _("waiting")),
-        Step.State.RUNNING: ("live", _("going on now")),
+        Step.State.RUNNING: ("live", _("running")),
         Step.State.SKIPPED: ("skipped", _("skipped")),
         Step.State.FAILED: ("failed", _("failed")),
         Step.State.DONE: ("warned", _("done, with a warning"))
@@ -205,23 +205,23 @@ def hit_row(hit: Hit, *, is_told: bool = True, is_over: bool = True) -> HitRow:
 
 def _became(hit: Hit, *, is_over: bool) -> str:
     if hit.state == Hit.State.BLOCKED:
-        return _("left out: %(why)s") % {"why": hit.reason or _("blocked")}
+        return _("skipped: %(why)s") % {"why": hit.reason or _("blocked")}
     if hit.state == Hit.State.KNOWN:
         if hit.reading == Hit.Reading.FAILED:
             why = {"why": hit.reason or _("no reason was given")}
-            return _("known, could not be read again: %(why)s") % why
+            return _("known, couldn’t be read again: %(why)s") % why
         is_read = hit.reading == Hit.Reading.READ
         return _("known, read again") if is_read else _("known, not read again")
     if hit.reading == Hit.Reading.READ:
-        return _("read; %(why)s") % {"why": hit.reason} if _warns(hit) else _("read")
+        return _("read, %(why)s") % {"why": hit.reason} if _warns(hit) else _("read")
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:
         return hit.reason or _("near-duplicate")
     if hit.reading == Hit.Reading.QUARANTINED:
         return _("quarantined: %(why)s") % {"why": hit.reason} if hit.reason else _("quarantined")
     if hit.reading == Hit.Reading.FAILED:
-        return _("could not be read: %(why)s") % {"why": hit.reason or _("no reason was given")}
+        return _("couldn’t be read: %(why)s") % {"why": hit.reason or _("no reason was given")}
     if not is_over:
-        return _("waits to be read")
+        return _("waiting to be read")
     if hit.cited_as:
         return _("not read: its snippet was used")
     return _("not read")
@@ -239,20 +239,20 @@ def started_by(run: Run) -> str:
     words = _trigger(run)
     if run.missed_slots:
         caught_up = ngettext(
-            "%(trigger)s, caught up %(count)d missed slot",
-            "%(trigger)s, caught up %(count)d missed slots",
+            "%(trigger)s, caught up %(count)d missed run",
+            "%(trigger)s, caught up %(count)d missed runs",
             run.missed_slots,
         )
         words = caught_up % {"trigger": words, "count": run.missed_slots}
     if run.rerun_of is not None:
-        words = _("%(trigger)s, as %(run)s was") % {"trigger": words, "run": run.rerun_of}
+        words = _("%(trigger)s, repeating %(run)s") % {"trigger": words, "run": run.rerun_of}
     return words
 
 
 def _trigger(run: Run) -> str:
     who = run.actor.removeprefix("human:")
     if run.trigger == Run.Trigger.PERSON and who:
-        return _("%(who)s, by hand") % {"who": who}
+        return _("%(who)s, manually") % {"who": who}
     return str(Run.Trigger(run.trigger).label)
 
 
@@ -281,9 +281,9 @@ def written_by(report: Any) -> str:
 def memory_words(topic: Topic) -> str:
     """Return in words until when the topic's working memory is kept."""
     if topic.expires_at is None:
-        return _("nothing is remembered yet")
+        return _("no memory yet")
     if topic.memory_has_lapsed:
-        return _("lapsed on %(date)s") % {"date": _day(topic.expires_at)}
+        return _("expired on %(date)s") % {"date": _day(topic.expires_at)}
     left = (topic.expires_at - timezone.now()).total_seconds()
     if left < 24 * 3600:
         return _("expires within a day")

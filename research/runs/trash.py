@@ -1,4 +1,4 @@
-"""Copies of deleted records in what runs read and wrote, and in what was sent of it."""
+"""Moving runs to Trash and back, with what only they found, and removing copies of deleted records."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _reports_of(topic: Topic) -> Iterable[Remembered]:
     return Report.objects.filter(run__topic=topic)
 
 
-# --- Move a run to the trash with everything that only it brought, and restore it ---
+# --- moving a run to Trash and back ---
 
 # --- rows that aren't records ------------------------------------------------------------------
 
@@ -435,7 +435,7 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     source, moved = PutAway.source_of(report.pk), {"trashed_at": timezone.now()}
     told: dict[str, Any] = {
         "by": by,
-        "why": _("went to the trash with %(run)s") % {"run": run},
+        "why": _("moved to Trash with %(run)s") % {"run": run},
         "source": source,
     }
     brought, beside = _brought(run), _beside(run)
@@ -559,8 +559,8 @@ def check_nothing_goes_on(topic: Topic) -> None:
     if Run.objects.filter(topic=topic).unfinished().exists():
         raise InvalidValue(
             _(
-                "A run of “%(topic)s” is still in progress. It was asked to stop when the topic was "
-                "moved to the trash, and ends within a minute. Nothing was deleted. Try again then."
+                "A run of “%(topic)s” is still in progress. It was asked to stop when the topic "
+                "moved to Trash, and ends within a minute. Nothing was deleted. Try again then."
             )
             % {"topic": topic}
         )

@@ -1,4 +1,6 @@
-"""One act on many topics at once: each by its own rules, the outcome counted in words."""
+"""Actions on topics: one action on many, expiring and restoring memory, Trash, undo and permanent
+deletion.
+"""
 
 from __future__ import annotations
 
@@ -101,24 +103,22 @@ def in_words(act: str, outcome: Outcome, asked: int) -> str:
         "pause": ngettext("Paused %(done)d topic.", "Paused %(done)d topics.", done),
         "resume": ngettext("Resumed %(done)d topic.", "Resumed %(done)d topics.", done),
         "archive": ngettext("Archived %(done)d topic.", "Archived %(done)d topics.", done),
-        "unarchive": ngettext(
-            "Took %(done)d topic from the archive.", "Took %(done)d topics from the archive.", done
-        ),
+        "unarchive": ngettext("Unarchived %(done)d topic.", "Unarchived %(done)d topics.", done),
     }
     words = sentences[act] % {"done": done}
     left = asked - done
     if left:
-        words += " " + ngettext(
-            "%(left)d was left as it was.", "%(left)d were left as they were.", left
-        ) % {"left": left}
+        words += " " + ngettext("%(left)d wasn’t changed.", "%(left)d weren’t changed.", left) % {
+            "left": left
+        }
     if outcome.reasons:
         words += " " + " ".join(outcome.reasons[:3])
     elif left and act in ("pause", "resume"):
-        words += " " + _("What has no schedule is run by hand only.")
+        words += " " + _("Topics without a schedule only run manually.")
     return words
 
 
-# --- What a person does to a topic's whole memory: end it, revive it, and delete it for good ---
+# --- memory of a topic ---
 
 
 def end_memory(topic: Topic, *, by: Actor) -> bool:
@@ -155,7 +155,7 @@ def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
     topic.purge(by=by)
 
 
-# --- How topics, their facts and reports are put away, brought back and put back as they were ---
+# --- records of research in Trash and history ---
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
 _VOUCHED = frozenset({"touched_by_person", "trust"})
@@ -251,7 +251,7 @@ def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> 
     fact.put_back(wanted, by=by, why=why)
 
 
-# --- How changes of research's settings are taken back: a topic's, its notices, the digest's ---
+# --- undoing changes to settings ---
 
 _DIGEST = ("often", "hour", "weekday", "even_if_quiet")
 _NOTICES = ("own", "reports", "failures", "in_digest")

@@ -1,7 +1,6 @@
-"""What a row of the list of topics says; fifty stand on a page, so each thing is made once.
+"""The list of topics: the rows, their figures and the filters, in a fixed number of queries.
 
-Words are looked up once a page and addresses found once, not once a row: half of the page's time
-went into that.
+A page has fifty rows, so translated words are looked up and URLs resolved once per page.
 """
 
 from __future__ import annotations
@@ -163,9 +162,9 @@ class RowWords:
 
     def __init__(self) -> None:
         self.said = {
-            "state": _("State"),
+            "state": _("Status"),
             "last": _("Last run"),
-            "news": _("New since read"),
+            "news": _("New since you read"),
             "facts": _("Facts"),
             "sources": _("Sources"),
             "next": _("Next run"),
@@ -181,8 +180,8 @@ class RowWords:
             "select": _("Select %(title)s"),
             "mark_read": _("Mark read: %(title)s"),
             "run_now": _("Run now: %(title)s"),
-            "settings": _("Settings of %(title)s"),
-            "trash": _("Move %(title)s to the trash"),
+            "settings": _("Settings for %(title)s"),
+            "trash": _("Move %(title)s to Trash"),
         }
         self._addresses = {
             name: reverse(route, args=[_ANY]).partition(f"/{_ANY}/")
@@ -201,7 +200,7 @@ class RowWords:
         }
 
 
-# --- The list of topics: what each row shows, in a fixed number of queries ---
+# --- the list ---
 
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""What a topic's pages show: the head that all tabs share, and the rows of each tab.
+"""What a topic's pages show: the head of all tabs, and the rows of each tab.
 
-Each function asks a fixed number of questions, however long the topic's history is.
+Each function runs a fixed number of queries, however long the topic's history is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Topics from another Redis: keys `beacon:memory:<slug>` with seed 000's JSON become topics here.
+"""Imports topics from another Redis: keys `beacon:memory:<slug>` with seed 000's JSON.
 
-Data flow: the keys, one by one -> each checked -> a topic with facts, seen URLs, summary and run
-count, all or nothing -> an outcome in words.  A key that cannot be taken stops no other.
+Data flow: each key -> validated -> a topic with facts, seen URLs, summary and run count, all or
+nothing -> a described outcome. An invalid key doesn't stop the others.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _taken(
     memory = _memory_in(server, raw)
     title = one_line(clean(memory.topic)[0])
     if Topic.objects.titled(owner, title) is not None:
-        text = _("“%(topic)s” is a topic here already, and stays as it is.")
+        text = _("“%(topic)s” already exists and isn’t changed.")
         return Outcome(key, LEFT, text % {"topic": shorten(title, 80)})
     last = _moment(memory.lastRunAt)
     facts, left_out = _facts(memory.keyFacts)
@@ -111,18 +111,20 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
     """Return what a key holds.  Raises _Refused."""
     kind = server.type(raw).decode()  # type: ignore[union-attr]
     if kind != "string":
-        raise _Refused(_("It holds a %(kind)s, not a text.") % {"kind": kind})
+        raise _Refused(_("Its value is a %(kind)s, not a string.") % {"kind": kind})
     size = int(server.strlen(raw))
     if size > MOST_BYTES:
         told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
-        raise _Refused(_("It has %(have)s bytes; at most %(most)s are taken.") % told)
+        raise _Refused(_("It has %(have)s bytes, but at most %(most)s are allowed.") % told)
     held: Any = server.get(raw)
     if held is None:
-        raise _Refused(_("It was gone when it was to be read."))
+        raise _Refused(_("It disappeared before it could be read."))
     try:
         value = json.loads(held)
     except (ValueError, RecursionError) as exc:
-        raise _Refused(_("It holds no JSON: %(why)s.") % {"why": shorten(str(exc), 120)}) from exc
+        raise _Refused(
+            _("It isn’t valid JSON: %(why)s.") % {"why": shorten(str(exc), 120)}
+        ) from exc
     try:
         return AgentMemory.model_validate(value)
     except ValidationError as exc:
@@ -139,7 +141,7 @@ def _moment(text: str | None) -> datetime | None:
     moment = moment_of(text)
     if moment is None:
         told = {"text": shorten(clean(text)[0], 60)}
-        raise _Refused(_("lastRunAt: “%(text)s” is no moment in time.") % told)
+        raise _Refused(_("lastRunAt: “%(text)s” isn’t a valid time.") % told)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return min(moment, timezone.now())
 
@@ -170,7 +172,7 @@ def _is_address(url: str) -> bool:
 def _left_out_urls(given: list[str], taken: list[str]) -> list[str]:
     left_out = []
     if wrong := len(given) - len(taken):
-        left_out.append(_("%(n)d URLs that are none") % {"n": wrong})
+        left_out.append(_("%(n)d invalid URLs") % {"n": wrong})
     more = len(set(taken)) - settings.BEACON_SEEN_URLS
     if more > 0:
         left_out.append(_("%(n)d URLs beyond BEACON_SEEN_URLS") % {"n": more})
@@ -192,5 +194,5 @@ def _in_words(title: str, memory: AgentMemory, facts: int, urls: int, left_out: 
     }
     words = _("“%(topic)s”: %(facts)d facts, %(urls)d seen URLs, %(runs)d runs") % told
     if left_out:
-        words += "; " + _("left out: %(what)s") % {"what": ", ".join(left_out)}
+        words += "; " + _("skipped: %(what)s") % {"what": ", ".join(left_out)}
     return words

@@ -156,7 +156,7 @@ def test_facts_are_added_edited_struck_and_taken_back(visitor: Visitor) -> None:
 def test_a_topic_goes_to_the_trash_and_comes_back_by_undo(visitor: Visitor) -> None:
     make_topic(visitor, "Wave power")
     visitor.goto("/topics/")
-    visitor.press("Move Wave power to the trash")
+    visitor.press("Move Wave power to Trash")
     expect(visitor.page.get_by_role("heading", name="No topics yet")).to_be_visible()
     visitor.page.locator(".toast").get_by_role("button", name="Undo").click()
     expect(visitor.page.get_by_role("link", name="Wave power").first).to_be_visible()

@@ -83,7 +83,7 @@ def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visi
         "A well in Utrecht is 3,100 metres deep."
     )
     visitor.goto("/topics/")
-    visitor.press("Move Geothermal wells to the trash")
+    visitor.press("Move Geothermal wells to Trash")
     visitor.press("Undo")
     expect(page.get_by_role("link", name="Geothermal wells").first).to_be_visible()
 

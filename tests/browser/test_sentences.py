@@ -47,4 +47,4 @@ def test_a_sentence_is_reached_corrected_and_taken_back_by_keyboard(
 
     visitor.press("Undo")
 
-    expect(page.get_by_text("Taken back: facts, lesson and mark")).to_be_visible()
+    expect(page.get_by_text("Correction undone")).to_be_visible()

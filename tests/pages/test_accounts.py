@@ -295,8 +295,8 @@ def test_a_token_that_does_not_fit_loses_nobody_their_text(alice: User) -> None:
     answer = Client(enforce_csrf_checks=True).post("/library/add/", {"text": "x"})
 
     assert answer.status_code == 403
-    assert "What you typed is not lost" in answer.content.decode()
-    assert "<h1>This page is older than your sign-in</h1>" in answer.content.decode()
+    assert "Your text isn’t lost" in answer.content.decode()
+    assert "<h1>Your session changed</h1>" in answer.content.decode()
     assert "reload" not in answer.content.decode()
 
 

@@ -62,11 +62,11 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
     lines = browser.get(LIST, {"kind": "changes", "type": "note"}).context["lines"]
 
     assert [line.who for line in lines][:5] == [
-        "the reflector", "the upkeep", "research", "you", "you",
+        "reflection", "maintenance", "research", "you", "you",
     ]  # fmt: skip
     assert [(line.said, line.details) for line in lines][:5] == [
-        ("moved to the trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
-        ("changed", ["words"]), ("made", []),
+        ("moved to Trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
+        ("changed", ["words"]), ("created", []),
     ]  # fmt: skip
     assert lines[0].label == "Other words"
 
@@ -88,7 +88,7 @@ def test_a_session_of_ask_is_named_in_words(browser: Client, alice: User):
 
     lines = browser.get(LIST, {"kind": "calls"}).context["lines"]
 
-    assert [line.who for line in lines] == ["a session of Ask"]
+    assert [line.who for line in lines] == ["a conversation in Ask"]
 
 
 def test_over_htmx_the_list_alone_answers(browser: Client, alice: User):
@@ -295,7 +295,7 @@ def test_a_purged_record_is_told_without_its_words(browser: Client, alice: User)
     note = make_note(alice, "A secret of old")
     note.purge(by=alice.actor)
     html = browser.get(LIST).content.decode()
-    assert "deleted for good" in html
+    assert "deleted permanently" in html
     assert "A secret of old" not in html
 
 
@@ -364,4 +364,4 @@ def test_what_it_happened_to_is_not_said_twice(browser: Client, alice: User):
 
     shown = " ".join(re.sub(r"<[^>]+>", " ", browser.get(LIST).content.decode()).split())
 
-    assert "token made" in shown and "token token made" not in shown
+    assert "token created" in shown and "token token created" not in shown

@@ -66,7 +66,7 @@ def test_what_a_run_made_is_one_line_that_unfolds(browser: Client, alice: User, 
     html = browser.get(LIST, {"type": "observation"}).content.decode()
 
     assert (group.first.who, group.first.said, group.records) == (
-        "research", "made", "14 observations",
+        "research", "created", "14 observations",
     )  # fmt: skip
     assert group.first.run_url in html
     assert html.count('<li class="line-change"') == 14
@@ -96,9 +96,9 @@ def test_another_source_or_another_act_is_another_line(browser: Client, alice: U
     for one in seen:
         one.trash(by=alice.actor)
     assert [(one.first.said, one.records, one.source) for one in entries(browser)] == [
-        ("moved to the trash", "3 observations", ""),
-        ("made", "3 observations", "run:8"),
-        ("made", "3 observations", "run:7"),
+        ("moved to Trash", "3 observations", ""),
+        ("created", "3 observations", "run:8"),
+        ("created", "3 observations", "run:7"),
     ]
 
 

@@ -186,7 +186,7 @@ def test_a_feed_of_a_private_topic_is_asked_about_first(browser: Client, alice: 
 
     answer = browser.post("/settings/feeds/", {"topic": str(private.pk)})
 
-    assert "is private: tick" in text(answer)
+    assert "is private. Select" in text(answer)
     assert not Feed.objects.exists()
 
 
@@ -211,7 +211,7 @@ def test_an_ended_address_is_not_taken_up_again_past_the_number(
 
     answer = browser.post(f"/settings/feeds/{feed.pk}/resume/", follow=True)
 
-    assert "end one first" in text(answer)
+    assert "Revoke one first" in text(answer)
     assert read(feed).status_code == 410
 
 

@@ -127,7 +127,7 @@ def test_a_run_that_is_not_saved_has_nothing_to_export(browser: Client, topic: T
     answer = get(browser, run, "report.md")
 
     assert answer.status_code == 409
-    assert "only a saved run can be exported" in answer.content.decode()
+    assert "Only a saved run can be exported" in answer.content.decode()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -135,21 +135,21 @@ def test_over_htmx_adding_gives_the_list_again_with_a_toast(browser: Client, top
 
     assert body.lstrip().startswith('<div id="facts"')
     assert TEXT in body
-    assert "The fact is added." in body
+    assert "Fact added." in body
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         ({"text": "short"}, "at least 21 characters"),
-        ({"text": ""}, "Write the fact itself"),
+        ({"text": ""}, "Enter the fact as one full sentence"),
         ({"text": "x " * 600}, "at most 1000 characters"),
-        ({"text": TEXT, "url": "javascript:alert(1)"}, "is no web address"),
-        ({"text": TEXT, "url": "postgresql.org"}, "is no web address"),
-        ({"text": TEXT, "url": "https://postgresql.org/a b"}, "is no web address"),
-        ({"text": TEXT, "url": "https://postgresql.org/\u200b"}, "is no web address"),
-        ({"text": TEXT, "url": 'https://postgresql.org/"onclick='}, "is no web address"),
-        ({"text": TEXT, "url": "https://postgresql.org/<b>"}, "is no web address"),
+        ({"text": TEXT, "url": "javascript:alert(1)"}, "isn’t a valid URL"),
+        ({"text": TEXT, "url": "postgresql.org"}, "isn’t a valid URL"),
+        ({"text": TEXT, "url": "https://postgresql.org/a b"}, "isn’t a valid URL"),
+        ({"text": TEXT, "url": "https://postgresql.org/\u200b"}, "isn’t a valid URL"),
+        ({"text": TEXT, "url": 'https://postgresql.org/"onclick='}, "isn’t a valid URL"),
+        ({"text": TEXT, "url": "https://postgresql.org/<b>"}, "isn’t a valid URL"),
     ],
 )
 def test_a_fact_that_cannot_be_is_explained_and_what_was_typed_kept(
@@ -216,7 +216,7 @@ def test_over_htmx_a_fact_is_corrected_in_its_row(browser: Client, fact: TopicFa
 
     assert f'<li id="fact-{fact.pk}"' in row
     assert "Version 18.2 repairs it for good." in row
-    assert "The fact is corrected." in row
+    assert "Fact corrected." in row
 
 
 def test_cancelling_over_htmx_gives_the_row_back(browser: Client, fact: TopicFact):

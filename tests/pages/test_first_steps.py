@@ -28,9 +28,9 @@ def test_the_sample_is_no_topic_of_ones_own(alice: User) -> None:
     make_run(make_topic(alice))  # of the sample's title
     assert open_steps(alice) == [
         "Run the topic again",
-        "Name a topic of your own",
+        "Create your own topic",
         "Put a topic on a schedule",
-        "Give your agent this memory",
+        "Connect your agent",
     ]
 
 
@@ -50,4 +50,4 @@ def test_the_list_goes_after_two_weeks(alice: User, topic: Topic) -> None:
 
 def test_what_others_did_ticks_nothing_off(alice: User, bob: User, topic: Topic) -> None:
     make_second_run(make_topic(bob, "Heat pumps"))
-    assert "Read a first report" in open_steps(alice)
+    assert "Read your first report" in open_steps(alice)

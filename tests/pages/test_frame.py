@@ -183,7 +183,9 @@ def test_signing_out_is_a_post_with_a_token() -> None:
 
 def test_the_banner_is_there_only_when_something_is_wrong() -> None:
     assert 'class="banner"' not in _frame()
-    assert "No worker is running" in _frame(health_banner="No worker is running")
+    assert "No background worker is running" in _frame(
+        health_banner="No background worker is running"
+    )
 
 
 def test_a_message_with_undo_is_a_form_that_comes_back_here() -> None:

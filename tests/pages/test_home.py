@@ -71,7 +71,7 @@ def test_a_report_without_news_is_quiet(browser: Client, alice: Any):
 
     body = home(browser)
 
-    assert "31 known sources came back" in body
+    assert "31 known sources appeared again" in body
     assert ">quiet<" in body
 
 

@@ -66,7 +66,7 @@ def test_tell_me_such_things_tells_this_one_and_widens_the_intent(
 ):
     page = text_of(browser.post(tell(item), follow=True))
 
-    assert "It is told, and such things are from the next run on." in page
+    assert "You’ll now be notified about changes like this." in page
     assert "1 filtered out" not in page
     run.report.refresh_from_db()
     assert CEO in run.report.delta
@@ -163,7 +163,7 @@ def test_too_long_an_intent_is_explained_and_kept(browser: Client, run: Run):
     url = f"/topics/{run.topic.slug}/settings/"
     page = text_of(browser.post(url, opened(run.topic, intent=intent)))
 
-    assert "An intent can have at most 10,000 characters, but this one has 10,499." in page
+    assert "A filter can have at most 10,000 characters, but this one has 10,499." in page
     assert intent.strip() in page
     assert "maxlength" not in re.search(r'<textarea name="intent"[^>]*>', page)[0]  # type: ignore[index]
 
@@ -186,4 +186,4 @@ def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run
     page = text_of(Client().get(f"/shared/{link.token}/"))
 
     assert "withheld" not in page
-    assert "No change is announced." in page
+    assert "No changes to announce." in page

@@ -159,7 +159,7 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
     answer = browser.post(url("run-stop", run))
 
     assert answer.status_code == 409
-    assert "Nothing was searched yet" in text_of(answer)
+    assert "Nothing has been searched yet" in text_of(answer)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
 
     shown = text_of(browser.post(address, follow=True))
 
-    assert "A run of this topic is waiting for you to review its plan. This is it." in shown
+    assert "A run of this topic is waiting for you to review its plan. You’re looking at it." in shown
     assert "Review plan" in shown
 
 
@@ -216,7 +216,7 @@ def test_what_is_wrong_comes_back_as_the_form_alone(browser: Client, run: Run):
 
     text = text_of(answer)
     assert answer.status_code == 200 and "<html" not in text
-    assert "“One” stands there more than once" in text and "one One</textarea>" in text
+    assert "“One” is listed more than once" in text and "one One</textarea>" in text
 
 
 def test_who_watches_the_run_gets_the_form_when_the_plan_is_there(browser: Client, run: Run):
@@ -269,12 +269,12 @@ def plan_token(run: Run) -> str:
 @pytest.mark.parametrize(
     ("queries", "says"),
     [
-        ([], "Leave at least one query"),
-        (["", "   "], "Leave at least one query"),
-        ([f"query {n}" for n in range(13)], "13 queries are too many: at most 12 can be asked"),
-        (["x" * 401], "has 401 characters; a query may have 400"),
-        (["same", "other", "SAME"], "“SAME” stands there more than once"),
-        (["?!"], "“?!” holds no letter and no digit"),
+        ([], "Enter at least one query"),
+        (["", "   "], "Enter at least one query"),
+        ([f"query {n}" for n in range(13)], "13 queries are too many. The limit is 12"),
+        (["x" * 401], "has 401 characters, but a query can have at most 400"),
+        (["same", "other", "SAME"], "“SAME” is listed more than once"),
+        (["?!"], "“?!” has no letter or digit"),
     ],
 )
 def test_bad_queries_are_explained_and_kept_as_typed(

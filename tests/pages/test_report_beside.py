@@ -37,8 +37,8 @@ def test_hits_are_grouped_with_what_became_of_each(browser: Client, run: Run):
 
     assert re.search(r'New <span class="count">4<', hits)
     assert re.search(r'Known <span class="count">1<', hits)
-    assert "2 read · 1 near-duplicate · 1 could not be read" in hits
-    assert "could not be read: the server answered 404" in hits
+    assert "2 read · 1 near-duplicate · 1 couldn’t be read" in hits
+    assert "couldn’t be read: the server answered 404" in hits
 
 
 @pytest.mark.requirement("R248")
@@ -62,7 +62,7 @@ def test_a_memory_change_tells_what_became_of_it_since(browser: Client, topic: T
     fact = make_fact(topic, "Version 18 was released in September 2025.", run)
     fact.strike(by=alice.actor)
 
-    assert "struck since" in section(page(browser, run), "memory-changes")
+    assert "marked as wrong since" in section(page(browser, run), "memory-changes")
 
 
 def test_the_trace_shows_prompts_answers_and_what_steps_left(browser: Client, run: Run):
@@ -248,9 +248,9 @@ def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic
     assert "Results 3 Read 4 pages, 3 again" in words
     assert "Pages of this run 5" in words
     known = "Known 3 1 found by the searches · 2 not found this time · 2 read again"
-    assert f"{known} · 1 could not be read" in words
+    assert f"{known} · 1 couldn’t be read" in words
     assert section(shown, "hits").count("known, read again") == 2
-    assert "known, could not be read again: 404" in words
+    assert "known, couldn’t be read again: 404" in words
 
 
 def test_a_quarantined_page_is_counted_as_such(browser: Client, topic: Topic):

@@ -44,7 +44,7 @@ def test_the_page_shows_what_goes_and_what_stands_again(
 
 def test_it_goes_with_undo_and_its_page_says_where_it_is(browser: Client, run: Run) -> None:
     html = text_of(browser.post(page_of(run), {"why": "It believed a hoax"}, follow=True))
-    assert "Run #2 is in the trash for 30 days" in html
+    assert "Run #2 moved to Trash" in html
     assert "Undo" in html
     assert "1 run is in Trash and keeps its number" in html
     page = text_of(browser.get(page_of(run, "run")))
@@ -103,7 +103,7 @@ def failed(run: Run) -> Run:
 def test_a_failed_run_goes_at_once_and_comes_back(browser: Client, failed: Run) -> None:
     assert "You can restore it for 30 days" in text_of(browser.get(page_of(failed)))
     html = text_of(browser.post(page_of(failed), follow=True))
-    assert "The run is in the trash for 30 days" in html
+    assert "Run moved to Trash" in html
     runs = f"/topics/{failed.topic.slug}/runs/"
     assert page_of(failed, "run") not in browser.get(runs).content.decode()
     assert "no key" not in text_of(browser.get("/"))

@@ -121,7 +121,7 @@ def test_all_sentences_are_listed_and_the_unsupported_ones_by_themselves(browser
     assert "And more." in everything
     assert TRUE not in alone
     assert FALSE in alone
-    assert "The quoted words do not stand in the stored page." in alone
+    assert "Its quote isn’t in the stored page." in alone
 
 
 def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client, run: Run):
@@ -173,7 +173,7 @@ def test_a_fact_that_is_not_ticked_stays(browser: Client, run: Run):
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({"wrong": ""}, "Say what is wrong with the sentence"),
+        ({"wrong": ""}, "Say what’s wrong with the sentence"),
         ({"wrong": "x" * 1001}, "at most 1000 characters"),
         ({"wrong": "No.", "right": "Short.", "fact": "{fact}"}, "Write a complete statement"),
         ({"wrong": "No.", "fact": "{pk}:99"}, "changed since you opened this page"),

@@ -93,7 +93,7 @@ def test_what_was_struck_since_says_so(browser: Client, topic: Topic, alice: Use
     fact = make_fact(topic, NEWS, Run.objects.get(topic=topic, number=4))
     fact.strike(by=alice.actor)
 
-    assert "struck since" in section(browser, topic)
+    assert "marked as wrong since" in section(browser, topic)
 
 
 def test_the_latest_report_does_not_tell_its_own_delta_again(browser: Client, topic: Topic):
@@ -207,7 +207,7 @@ def test_without_numbers_the_latest_report_is_put_back(browser: Client, topic: T
 def test_what_is_unread_already_is_said_to_be(browser: Client, topic: Topic):
     answer = browser.post(url("topic-unread", topic), follow=True)
 
-    assert "What you chose is unread already." in answer.content.decode()
+    assert "These reports are already unread." in answer.content.decode()
 
 
 @pytest.mark.parametrize("upto", ["", "x", "٣", "-1", "9" * 30, "%00"])
@@ -227,7 +227,7 @@ def test_a_stranger_marks_nothing(topic: Topic, bob: User, client_of: Callable[[
 def test_a_key_that_names_nothing_takes_nothing_back(browser: Client, topic: Topic, key: int):
     answer = browser.post(f"/reports/undo-unread/{key}/", follow=True)
 
-    assert "0 reports are read again." in answer.content.decode()
+    assert "0 reports marked as read again." in answer.content.decode()
 
 
 # --- the lists ---------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_it_is_filtered(browser: Client, topic: Topic, query: str, there: str, g
 def test_block_boost_and_mute_are_said_and_undone(browser: Client, topic: Topic):
     page = text_of(act(browser, "mute topic farm.example", follow=True))
 
-    assert "is read, and never announced alone" in page
+    assert "is read but never triggers a notification" in page
     assert settings_of(topic).mute_places == ["farm.example"]
     undo = re.search(r'action="([^"]*sources/act/\?do=[^"]*)"', page)
     assert undo
@@ -191,7 +191,7 @@ def test_what_cannot_be_stored_is_no_server_error(browser: Client, topic: Topic,
 
 def test_a_page_is_given_to_the_next_run_and_taken_back(browser: Client, topic: Topic):
     page = text_of(browser.post(DESK + "next/", {"address": NEWS}, follow=True))
-    assert "The next run reads" in page
+    assert "The next run will read" in page
     assert settings_of(topic).read_next == [NEWS]
     browser.post(DESK + "next/not/", {"address": NEWS})
 

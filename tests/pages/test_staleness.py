@@ -101,7 +101,7 @@ def test_pressed_again_it_shows_the_one_that_is_going_on(browser: Client, topic:
 
     page = text_of(browser.post(address, follow=True))
 
-    assert "The facts can be rechecked after it." in page
+    assert "You can recheck the facts after that." in page
     assert Run.objects.filter(trigger="recheck").count() == 1
 
 

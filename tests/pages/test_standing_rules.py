@@ -54,7 +54,7 @@ def test_without_scripts_a_rule_is_added_and_the_facts_tab_shown(browser: Client
     response = browser.post(RULES, {"kind": "check", "rule": "End of life dates"}, follow=True)
 
     assert response.redirect_chain[0][0] == f"{TOPIC}facts/#rules"
-    assert "End of life dates” is always checked, from the next run on." in text_of(response)
+    assert "End of life dates” is always checked." in text_of(response)
     assert rules(topic)[0] == ["End of life dates"]
 
 
@@ -122,9 +122,9 @@ def test_a_stranger_sets_no_rule_and_nobody_by_get(
 @pytest.mark.parametrize(
     ("kind", "typed", "told"),
     [
-        ("check", "", "Type words to search for"),
+        ("check", "", "Enter words to search for"),
         ("check", "???", "Enter a search query"),
-        ("check", "\x00 \x07", "Type words to search for"),
+        ("check", "\x00 \x07", "Enter words to search for"),
         ("stop", "two words", "isn’t a domain or a URL"),
         ("stop", "x" * 5000, "isn’t a domain or a URL"),
     ],

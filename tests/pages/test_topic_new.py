@@ -75,7 +75,7 @@ def test_over_htmx_a_refused_form_comes_back_alone(browser: Client):
     response = browser.post(URL, VALID | {"title": ""}, headers=HTMX)
 
     assert text_of(response).startswith('<form id="topic-form"')
-    assert "Name the topic" in text_of(response)
+    assert "Enter a topic" in text_of(response)
 
 
 def test_over_htmx_success_leads_on(browser: Client):
@@ -96,7 +96,7 @@ def test_a_stranger_must_sign_in_and_copies_nothing(client_of: ClientOf, alice: 
     ("typed", "words"),
     [
         ({"title": "x" * 501}, "this one has 501"),
-        ({"title": ""}, "Name the topic"),
+        ({"title": ""}, "Enter a topic"),
         ({"preset": "cron", "cron": "* * * * *"}, "15 minutes"),
         ({"time_zone": "Europe/Atlantis"}, "Unknown time zone"),
         ({"block_domains": "https://x.example/y"}, "“x.example”"),
@@ -123,7 +123,7 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_said(browser
 
     assert Topic.objects.get().title == "Sailing"
     said = [str(message) for message in get_messages(response.wsgi_request)]
-    assert any("taken out of: Topic" in words for words in said)
+    assert any("or shown from: Topic" in words for words in said)
 
 
 def test_the_domain_is_put_where_an_address_was(browser: Client):
@@ -323,7 +323,7 @@ def test_each_template_fills_in_the_form_and_what_it_fills_in_can_be_saved(
 def test_what_a_template_leaves_to_be_named_is_its_help_and_no_query(browser: Client):
     page = text_of(browser.get(URL, {"template": "competitor-scan"}))
 
-    assert "Begin with the competitors&#x27; names" in page
+    assert "Start with the competitors’ names" in page
     assert shown(page, "focus") == "new products, prices, announcements"
     assert not [one for one in topic_templates.TEMPLATES if "here" in str(one.values["focus"])]
 
@@ -344,7 +344,7 @@ def test_taking_another_template_keeps_what_was_typed_and_changes_the_rest(brows
     page = text_of(browser.post(URL, typed, headers=HTMX))
 
     assert (shown(page, "title"), shown(page, "focus")) == ("Sailing", "knots")
-    assert shown(page, "objective").startswith("Know what the competitors")
+    assert shown(page, "objective").startswith("Find out what competitors")
     assert chosen(page, "report_style") == ["executive"]
     assert Topic.objects.count() == 0
 
@@ -361,7 +361,7 @@ def test_taking_nothing_gives_the_usual_form_again(browser: Client):
 def test_a_template_taken_with_an_empty_name_calls_nothing_wrong(browser: Client):
     page = text_of(browser.post(URL, VALID | {"title": "", "take": "research-field"}))
 
-    assert "Name the topic" not in page
+    assert "Enter a topic" not in page
     assert "Perovskite tandem solar cells" in page
 
 
@@ -382,7 +382,7 @@ def test_a_service_is_moved_and_nothing_typed_is_lost(browser: Client, headers: 
     page = text_of(browser.post(URL, typed, headers=headers))
 
     assert chosen(page, "services") == ["wikipedia", "library", "arxiv"]
-    assert (shown(page, "focus"), "Name the topic" in page) == ("knots", False)
+    assert (shown(page, "focus"), "Enter a topic" in page) == ("knots", False)
     assert re.search(r'id="up-library"[^>]*data-focus', page)
 
 
@@ -390,10 +390,10 @@ def test_the_form_names_the_usual_services_and_what_one_lacks(browser: Client):
     page = text_of(browser.get(URL))
 
     assert "If you select none, runs search Feeds and Library, in this order." in page
-    assert "needs a key, and none is set" in page
+    assert "needs a key, which isn’t set" in page
 
 
 def test_a_service_that_is_ticked_without_its_key_is_said_to_fail(browser: Client):
     page = text_of(browser.post(URL, VALID | {"services": ["brave"], "down": "brave"}))
 
-    assert "needs a key, and none is set: each run will warn you" in page
+    assert "needs a key, which isn’t set: each run will warn you" in page

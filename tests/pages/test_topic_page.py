@@ -333,14 +333,14 @@ def test_lapsed_memory_says_so_and_when(browser: Client, topic: Topic):
 
     body = body_of(browser, HOME + "facts/")
 
-    assert "Lapsed on" in body
+    assert "Expired on" in body
     assert "Restore memory" in body
 
 
 def test_ending_a_memory_that_is_not_there_is_explained(browser: Client, topic: Topic):
     body = browser.post(HOME + "memory/end/", follow=True).content.decode()
 
-    assert "There is no live memory to end." in body
+    assert "There’s no active memory to expire." in body
 
 
 @pytest.mark.parametrize(("hours", "words"), [(5, "Expires within a day"), (260, "in 11 days")])

@@ -97,7 +97,7 @@ def test_over_htmx_a_refused_form_comes_back_alone(browser: Client, topic: Topic
     response = browser.post(URL, opened(topic, title=""), headers=HTMX)
 
     assert text_of(response).startswith('<form id="topic-form"')
-    assert "Name the topic" in text_of(response)
+    assert "Enter a topic" in text_of(response)
 
 
 @pytest.mark.requirement("R232")

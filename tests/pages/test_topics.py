@@ -210,7 +210,7 @@ def test_ticked_topics_are_paused_and_undo_resumes_those_alone(browser: Client, 
     scheduling.set_paused(two, paused=True, by=alice.actor)
 
     page = text_of(bulk(browser, "pause", one, two))
-    assert "Paused 1 topic. 1 was left as it was." in page
+    assert "Paused 1 topic. 1 wasn’t changed." in page
     browser.post("/topics/bulk/undo/")
 
     paused = Schedule.objects.filter(paused=True)
@@ -240,7 +240,7 @@ def test_a_bulk_run_says_which_could_not_start(browser: Client, alice: Any):
 
 @pytest.mark.parametrize("act", ["pause", "", "delete"])
 def test_nothing_ticked_is_explained(browser: Client, act: str):
-    assert "tick the topics" in text_of(bulk(browser, act))
+    assert "Select at least one topic" in text_of(bulk(browser, act))
 
 
 @pytest.mark.requirement("R232")

@@ -61,7 +61,7 @@ def test_without_a_worker_the_run_is_carried_out_here_and_says_so(
     out, err = say("Solid-state batteries")
 
     assert out.startswith("# Solid-state batteries")
-    assert "No worker is running: the run is carried out here." in err
+    assert "No worker is running, so this command carries out the run." in err
     assert Run.objects.get().trigger == "command"
 
 
@@ -93,7 +93,7 @@ def test_with_a_worker_and_without_wait_the_run_is_queued(alice: Any, say: Say):
     out, err = say("Cells")
 
     assert out == ""
-    assert f"Run {Run.objects.get().pk} is queued." in err
+    assert f"Run {Run.objects.get().pk} queued." in err
 
 
 def test_a_run_that_no_worker_takes_is_carried_out_here_after_all(
@@ -119,7 +119,7 @@ def test_a_run_that_is_going_on_is_waited_for(topic: Topic, providers: Providers
 
     out, err = say(topic.title, "--wait")
 
-    assert "A run of this topic is already in progress. This waits for it." in err
+    assert "A run of this topic is already in progress. Waiting for that run." in err
     assert Run.objects.count() == 1
     assert out.startswith("# Solid-state batteries")
 

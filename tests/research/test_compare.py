@@ -186,11 +186,11 @@ def test_what_people_did_in_between_is_told_with_its_place(topic: Topic, alice: 
     ran(topic)
 
     assert told(became(topic, 1, 2)[YIELD.format(45)]) == [
-        "written by hand after Run #1",
-        "edited by hand after Run #1",
+        "added by you after Run #1",
+        "edited by you after Run #1",
     ]
     gone = became(topic, 2, 3)[YIELD.format(45)]
-    assert (gone.kind, told(gone)) == ("gone", ["struck by hand after Run #2"])
+    assert (gone.kind, told(gone)) == ("gone", ["marked as wrong after Run #2"])
 
 
 def test_an_edit_after_the_later_run_does_not_change_what_was_known_then(topic: Topic, alice: User):

@@ -60,9 +60,9 @@ def test_an_item_leads_to_its_pair_and_the_pair_back_to_its_run(
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ("left", "Settled: the old sentence was kept."),
-        ("right", "Settled: the new sentence was kept."),
-        ("both", "Settled: both were kept."),
+        ("left", "Resolved: the old sentence was kept."),
+        ("right", "Resolved: the new sentence was kept."),
+        ("both", "Resolved: both were kept."),
     ],
 )
 def test_once_it_is_settled_the_report_says_how(

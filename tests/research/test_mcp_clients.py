@@ -173,7 +173,7 @@ def test_a_token_revoked_while_connected_opens_nothing_more_and_errors_are_told_
     async def talk(token: str) -> None:
         async with by_address(address, token) as client:
             assert not (await client.call_tool("memory_list", {})).is_error
-            with pytest.raises(MCPError, match="resources/list shows what there is"):
+            with pytest.raises(MCPError, match="Call resources/list to see what exists"):
                 await client.read_resource("beacon://reports/nothing")
             await anyio.to_thread.run_sync(_closing(revoke))
             with pytest.raises(MCPError, match="error response"):
@@ -238,7 +238,7 @@ def test_the_door_opens_to_a_token_that_holds_from_a_host_of_its_own(
         answer = _post(address, wrong)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
-        assert "make one under Settings" in answer.json()["detail"]
+        assert "Create one in Settings" in answer.json()["detail"]
     for headers, status in (
         ({"Host": "evil.example"}, 421),
         ({"Origin": "https://evil.example"}, 403),
@@ -308,7 +308,7 @@ def test_without_a_token_standard_input_ends_with_an_error_and_a_silent_output(
 ) -> None:
     for token in ("", "bcn_wrong"):
         monkeypatch.setenv("BEACON_API_TOKEN", token)
-        with pytest.raises(CommandError, match="BEACON_API_TOKEN holds no token that opens"):
+        with pytest.raises(CommandError, match="BEACON_API_TOKEN has no valid token"):
             call_command("mcp", "--stdio")
 
     assert capsys.readouterr().out == ""

@@ -33,5 +33,5 @@ def test_a_cursor_that_no_list_gave_is_refused_and_no_first_page(alice: User) ->
     reader = Caller(find=lambda: tokens.find(text))
 
     for cursor in ("next", "-1", "9" * 40, "²"):
-        with pytest.raises(NoSuchResource, match="cursor is none"):
+        with pytest.raises(NoSuchResource, match="cursor isn’t valid"):
             server.page_of(reader, cursor)

@@ -60,7 +60,7 @@ def test_a_key_becomes_a_topic_with_all_that_it_held(
     assert [fact.text for fact in facts] == MEMORY["keyFacts"]
     assert {fact.trust for fact in facts} == {"external"}
     assert SeenUrl.objects.filter(topic=topic).count() == 2
-    assert "1 taken, 0 left as they are, 0 refused" in capsys.readouterr().out
+    assert "1 imported, 0 skipped, 0 refused" in capsys.readouterr().out
 
 
 def test_its_memory_lives_as_long_as_the_key_would_have(
@@ -100,7 +100,7 @@ def test_a_topic_that_is_here_already_stays_as_it_is(
     imported(settings)
 
     assert Topic.objects.get(owner=alice).summary == MEMORY["reportSummary"]
-    assert "stays as it is" in capsys.readouterr().out
+    assert "isn’t changed" in capsys.readouterr().out
 
 
 def test_a_trial_stores_nothing_and_says_so(
@@ -113,24 +113,24 @@ def test_a_trial_stores_nothing_and_says_so(
     assert not Topic.objects.exists()
     said = capsys.readouterr().out
     assert "2 facts, 2 seen URLs, 7 runs" in said
-    assert "Nothing was stored" in said
+    assert "Nothing was saved" in said
 
 
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        ("{no json", "It holds no JSON"),
-        ("[" * 20_000, "It holds no JSON"),
+        ("{no json", "It isn’t valid JSON"),
+        ("[" * 20_000, "It isn’t valid JSON"),
         ("[]", "JSON: Input should be"),
         (json.dumps(MEMORY | {"seenUrls": "https://x.org"}), "seenUrls: Input should be a valid"),
         (json.dumps(MEMORY | {"keyFacts": [7]}), "keyFacts.0: Input should be a valid string"),
         (json.dumps(MEMORY | {"runCount": "7"}), "runCount: Input should be a valid integer"),
         (json.dumps(MEMORY | {"runCount": -1}), "runCount: Input should be greater than"),
-        (json.dumps(MEMORY | {"lastRunAt": "2026-13-01T00:00:00Z"}), "is no moment in time"),
-        (json.dumps(MEMORY | {"lastRunAt": "yesterday"}), "is no moment in time"),
+        (json.dumps(MEMORY | {"lastRunAt": "2026-13-01T00:00:00Z"}), "isn’t a valid time"),
+        (json.dumps(MEMORY | {"lastRunAt": "yesterday"}), "isn’t a valid time"),
         (json.dumps(MEMORY | {"topic": "x" * 501}), "at most 500 characters"),
         (json.dumps(MEMORY | {"topic": "\u200b "}), "Name the topic"),
-        (" " * (4 * 1024 * 1024 + 1), "at most 4,194,304 are taken"),
+        (" " * (4 * 1024 * 1024 + 1), "at most 4,194,304 are allowed"),
     ],
 )
 def test_a_key_that_cannot_be_taken_is_told_and_the_others_go_on(
@@ -139,7 +139,7 @@ def test_a_key_that_cannot_be_taken_is_told_and_the_others_go_on(
     server.set("beacon:memory:0-bad", held)
     put(server)
 
-    with pytest.raises(CommandError, match="1 taken, 0 left as they are, 1 refused"):
+    with pytest.raises(CommandError, match="1 imported, 0 skipped, 1 refused"):
         imported(settings)
 
     assert said in capsys.readouterr().err
@@ -154,7 +154,7 @@ def test_a_key_of_another_type_is_told(
     with pytest.raises(CommandError, match="1 refused"):
         imported(settings)
 
-    assert "It holds a list, not a text" in capsys.readouterr().err
+    assert "Its value is a list, not a string" in capsys.readouterr().err
 
 
 def test_what_does_not_fit_is_left_out_and_counted(
@@ -170,11 +170,11 @@ def test_what_does_not_fit_is_left_out_and_counted(
     assert "1 facts longer than 1000 characters" in said
     assert "1 facts shorter than 21 characters" in said
     assert "2 facts beyond the first ten" in said
-    assert "1 URLs that are none" in said
+    assert "1 invalid URLs" in said
 
 
 def test_a_server_that_does_not_answer_is_told_without_its_password(alice: User) -> None:
-    with pytest.raises(CommandError, match=r"The Redis at 127\.0\.0\.1 does not answer") as told:
+    with pytest.raises(CommandError, match=r"The Redis at 127\.0\.0\.1 doesn’t respond") as told:
         call_command("import_redis", "redis://:secret@127.0.0.1:1/0")
 
     assert "secret" not in str(told.value)
@@ -182,7 +182,7 @@ def test_a_server_that_does_not_answer_is_told_without_its_password(alice: User)
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/", "nonsense", "redis://127.0.0.1:port/0"])
 def test_what_is_no_address_of_a_redis_is_told(alice: User, url: str) -> None:
-    with pytest.raises(CommandError, match="does not answer as one"):
+    with pytest.raises(CommandError, match="doesn’t respond"):
         call_command("import_redis", url)
 
 

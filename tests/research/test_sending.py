@@ -213,7 +213,7 @@ def test_a_channel_that_takes_nothing_is_switched_off_and_the_others_are_told(
     hook.refresh_from_db()
     assert not hook.enabled and "410" in hook.off_because
     sending.deliver(Delivery.objects.get(kind="notice").pk)
-    assert server.mails[0]["Subject"] == "The channel “Hook” is switched off"
+    assert server.mails[0]["Subject"] == "Channel “Hook” is turned off"
 
 
 def test_a_private_address_is_refused_once_and_for_all(topic: Topic, httpserver: HTTPServer):

@@ -183,7 +183,7 @@ def test_a_feed_is_an_address(alice: Any, line: str):
 
 def test_feeds_alone_need_an_address(alice: Any):
     assert "at least one feed" in problems(alice, "feeds", services=["feeds"])
-    assert "tick “Feeds”" in problems(
+    assert "Select “Feeds”" in problems(
         alice, "services", services=["sample"], feeds="https://a.example/f"
     )
 
@@ -192,8 +192,8 @@ def test_each_service_says_what_it_needs(alice: Any):
     rows = {row.name: row for row in topic_form.rows([])}
 
     assert list(rows) == list(SERVICES)
-    assert rows["serpapi"].lacks == "needs a key, and none is set"
-    assert rows["searxng"].lacks == "needs an address, and none is set"
+    assert rows["serpapi"].lacks == "needs a key, which isn’t set"
+    assert rows["searxng"].lacks == "needs a URL, which isn’t set"
     assert not rows["wikipedia"].lacks
 
 

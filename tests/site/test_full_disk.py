@@ -143,7 +143,7 @@ def test_a_full_disk_is_explained_to_people_and_told_on_each_page(
     assert "Free up disk space" in answer.content.decode()
     if headers:
         toast = json.loads(answer["HX-Trigger"])["toast"]
-        assert "What you typed is still here" in toast["text"]
+        assert "Your text is still here" in toast["text"]
         assert answer["HX-Reswap"] == "none"
     else:
         assert "Go back in your browser" in answer.content.decode()

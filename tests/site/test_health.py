@@ -56,9 +56,9 @@ def test_redis_that_is_down_is_told(db: None, client: Client, settings: Any):
 @pytest.mark.parametrize(
     ("alive", "words"),
     [
-        ([], "No worker is running"),
-        (["worker", "upkeep"], "Schedules stand still"),
-        (["worker", "beat"], "Schedules stand still"),
+        ([], "No background worker is running"),
+        (["worker", "upkeep"], "Scheduled runs are paused"),
+        (["worker", "beat"], "Scheduled runs are paused"),
         (["worker", "upkeep", "beat"], ""),
     ],
 )

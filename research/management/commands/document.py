@@ -1,4 +1,4 @@
-"""`manage.py document`: the pages of docs/reference/ anew from the code."""
+"""`manage.py document`: generate the pages of docs/reference/ from the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from research.reference.pages import PAGES, stale
 class Command(BaseCommand):
     """Write what differs; needs no database."""
 
-    help = "Write the pages of docs/reference/ anew from the code (make docs)."
+    help = "Generate the pages of docs/reference/ from the code (make docs)."
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -25,5 +25,5 @@ class Command(BaseCommand):
         for name, text in changed.items():
             (folder / name).write_text(text, encoding="utf-8")
         for name in PAGES:
-            said = "renewed" if name in changed else "as it was"
+            said = "renewed" if name in changed else "unchanged"
             self.stdout.write(f"docs/reference/{name}: {said}")

@@ -1,4 +1,4 @@
-"""`manage.py import_redis URL`: topics from the keys `beacon:memory:*` of another Redis."""
+"""`manage.py import_redis URL`: import topics from the keys `beacon:memory:*` of another Redis."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ SECONDS = 10.0  # for an answer
 class Command(MigratedCommand):
     """Take topics in; one that is here already stays as it is, so it may be run again."""
 
-    help = "Make topics of the keys beacon:memory:* of another Redis (seed 000's JSON)."
+    help = "Import topics from the keys beacon:memory:* of another Redis (seed 000's JSON)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the address, whose the topics shall be, and whether to try only."""
         parser.add_argument("url", help="such as redis://:password@host:6379/0")
-        parser.add_argument("--user", help="whose topics they become; not needed with one account")
-        parser.add_argument("--dry-run", action="store_true", help="say what would be taken")
+        parser.add_argument("--user", help="owner of the topics, optional with one account")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only show what would be imported"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Take all keys, telling of each; end with an error if any was refused."""
         owner = self._owner(options["user"])
         counts: Counter[str] = Counter()
-        words = {TAKEN: _("taken"), LEFT: _("left"), REFUSED: _("refused")}
+        words = {TAKEN: _("imported"), LEFT: _("skipped"), REFUSED: _("refused")}
         # An address may hold a password: only its host and port are ever told.
         parts = urlsplit(options["url"])
         try:
@@ -47,16 +49,16 @@ class Command(MigratedCommand):
         except (redis.RedisError, ValueError) as exc:
             told = {"host": parts.hostname or "?", "why": type(exc).__name__}
             text = _(
-                "The Redis at %(host)s does not answer as one (%(why)s). Check the address: "
+                "The Redis at %(host)s doesn’t respond (%(why)s). Check the URL, such as "
                 "redis://:password@host:6379/0."
             )
             text %= told
-            done = _("Taken until then: %(n)d.") % {"n": counts[TAKEN]}
+            done = _("Imported before that: %(n)d.") % {"n": counts[TAKEN]}
             raise CommandError(f"{text} {done}") from exc
         told = {name: counts[name] for name in (TAKEN, LEFT, REFUSED)}
-        text = _("%(taken)d taken, %(left)d left as they are, %(refused)d refused.") % told
+        text = _("%(taken)d imported, %(left)d skipped, %(refused)d refused.") % told
         if options["dry_run"]:
-            text += " " + _("Nothing was stored: this was a trial.")
+            text += " " + _("This was a dry run. Nothing was saved.")
         if counts[REFUSED]:
             raise CommandError(text)
         self.stdout.write(text)
@@ -65,4 +67,4 @@ class Command(MigratedCommand):
         people = User.objects.filter(is_active=True)
         if username:
             return account_named(username, people)
-        return only_account(people, _("Say whose topics they become: --user with a username."))
+        return only_account(people, _("Select the owner with --user USERNAME."))

@@ -1,4 +1,4 @@
-"""`manage.py mcp`: the MCP server over HTTP; with --stdio over standard input and output."""
+"""`manage.py mcp`: the MCP server over HTTP, or with --stdio over standard input and output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--stdio",
             action="store_true",
-            help="speak over standard input and output, by the token in BEACON_API_TOKEN",
+            help="use standard input and output, with the token in BEACON_API_TOKEN",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -50,12 +50,12 @@ class Command(MigratedCommand):
         try:
             token = tokens.find(text)
         except DatabaseError as exc:
-            raise CommandError(_("The database does not answer: %(why)s") % {"why": exc}) from exc
+            raise CommandError(_("The database doesn’t respond: %(why)s") % {"why": exc}) from exc
         if token is None:
             raise CommandError(
                 _(
-                    "BEACON_API_TOKEN holds no token that opens anything: make one under Settings, "
-                    "API tokens, or by `%(manage)s api_token USERNAME`."
+                    "BEACON_API_TOKEN has no valid token. Create one in Settings → API tokens, or "
+                    "with `%(manage)s api_token USERNAME`."
                 )
                 % BY_HAND
             )
@@ -65,20 +65,24 @@ class Command(MigratedCommand):
     def _by_address(self) -> None:
         bind, port = settings.BEACON_BIND, settings.BEACON_MCP_PORT
         if not port:
-            raise CommandError(_("BEACON_MCP_PORT is 0: there is no MCP server over HTTP here."))
+            raise CommandError(
+                _("BEACON_MCP_PORT is 0, so the MCP server over HTTP is turned off.")
+            )
         give_back()
         told = False
         while True:
             try:
                 listener = web.listening(bind, port)
             except OSError as exc:
-                why = _("The MCP server cannot listen at %(bind)s, port %(port)d: %(why)s.") % {
+                why = _("The MCP server can’t listen on %(bind)s, port %(port)d: %(why)s.") % {
                     "bind": bind,
                     "port": port,
                     "why": exc.strerror or exc,
                 }
                 if settings.BEACON_PROCESS != "mcp":
-                    raise CommandError(f"{why} " + _("Set BEACON_MCP_PORT to another.")) from exc
+                    raise CommandError(
+                        f"{why} " + _("Set BEACON_MCP_PORT to another port.")
+                    ) from exc
                 # Pages and runs do not wait for it: the runner would stop all for a port.
                 if not told:
                     logger.warning("mcp waits for its port", port=port, why=exc.strerror)

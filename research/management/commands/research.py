@@ -34,20 +34,20 @@ NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out here af
 class Command(MigratedCommand):
     """Start a run of a topic, which is made if it does not exist; print its report with --wait."""
 
-    help = "Start a run of a topic (made if there is none); with --wait print its report."
+    help = "Start a run of a topic and create the topic if it doesn't exist. With --wait, print the report."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the topic and the options of `design.md` 6."""
         parser.add_argument("topic", help="the topic's title, as you would type it")
         parser.add_argument("--sample", action="store_true", help="research the bundled articles")
         parser.add_argument("--wait", action="store_true", help="wait and print the report")
-        parser.add_argument("--user", help="whose topic it is; not needed with one account")
+        parser.add_argument("--user", help="owner of the topic, optional with one account")
         parser.add_argument(
             "--depth",
             default="",
             choices=["", *DEFAULTS],
             metavar="{quick,deep}",
-            help="of this run; deep: a model with tools goes along tracks (default: the topic's)",
+            help="for this run; deep: a model with tools follows several tracks (default: the topic's depth)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -61,7 +61,7 @@ class Command(MigratedCommand):
         except RunInTheWay as exc:
             if exc.run is None:
                 raise CommandError(str(exc)) from exc
-            self.stderr.write(_("%(what)s This waits for it.") % {"what": exc})
+            self.stderr.write(_("%(what)s Waiting for that run.") % {"what": exc})
             run = exc.run
         except NotNow as exc:
             raise CommandError(str(exc)) from exc
@@ -69,10 +69,10 @@ class Command(MigratedCommand):
             self.stderr.write(words)
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
-            self.stderr.write(_("No worker is running: the run is carried out here."))
+            self.stderr.write(_("No worker is running, so this command carries out the run."))
             self._carry_out(run)
         elif not options["wait"]:
-            self.stderr.write(_("Run %(run)d is queued.") % {"run": run.pk})
+            self.stderr.write(_("Run %(run)d queued.") % {"run": run.pk})
             return
         self._wait(run)
         if options["wait"] or not worker_is_alive:
@@ -84,7 +84,7 @@ class Command(MigratedCommand):
         people = User.objects.filter(is_active=True)
         if username:
             return account_named(username, people)
-        return only_account(people, _("Say whose topic it is: --user with a username."))
+        return only_account(people, _("Select the owner with --user USERNAME."))
 
     def _topic(self, user: User, title: str, *, use_sample: bool) -> Topic:
         try:
@@ -137,7 +137,7 @@ class Command(MigratedCommand):
 
 def _whom_it_waits_for(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
-    told = _("%(what)s Look at it on %(address)s; the report comes after that.")
+    told = _("%(what)s Review it at %(address)s. The report comes after that.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
         what = run_page.plan_in_words(run)
     return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}
