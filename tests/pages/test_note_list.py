@@ -78,7 +78,7 @@ def test_what_was_not_understood_is_said(browser: Client, alice: Any):
     page = text_of(browser.get(f"{URL}?q=kind:poem after:soon"))
 
     assert "“poem” isn’t a value of" in page
-    assert "“after:soon” is no date" in page
+    assert "“after:soon” isn’t a date" in page
 
 
 def test_its_number_of_queries_is_fixed(
