@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.llm.embeddings import KNOWN_DIMENSIONS, EmbedderProfile, unit_vectors
 from beacon_site.llm.endpoints import address_of, kind_of
-from beacon_site.llm.openai_client import error_of, failure_for
+from beacon_site.llm.openai_errors import error_of, failure_for
 from beacon_site.net.errors import ProviderError, ProviderNonsense, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.search_services.answers import parsed, plain_text

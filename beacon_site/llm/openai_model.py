@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from beacon_site.llm.base import JSON_MODES, Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.llm.endpoint_facts import PATIENCE, missing_model
 from beacon_site.llm.endpoints import kind_of
-from beacon_site.llm.openai_client import is_final, is_missing_model
+from beacon_site.llm.openai_errors import is_final, is_missing_model
 from beacon_site.llm.openai_reply import (
     CallFailed,
     ChatReply,

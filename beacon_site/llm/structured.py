@@ -153,7 +153,7 @@ def _is_other_shape(exc: ValidationError) -> bool:
 READABLE = ("summary", "body")
 """The fields of a report that contain prose, in reading order."""
 
-_PARTIAL_JSON_FENCE = re.compile(r"\A[^{\n]{0,200}\n?\s*```[a-zA-Z]*[ \t]*\r?\n?")
+_OPENING_FENCE = re.compile(r"\A[^{\n]{0,200}\n?\s*```[a-zA-Z]*[ \t]*\r?\n?")
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*\Z", re.S)
 _MARKS = ("<think>", "<thinking>", "```json\n")
 
@@ -168,7 +168,7 @@ def readable_text(raw: str) -> str:
     text = without_thoughts(raw)
     if _THINKING.match(text) or any(mark.startswith(text) for mark in _MARKS):
         return ""
-    fence = _PARTIAL_JSON_FENCE.match(text)
+    fence = _OPENING_FENCE.match(text)
     inner = text[fence.end() :] if fence else text
     if inner.startswith("{"):
         return "\n\n".join(part for part in _prose(_object(inner)) if part)

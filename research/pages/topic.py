@@ -159,7 +159,7 @@ def topic_revive(request: BeaconRequest, slug: str) -> HttpResponse:
 # --- actions on a topic ---
 
 
-def _topic_acts_topic(request: BeaconRequest, slug: str) -> Topic:
+def _topic_to_change(request: BeaconRequest, slug: str) -> Topic:
     mine = Topic.objects.of(request.user).live().select_related("owner")
     topic: Topic = get_object_or_404(mine, slug=slug)
     return topic
@@ -180,7 +180,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
 
     `depth` applies only to this run. Without it, the topic's depth applies.
     """
-    topic = _topic_acts_topic(request, slug)
+    topic = _topic_to_change(request, slug)
     depth = request.POST.get("depth", "")
     try:
         run: Run | None = start_run(
@@ -206,7 +206,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
     """Pause the topic's schedule."""
-    topic = _topic_acts_topic(request, slug)
+    topic = _topic_to_change(request, slug)
     if scheduling.set_paused(topic, paused=True, by=request.actor):
         words = _("“%(topic)s” paused. It won’t run on its schedule until you resume it.") % {
             "topic": topic
@@ -221,7 +221,7 @@ def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
     """Resume the topic's schedule."""
-    topic = _topic_acts_topic(request, slug)
+    topic = _topic_to_change(request, slug)
     if scheduling.set_paused(topic, paused=False, by=request.actor):
         words = _("“%(topic)s” resumed. It runs on its schedule again.") % {"topic": topic}
         messages.success(request, words, extra_tags=_undo("topic-pause", topic))
@@ -234,7 +234,7 @@ def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
     """Archive the topic. It keeps everything."""
-    topic = _topic_acts_topic(request, slug)
+    topic = _topic_to_change(request, slug)
     try:
         cancelled = topic_editing.archive_topic(topic, by=request.actor)
     except MemoryRefused as exc:
@@ -250,7 +250,7 @@ def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
-    topic = _topic_acts_topic(request, slug)
+    topic = _topic_to_change(request, slug)
     try:
         topic_editing.unarchive_topic(topic, by=request.actor)
     except MemoryRefused as exc:
@@ -264,7 +264,7 @@ def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_POST
 def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     """Move the topic to Trash. A current run is cancelled, and the message says so."""
-    topic = _topic_acts_topic(request, slug)
+    topic = _topic_to_change(request, slug)
     try:
         cancelled = topic_editing.trash_topic(topic, by=request.actor)
     except MemoryRefused as exc:
@@ -303,5 +303,5 @@ def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
     """Open the form for a new topic, filled with this one's settings and schedule."""
-    topic = _topic_acts_topic(request, slug)
+    topic = _topic_to_change(request, slug)
     return go_to(request, f"{reverse('research:topic-new')}?from={topic.slug}")

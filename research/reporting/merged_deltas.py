@@ -19,12 +19,11 @@ from django.utils.translation import ngettext
 
 from beacon_site.search_services import sample
 from beacon_site.text import cleaning
-from beacon_site.text.cleaning import match_key as text_match_key
+from beacon_site.text.cleaning import match_key as uncached_match_key
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import link
 from research.models import DeltaItem
 from research.reporting.delta import Change
-from research.reporting.delta import Status as delta_Status
 
 Status = DeltaItem.Status
 ORDER = (
@@ -210,7 +209,7 @@ def _bullet(change: Change, by_number: Mapping[int, Mapping[str, Any]]) -> str:
     source = next((by_number[n] for n in change.citations if n in by_number), {})
     now = " ".join(filter(None, [change.sentence, marks, _stands(source, change.quote, change)]))
     line = f"- **{_label(change)}:** {now}"
-    if change.status in (delta_Status.CHANGED, delta_Status.CONTRADICTED):
+    if change.status in (Status.CHANGED, Status.CONTRADICTED):
         old = change.previous_source
         before = _("before: %(text)s") % {"text": change.previous_text}
         line += "\n  " + " ".join(
@@ -220,7 +219,7 @@ def _bullet(change: Change, by_number: Mapping[int, Mapping[str, Any]]) -> str:
 
 
 def _label(change: Change) -> str:
-    label = str(delta_Status(change.status).label)
+    label = str(Status(change.status).label)
     return _("%(status)s, needs review") % {"status": label} if change.unsure else label
 
 
@@ -230,9 +229,11 @@ def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
     is_web = address.startswith(("http://", "https://")) and not sample.is_sample_url(address)
     place = link(domain or address, address) if is_web else domain
     parts = ", ".join(filter(None, [place, source.get("published_at") or ""]))
-    told = {text_match_key(change.sentence), text_match_key(change.previous_text)}
+    told = {uncached_match_key(change.sentence), uncached_match_key(change.previous_text)}
     words = (
-        f"“{shorten(quote, LONGEST_QUOTE)}”" if quote and text_match_key(quote) not in told else ""
+        f"“{shorten(quote, LONGEST_QUOTE)}”"
+        if quote and uncached_match_key(quote) not in told
+        else ""
     )
     inner = ": ".join(filter(None, [parts, words]))
     return f"({inner})" if inner else ""

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 from beacon_site.text.cleaning import one_line
 from memory.accounts.settings_undo import Setting, now
 from memory.accounts.settings_undo import State as SettingState
-from memory.accounts.settings_undo import register as settings_undo_register
+from memory.accounts.settings_undo import register as register_undo
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Activity, Topic, TopicFact, User
@@ -259,9 +259,9 @@ _NOTICES = ("own", "reports", "failures", "in_digest")
 
 def register_settings() -> None:
     """Tell memory of research's settings."""
-    settings_undo_register("topic", Setting(_topic, _put_topic))
-    settings_undo_register("digest", Setting(_digest, _put_digest))
-    settings_undo_register("notices", Setting(_notices, _put_notices))
+    register_undo("topic", Setting(_topic, _put_topic))
+    register_undo("digest", Setting(_digest, _put_digest))
+    register_undo("notices", Setting(_notices, _put_notices))
 
 
 def _found(owner: User, target: str) -> Topic | None:

@@ -198,7 +198,9 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
 
     shown = text_of(browser.post(address, follow=True))
 
-    assert "A run of this topic is waiting for you to review its plan. You’re looking at it." in shown
+    assert (
+        "A run of this topic is waiting for you to review its plan. You’re looking at it." in shown
+    )
     assert "Review plan" in shown
 
 

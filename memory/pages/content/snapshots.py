@@ -26,9 +26,8 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
-from memory.content import snapshot_as_json, snapshot_from_json
-from memory.content import take_snapshot as content_take_snapshot
-from memory.content.snapshots import named, restore_snapshot, take_snapshot
+from memory.content import snapshot_as_json, snapshot_from_json, take_snapshot
+from memory.content.snapshots import named, restore_snapshot
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
@@ -244,9 +243,7 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
         try:
-            made = content_take_snapshot(
-                request.user, data["scope"], by=request.actor, title=data["title"]
-            )
+            made = take_snapshot(request.user, data["scope"], by=request.actor, title=data["title"])
         except InvalidValue as exc:
             for field, errors in (exc.errors or {"scope": [str(exc)]}).items():
                 form.add_error(field if field in form.fields else None, errors)

@@ -201,9 +201,7 @@ def _comparison(request: BeaconRequest, record: Remembered) -> Any:
 OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}
 
 
-def _record_acts_record(
-    request: BeaconRequest, type: str, pk: UUID, *, act: str = "restore"
-) -> Any:
+def _record_to_change(request: BeaconRequest, type: str, pk: UUID, *, act: str = "restore") -> Any:
     model = record_kinds.models().get(type)
     if model is None or act not in OWN_PAGES.get(type, (act,)):
         raise Http404
@@ -222,7 +220,7 @@ def page_of(record: Any) -> str:
 @login_required
 def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     """Carry out an act, report it with an Undo, and show the record again."""
-    record = _record_acts_record(request, type, pk, act=act)
+    record = _record_to_change(request, type, pk, act=act)
     said = str(record_acts.ACTS[act].said(record))
     value, name = request.POST.get("lock", ""), str(record)
     try:
@@ -267,7 +265,7 @@ def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int)
 def _by_revision(
     request: BeaconRequest, type: str, pk: UUID, number: int, do: Any, said: str
 ) -> HttpResponse:
-    record = _record_acts_record(request, type, pk)
+    record = _record_to_change(request, type, pk)
     revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
     before = record.version
     try:
@@ -287,7 +285,7 @@ def _by_revision(
 @login_required
 def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     """Permanently delete a record in Trash, after its name is typed."""
-    record = _record_acts_record(request, type, pk, act="purge")
+    record = _record_to_change(request, type, pk, act="purge")
     context: dict[str, Any] = {
         "record": record,
         "type": type,
