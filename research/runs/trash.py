@@ -317,7 +317,7 @@ def page_of_removed(run: Run) -> dict[str, Any]:
         "topic": run.topic,
         "record": record,
         "type": record.record_type(),
-        "why": "" if reason == _("moved to the trash") else reason,
+        "why": "" if reason == _("moved to Trash") else reason,
         "gone_at": (record.trashed_at or timezone.now()) + timedelta(days=TRASH_DAYS),
     }
 

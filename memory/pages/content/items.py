@@ -263,7 +263,7 @@ def trash_matching(user: User, wanted: Wanted, *, by: Actor) -> Moved:
 def _trash(user: User, keys: list[UUID], by: Actor) -> Moved:
     at = timezone.now()
     rows = ContentItem.objects.of(user).live().filter(pk__in=keys)
-    why = _("moved to the trash with others")
+    why = _("moved to Trash with others")
     return Moved(change_all(rows, {"trashed_at": at}, by=by, why=why), at)
 
 
@@ -275,7 +275,7 @@ def put_back(user: User, moment: str, *, by: Actor) -> int:
             _("The time isn’t valid, so nothing was restored. Restore the items in Trash.")
         )
     rows = ContentItem.objects.of(user).filter(trashed_at=at)
-    return change_all(rows, {"trashed_at": None}, by=by, why=_("restored from the trash"))
+    return change_all(rows, {"trashed_at": None}, by=by, why=_("restored from Trash"))
 
 
 # --- one item ---
