@@ -107,7 +107,7 @@ def test_any_of_several_versions_or_a_star_will_do(agent: Program) -> None:
     assert agent.patch(path, {"tags": ["a"]}, If_Match='"7", "1"').status_code == 200
     assert agent.patch(path, {"tags": ["b"]}, If_Match="*").status_code == 200
     assert agent.delete(path, If_Match='"3"').status_code == 204
-    assert "trash" in problem(agent.get(path), 404)["detail"]
+    assert "Trash" in problem(agent.get(path), 404)["detail"]
 
 
 def test_what_a_patch_leaves_out_stays(person: Program) -> None:

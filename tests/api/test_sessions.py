@@ -62,7 +62,7 @@ def test_a_session_that_is_over_takes_no_more(agent: Program) -> None:
 
     assert agent.post(f"{path}/end").json()["ended_at"]
     assert agent.post(f"{path}/end").status_code == 200
-    assert "over" in problem(agent.post(f"{path}/messages", {"content": "x"}), 409)["detail"]
+    assert "ended" in problem(agent.post(f"{path}/messages", {"content": "x"}), 409)["detail"]
 
 
 def test_sessions_of_others_and_of_the_person_are_not_there(

@@ -263,7 +263,7 @@ def test_a_topic_that_is_run_by_hand_has_nothing_to_pause(person: Program) -> No
     path, tag = made(person)
 
     told = problem(person.patch(path, {"schedule": {"paused": True}}, If_Match=tag), 422)
-    assert "run by hand" in told["errors"]["schedule.paused"][0]
+    assert "runs manually" in told["errors"]["schedule.paused"][0]
 
 
 def test_a_person_archives_a_topic_and_takes_it_back(person: Program) -> None:

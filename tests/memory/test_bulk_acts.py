@@ -166,7 +166,7 @@ def test_one_that_may_not_go_is_left_and_the_others_go(alice: Any):
     act = do(alice, "trash", query=None, ids=[soul.pk, plain.pk])
 
     assert (act.done, act.left) == (1, 1)
-    assert "only superseded" in act.problem
+    assert "can only be replaced" in act.problem
     assert "“I am Beacon.”" in bulk.outcome(act)
 
 
@@ -211,7 +211,7 @@ def test_another_owners_records_are_never_meant(alice: Any, bob: Any, five: list
         ("notes", "lock", {"arguments": {"lock": "chain"}}, "no such lock"),
         ("observations", "categorise", {"arguments": {"category": "poem"}}, "Select a category"),
         ("notes", "pin", {"query": None, "ids": []}, "Select at least 1 record"),
-        ("notes", "pin", {"query": None, "ids": ["x"] * 1001}, "At most 1000"),
+        ("notes", "pin", {"query": None, "ids": ["x"] * 1001}, "at most 1000"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(

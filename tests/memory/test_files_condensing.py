@@ -23,7 +23,7 @@ def test_what_says_nothing_new_goes_and_nothing_else():
         "## Work\n\n- Name: 建军\n\n```\n- a  \n- a  \n\n\n```\n\n- Updated: 2026-02-28\n"
     )
     said = " · ".join(shorter.said)
-    assert "1 bullet" in said and "1 older" in said and "2 sections" in said
+    assert "1 repeated bullet" in said and "1 older" in said and "2 empty sections" in said
 
 
 def test_a_locked_section_stays_letter_by_letter():

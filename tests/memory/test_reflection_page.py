@@ -26,7 +26,9 @@ def test_a_write_that_waits_leads_to_review_and_is_counted(alice: User, reflect:
 
     shown = shown_of(alice, SOURCE)
 
-    assert shown is not None and shown.waiting_words.startswith("2 writes wait for you")
+    assert shown is not None and shown.waiting_words.startswith(
+        "2 writes are waiting for your approval"
+    )
     first = Proposal.objects.earliest("created")
     assert shown.changes[0].url == f"/review/{first.pk}/"
 

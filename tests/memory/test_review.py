@@ -277,7 +277,7 @@ def test_nothing_is_decided_twice(alice: Any):
     proposal = proposed_note(alice)
     again = Proposal.objects.get(pk=proposal.pk)
     review_services.accept(proposal, by=alice.actor)
-    with pytest.raises(review_services.Decided, match="accepted meanwhile"):
+    with pytest.raises(review_services.Decided, match="already been accepted"):
         review_services.accept(again, by=alice.actor)
     assert Note.objects.of(alice).filter(kind="log").count() == 1
 

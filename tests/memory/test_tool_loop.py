@@ -100,7 +100,7 @@ def test_the_same_call_twice_in_one_round_is_carried_out_once(loop: Loop, read: 
     [
         ("other", {"path": "a"}, "no tool “other” here"),
         ("rm -rf", {}, "no tool “rm_-rf” here"),
-        ("peek", {"_unparsed": "{path"}, "not one JSON object"),
+        ("peek", {"_unparsed": "{path"}, "weren’t one JSON object"),
         ("peek", {"path": 3, "more": 1}, "was not called"),
     ],
 )
@@ -135,7 +135,7 @@ def test_only_so_many_calls_are_carried_out_at_once(loop: Loop, read: list[str])
     loop(calls(*[f"{n}.md" for n in range(20)]), "Done.")
 
     assert len(read) == tool_loop.MOST_AT_ONCE
-    assert "at most 8 calls at once" in told(loop)[-1].content
+    assert "The limit is 8 calls at once" in told(loop)[-1].content
 
 
 def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):
@@ -144,7 +144,7 @@ def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):
     loop(*rounds, "Done.", rounds=7)
 
     assert len(read) == tool_loop.MOST_CALLS
-    assert "at most 40 calls in all" in told(loop)[-1].content
+    assert "The limit is 40 calls in all" in told(loop)[-1].content
 
 
 def test_where_the_last_word_fails_what_was_said_before_stands(loop: Loop):
@@ -234,7 +234,7 @@ def test_a_result_takes_at_most_a_quarter_of_the_window(
     loop(calls("a.md"), "Done.", profile=small)
 
     shown = told(loop)[-1].content
-    assert len(shown) < 7_000 and "of 100,000 characters are shown" in shown
+    assert len(shown) < 7_000 and "of 100,000 characters." in shown
 
 
 def test_arguments_with_nul_nan_and_endless_nesting_can_be_stored(loop: Loop):

@@ -93,7 +93,7 @@ def test_an_endpoint_that_takes_no_tools_is_asked_without(
     result = loop()
 
     assert (result.text, result.without_tools) == ("I cannot look.", True)
-    assert "takes no tools" in result.notice
+    assert "doesn’t support tools" in result.notice
 
 
 def test_a_connection_that_breaks_later_keeps_what_was_done(loop: Callable[..., LoopResult]):

@@ -63,7 +63,7 @@ def test_what_cannot_be_stored_is_taken_out_and_said(alice: Any):
     answer = call(alice, "remember", content="a\x00b\ud800c")
 
     assert notes(alice)[0].content == "abc"
-    assert "taken out of: content" in answer.text
+    assert "stored from: content" in answer.text
 
 
 def test_a_rule_waits_for_a_person(alice: Any):
@@ -76,7 +76,7 @@ def test_a_rule_waits_for_a_person(alice: Any):
     answer = call(alice, "remember", **rule)
 
     assert not answer.is_error
-    assert "Nothing is stored yet" in answer.text
+    assert "Nothing is saved yet" in answer.text
     proposal = Proposal.objects.of(alice).get(pk=answer.data["proposal"])
     assert not notes(alice, "rule")
     review_services.accept(proposal, by=alice.actor)
@@ -131,7 +131,7 @@ def test_a_note_is_superseded_and_stays_in_its_chain(alice: Any):
     assert (new.content, new.tags, new.source) == ("The door code is 2.", ["door"], "session:7")
     assert answer.data["id"] == str(new.pk)
     again = call(alice, "update_memory", id=str(old.pk), content="3")
-    assert f"note:{new.pk} stands in for it" in again.text
+    assert f"replaced by note:{new.pk}" in again.text
 
 
 @pytest.mark.requirement("R203")
@@ -320,7 +320,7 @@ def test_nobody_else_speaks_for_a_session_of_the_persons(alice: Any, bob: Any):
     elsewhere = call(bob, "consolidate", messages=TRANSCRIPT, session_id=str(talk.pk))
 
     assert refused.data["error"] == "invalid"
-    assert "not yours" in refused.text
+    assert "isn’t yours" in refused.text
     assert not Observation.objects.of(alice).exists()
     assert len(elsewhere.data["new"]) == 1
 
@@ -332,7 +332,7 @@ def test_a_transcript_that_leaves_nothing_or_gives_orders(alice: Any):
     held = call(alice, "consolidate", messages=[{"role": "user", "content": orders}])
 
     assert nothing.data["ids"] == []
-    assert "leaves nothing" in nothing.text
+    assert "Nothing to keep" in nothing.text
     assert "proposal" in held.data
     assert not Observation.objects.of(alice).exists()
 

@@ -87,7 +87,7 @@ def test_a_key_that_cannot_be_is_explained(alice: Any, key: str):
 def test_long_lists_say_that_there_is_more(alice: Any):
     assert call(alice, "scratchpad_list").text == "The scratchpad is empty."
     assert "begins with “x”" in call(alice, "scratchpad_list", prefix="x").text
-    assert "holds “x”" in call(alice, "scratchpad_search", text="x").text
+    assert "contains “x”" in call(alice, "scratchpad_search", text="x").text
     for number in range(201):
         scratchpad.set_value(alice, f"k{number:03}", "same", by=AGENT)
 

@@ -60,7 +60,7 @@ def test_arguments_that_do_not_fit_are_explained(alice: Any, arguments: dict[str
     assert answer.is_error
     assert answer.data["error"] == "bad_arguments"
     assert said in answer.text
-    assert "query (needed)" in answer.text
+    assert "query (required)" in answer.text
 
 
 def test_a_tool_that_is_not_there_or_not_offered_is_refused_with_those_that_are(alice: Any):
@@ -109,7 +109,7 @@ def test_another_app_registers_a_tool_of_its_own(alice: Any, monkeypatch: pytest
     register(MemoryTool("hello", "Says hello to whom it may concern.", Arguments, _hello))
 
     assert call(alice, "hello").text == "hello"
-    assert call_tool(caller(alice), "hello", {"who": "x"}).text.endswith("It takes no arguments.")
+    assert call_tool(caller(alice), "hello", {"who": "x"}).text.endswith("Arguments: no arguments.")
 
 
 def _hello(_context: Any, _asked: Any) -> ToolResult:

@@ -97,7 +97,7 @@ def test_over_htmx_a_choice_and_the_confirming_swap_the_region(browser: Client, 
     done = browser.post(url + "confirm/", headers=HTMX)
 
     assert chosen.content.decode().lstrip().startswith('<div id="archive-row"')
-    assert "vault.zip” is imported." in text_of(done)
+    assert "vault.zip” imported." in text_of(done)
     said = set(Observation.objects.of(alice).values_list("category", "content"))
     assert said == {("lesson", "plant beans"), ("lesson", "water them daily")}
 

@@ -45,7 +45,7 @@ def test_a_key_that_no_header_can_carry_replaces_none(browser: Client, secret: s
     save(browser, base_url="http://h/v1", model="m", secret=KEY)
     body = save(browser, base_url="http://h/v1", model="m", secret=secret)
 
-    assert "characters that no key has" in body
+    assert "characters that keys can’t have" in body
     assert connections.stored("model").reveal_secret() == KEY
 
 
@@ -103,7 +103,7 @@ def test_the_environments_key_of_a_service_goes_to_no_address_that_is_typed(
 
     body = save(browser, name, base_url="http://127.0.0.1:1/typed")
 
-    assert f"have {name.upper()}_BASE_URL set" in body
+    assert f"ask your admin to set {name.upper()}_BASE_URL" in body
     assert 'value="http://127.0.0.1:1/typed"' in body
     assert not Connection.objects.exists()
 

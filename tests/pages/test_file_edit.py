@@ -66,7 +66,7 @@ def test_over_htmx_a_save_leads_to_the_file(browser: Client):
 
 def test_a_text_that_says_what_stands_makes_no_version(browser: Client, alice: Any):
     html = text_of(browser.post(EDIT, typed(TEXT), follow=True))
-    assert "Nothing is changed" in html and stands(alice).version == 2
+    assert "Nothing changed" in html and stands(alice).version == 2
 
 
 def test_a_line_typed_at_the_end_leaves_the_file_its_last_line_break(browser: Client, alice: Any):

@@ -161,7 +161,7 @@ def test_a_restore_over_somebody_elses_change_shows_what_it_would_change(
 
 def test_restoring_what_stands_changes_nothing(browser: Client, alice: Any):
     answer = browser.post(RESTORE, {"version": 3, "seen": 3}, follow=True)
-    assert now(alice).version == 3 and "Nothing is changed" in text_of(answer)
+    assert now(alice).version == 3 and "Nothing changed" in text_of(answer)
 
 
 @pytest.mark.parametrize("version", ["", "99", "x", "-2"])

@@ -162,7 +162,7 @@ def test_what_could_not_be_found_out_is_said(browser: Client) -> None:
     body = page(browser)
 
     assert "not supported, so Beacon uses its fallbacks" in body
-    assert "could not be tried" in body
+    assert "couldn’t be tested" in body
     assert "not reported, so 32,768 tokens are assumed" in body
 
 
@@ -327,7 +327,7 @@ def test_the_environments_key_is_not_sent_to_an_address_that_is_typed(
     browser: Client, httpserver: HTTPServer, settings: Any
 ) -> None:
     settings.OPENAI_API_KEY, settings.BEACON_LLM_MODEL = KEY, "m"
-    told = "have BEACON_LLM_BASE_URL set"
+    told = "ask your admin to set BEACON_LLM_BASE_URL"
 
     assert told in models(browser, base_url=httpserver.url_for("/v1"))
     assert told in save(browser, base_url=httpserver.url_for("/v1"))

@@ -191,7 +191,7 @@ def test_the_whole_of_a_long_text_can_be_unfolded(browser: Client, alice: Any):
 
     page = text_of(browser.get(URL))
 
-    assert "Whole text" in page
+    assert "Full text" in page
     assert "the end</p>" in page
 
 

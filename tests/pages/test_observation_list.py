@@ -33,7 +33,7 @@ def test_it_shows_words_category_source_and_when(browser: Client, alice: Any):
         "lesson",
         "run 1 (deleted)",
         "cells",
-        "from outside",
+        "external",
     ):
         assert words in page
     assert f'datetime="{made.created:%Y-%m-%d}' in page

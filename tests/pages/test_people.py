@@ -28,7 +28,7 @@ def test_all_accounts_are_listed_and_what_staff_see_is_said(
 
     assert "alice" in body
     assert "bob" in body
-    assert "Staff see all accounts in the admin" in body
+    assert "Admins can see all accounts in the admin site" in body
 
 
 def test_a_link_is_shown_once(browser: Client, admin: User) -> None:

@@ -58,7 +58,7 @@ def test_a_persona_without_a_name_keeps_what_was_typed(client: Client, alice: Us
     answer = client.post(PERSONA, persona_form(alice, name="", style="In verse."))
 
     assert answer.status_code == 200
-    assert b"Give the agent a name" in answer.content and b"In verse." in answer.content
+    assert b"Enter a name for the agent" in answer.content and b"In verse." in answer.content
     assert note_of(alice, "agent").version == 1
 
 

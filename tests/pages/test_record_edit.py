@@ -123,7 +123,7 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
     sent = {"content": "Fa\x00res.", "kind": "log", "stability": "stable", "sensitivity": "normal"}
     html = text_of(browser.post(NEW, sent, follow=True))
     assert Note.objects.of(alice).filter(content="Fares.").exists()
-    assert "were taken out of: Text to remember" in html
+    assert "from: Text to remember" in html
 
 
 def test_an_observation_is_written_by_hand(browser: Client, alice: Any) -> None:
@@ -282,7 +282,7 @@ def test_a_note_is_superseded_by_hand_and_taken_back(browser: Client, alice: Any
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({"content": "", "version": 1}, "nothing to read"),
+        ({"content": "", "version": 1}, "Enter a text"),
         ({"content": "x", "version": 9}, "changed"),
     ],
 )

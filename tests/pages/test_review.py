@@ -403,4 +403,4 @@ def test_a_writers_name_leads_to_what_it_wants_and_all_of_that_is_decided_at_onc
 def test_what_was_accepted_is_named(browser: Client, alice: User):
     proposal = proposed_file(alice, "- a line")
     shown = text_of(browser.post(accept_url(proposal), follow=True))
-    assert f"Stored: {MEMORY}." in shown
+    assert f"Saved: {MEMORY}." in shown

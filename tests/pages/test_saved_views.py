@@ -81,7 +81,7 @@ def test_a_stranger_neither_sees_nor_deletes_it(client_of: ClientOf, browser: Cl
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"name": " "}, "needs a name"),
+        ({"name": " "}, "Enter a name"),
         ({"name": "x" * 61}, "has 61 characters, but the limit is 60"),
         ({"page": "poems"}, "no list with this name"),
         ({"query": "q=" + "x" * 20_000}, "too long"),
@@ -98,7 +98,7 @@ def test_there_is_an_end_to_them(browser: Client, alice: Any):
     for number in range(SavedView.MOST):
         SavedView.objects.create(owner=alice, page="notes", name=str(number))
 
-    assert "30 saved views already" in said(save(browser))
+    assert "limit of 30 saved views" in said(save(browser))
 
 
 def test_next_leads_nowhere_else(browser: Client):

@@ -140,5 +140,5 @@ def test_nobody_elses_change_can_be_taken_back(
 
     page = client_of(bob).post(undo, follow=True)
 
-    assert "There is nothing left to take back" in page.content.decode()
+    assert "There’s nothing left to undo" in page.content.decode()
     assert client_of(bob).get(undo).status_code == 405

@@ -93,7 +93,7 @@ def test_a_topic_whose_name_is_taken_comes_back_under_another_and_it_is_said(
     make_topic(alice, "Batteries")
     restore = reverse("memory:record-restore", args=["topic", topic.pk])
     page = browser.post(restore, {"next": TRASH}, follow=True).content.decode()
-    assert "it came back as “Batteries (2)”" in page
+    assert "it was restored as “Batteries (2)”" in page
     topic.refresh_from_db()
     assert topic.trashed_at is None
 
@@ -262,7 +262,7 @@ def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Cli
     ticked = [f"scratchpadentry:{taken.pk}", f"note:{note.pk}", "nonsense", "note:x"]
     page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
     html = page.content.decode()
-    assert "1 record is back" in html
+    assert "1 record restored" in html
     assert "1 stays in the trash" in html
     assert "another one has taken its place" in html
 

@@ -171,7 +171,7 @@ def test_forgetting_a_url_is_taken_back_as_it_was(
 
 
 def test_what_was_never_seen_cannot_be_forgotten(topic: Topic):
-    with pytest.raises(InvalidValue, match="not seen"):
+    with pytest.raises(InvalidValue, match="hasn’t seen"):
         forget_url(topic, cast.url(1), by=topic.owner.actor)
 
 

@@ -36,7 +36,7 @@ def problems(owner: Any, field: str, **typed: Any) -> str:
 
 @pytest.mark.parametrize("title", ["", "   ", "\x00", "\u3000", "\u200b\u200f"])
 def test_an_empty_topic_is_asked_for(alice: Any, title: str):
-    assert "Name the topic" in problems(alice, "title", title=title)
+    assert "Enter a topic" in problems(alice, "title", title=title)
 
 
 def test_501_characters_are_told_by_number(alice: Any):
