@@ -238,7 +238,7 @@ def done_so_far(row: Archive) -> int | None:
 
 
 def to_be_taken_up() -> Iterable[Any]:
-    """Return the rows that wait or whose worker was lost, since nobody holds their lock."""
+    """Return the rows that are waiting, and those whose worker died and released its lock."""
     rows = Archive.objects.filter(state__in=_UNFINISHED).order_by("created")
     return [row.pk for row in rows[:20] if row.state == Archive.State.WAITING or _is_lost(row.pk)]
 

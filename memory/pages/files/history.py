@@ -341,7 +341,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The entries of one day, the last written first; without a date, the day is None."""
+    """The entries of one day, newest first. The day is None if they have no date."""
 
     day: datetime.date | None
     cards: list[Card]
