@@ -91,7 +91,7 @@ def answers(address: str) -> bool:
 DUMMIES = """
 import sys
 from pathlib import Path
-from beacon_site import runner
+from beacon_site.launcher import runner
 
 runner.BACKOFF, runner.KILL_WAIT = (0.1, 0.2), 2
 made = runner.Runner(Path(sys.argv[1]), "http://127.0.0.1:1/", lambda: [])
