@@ -199,7 +199,7 @@ class Topic(Remembered):
         """Raise InvalidValue if the title can't be used."""
         problem = ""
         if not is_visible(self.title):
-            problem = _("Name the topic. What should Beacon research?")
+            problem = _("Enter a topic to research.")
         elif len(self.title) > TITLE_LENGTH:
             problem = _(
                 "A topic can have at most %(most)d characters, but this one has %(have)d."

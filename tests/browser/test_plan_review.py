@@ -61,7 +61,7 @@ def test_queries_are_changed_and_the_run_goes_on_with_them(
 
     visitor.page.locator(BOX).fill("same\nsame")
     visitor.press("Run these queries")
-    expect(visitor.page.locator("#plan-form .errorlist")).to_contain_text("“same” stands there")
+    expect(visitor.page.locator("#plan-form .errorlist")).to_contain_text("“same” is listed more than once")
     visitor.page.locator(BOX).fill("what changed in PostgreSQL\nPostgreSQL faults")
     visitor.press("Run these queries")
 
@@ -97,4 +97,4 @@ def test_a_saved_run_is_run_again_as_it_was(visit: Visit, newcomer: str) -> None
     visitor.press("Repeat this run exactly")
 
     expect(visitor.page.locator(MASTHEAD)).to_have_text("Run #2", timeout=SOON)
-    expect(visitor.page.locator("main")).to_contain_text("as Run #1 was")
+    expect(visitor.page.locator("main")).to_contain_text("repeating Run #1")

@@ -44,7 +44,7 @@ def test_a_row_is_chosen_edited_and_trashed_by_keyboard(visit: Visit, newcomer: 
     visitor.page.locator("main").click(position={"x": 4, "y": 4})
     press("j")
     press("#")
-    expect(visitor.page.locator("#toasts")).to_contain_text("trash")
+    expect(visitor.page.locator("#toasts")).to_contain_text("Trash")
     visitor.page.locator("#toasts").get_by_role("button", name="Undo").click()
     expect(visitor.page.locator(".record-text")).to_have_text("Fares are fresh.")
 

@@ -95,7 +95,7 @@ def test_recall_finds_the_new_words_and_not_the_old_and_a_restore_turns_that_rou
 
     visitor.goto(f"{page}history/")
     visitor.press("Restore version 1")
-    expect(visitor.page.locator("#toasts .toast").first).to_contain_text("as it was then")
+    expect(visitor.page.locator("#toasts .toast").first).to_contain_text("Version restored")
 
     assert "Fares are stale." in recalled(visitor, "stale")
     assert "Fares have ripened." not in recalled(visitor, "ripened")

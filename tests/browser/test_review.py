@@ -53,7 +53,7 @@ def test_without_scripts_one_is_accepted_and_a_changed_one_put_together(visit: V
     box = visitor.page.locator("#edit-content")
     box.fill(box.input_value().replace("Yokohama", "Nagoya and Yokohama"))
     visitor.press("Save this text")
-    expect(visitor.page.locator("#toasts")).to_contain_text("Stored: facts/memory.md.")
+    expect(visitor.page.locator("#toasts")).to_contain_text("Saved: facts/memory.md.")
     visitor.goto("/files/facts/memory.md/")
     expect(visitor.page.locator("main")).to_contain_text("Nagoya and Yokohama")
 

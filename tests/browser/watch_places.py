@@ -11,7 +11,7 @@ TOASTS = """(texts) => texts.forEach((text) => document.dispatchEvent(
   new CustomEvent("toast", {detail: {text, level: "success", undo: "/topics/bulk/undo/"}})))"""
 SAID = (
     "Archived: Tariffs for heat pumps.",
-    "Moved to the trash: The long-term behaviour of lithium-iron-phosphate cells in storage.",
+    "Moved to Trash: The long-term behaviour of lithium-iron-phosphate cells in storage.",
     "Paused: Insulation of old roofs. Its next run would have been tomorrow at seven.",
 )
 

@@ -106,7 +106,7 @@ def test_it_comes_back_at_its_place_and_that_can_be_undone(
     lost: FileEntry, alice: User, client_of: Callable[[User], Client]
 ):
     page = restore(alice, client_of(alice), lost)
-    assert "restored from Trash" in page.content.decode()
+    assert "Restored from Trash" in page.content.decode()
     assert said(alice) == TEXT
     assert in_trash(alice) == []
 

@@ -215,12 +215,12 @@ def test_the_budget_is_asked_before_each_round(loop: Loop):
 def test_an_endpoint_without_tools_answers_in_plain_words_and_it_is_said(
     loop: Loop, probed: bool | None
 ):
-    answers = ["Plain."] if probed is False else [ToolsRefused("takes no tools"), "Plain."]
+    answers = ["Plain."] if probed is False else [ToolsRefused("doesn’t support tools"), "Plain."]
 
     result = loop(*answers, profile=replace(FAKE_PROFILE, tools=probed))
 
     assert (result.text, result.without_tools) == ("Plain.", True)
-    assert "takes no tools" in result.notice
+    assert "doesn’t support tools" in result.notice
     assert loop.model.history[-1].tools == ()  # type: ignore[attr-defined]
 
 

@@ -184,7 +184,7 @@ def test_an_owner_without_a_soul_gets_one(alice: Any):
     [
         ("sensitive", "people only"),
         ("locked", "Only a person can change it"),
-        ("trashed", "trash"),
+        ("trashed", "Trash"),
         ("persons", "you wrote"),
     ],
 )

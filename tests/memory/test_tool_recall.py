@@ -139,7 +139,7 @@ def test_what_hangs_on_a_trashed_topic_is_gone_with_it(alice: Any):
     assert not call(alice, "retrieve", id=str(note.pk)).is_error
     assert not call(alice, "retrieve", id=str(seen.pk)).is_error
     fact = topic.facts.create(owner=alice, text="It rains a lot.", source="x", position=1)
-    assert "trash" in call(alice, "retrieve", id=str(fact.pk)).text
+    assert "Trash" in call(alice, "retrieve", id=str(fact.pk)).text
 
 
 def test_notes_are_listed_by_kind_and_any_tag_newest_first(alice: Any):

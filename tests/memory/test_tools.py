@@ -50,7 +50,7 @@ def test_schemas_are_plain_enough_for_every_endpoint():
         ({}, "query: Field required"),
         ({"query": "x", "limit": "many"}, "limit"),
         ({"query": "x", "limit": 0}, "limit"),
-        ({"_unparsed": "query=x"}, "not one JSON object"),
+        ({"_unparsed": "query=x"}, "weren’t one JSON object"),
         ({"query": {"a": 1}}, "query"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_tool_that_is_not_there_or_not_offered_is_refused_with_those_that_are(
 
     assert "memory_read" in unknown.text
     assert not_offered.is_error
-    assert "can be called: recall." in not_offered.text
+    assert "Available tools: recall." in not_offered.text
     assert not Note.objects.of(alice).filter(kind="log").exists()
 
 

@@ -203,8 +203,8 @@ def test_each_service_tells_what_it_lacks(browser: Client, settings: Any) -> Non
     for name, words in {
         "tavily": "no key",
         "brave": "set up",
-        "searxng": "no address",
-        "arxiv": "needs nothing",
+        "searxng": "no URL",
+        "arxiv": "needs no setup",
     }.items():
         assert f">{words}</span>" in state(body, name)
     assert "Set by the environment variable BRAVE_API_KEY" in body
@@ -303,7 +303,7 @@ def test_a_feed_is_read_as_a_run_would(
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("file:///etc/passwd", "begins with http:// or https://"),
+        ("file:///etc/passwd", "starts with http:// or https://"),
         ("http://127.0.0.1/", "Beacon doesn’t open it"),
     ],
 )

@@ -97,7 +97,7 @@ def test_what_there_is_not_is_refused_with_the_reason(
     answer = browser.post(LOCK, asked)
 
     assert answer.status_code == 409 and now(alice).version == 2
-    assert "There’s no such lock" in text_of(answer) or "no such section" in text_of(answer)
+    assert "isn’t a valid lock" in text_of(answer) or "is no longer in" in text_of(answer)
 
 
 def test_the_same_again_changes_nothing(browser: Client, alice: Any):

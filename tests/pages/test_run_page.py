@@ -233,7 +233,7 @@ def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
     assert "It retries from its last finished step" in page(browser, run)
     assert Run.objects.claim(run.pk, worker="w") is not None
     answer = browser.post(url("run-try", run), headers=HTMX)
-    assert answer.status_code == 409 and "is running" in answer.content.decode()
+    assert answer.status_code == 409 and "It’s running" in answer.content.decode()
 
 
 def test_a_run_that_waits_for_its_worker_has_nothing_to_try(browser: Client, topic: Topic):
@@ -261,7 +261,7 @@ def test_a_run_that_has_ended_can_neither_be_cancelled_nor_stopped(
     answer = browser.post(url(act, run))
 
     assert answer.status_code == 409
-    assert "has ended already (failed)" in answer.content.decode()
+    assert "has already ended (failed)" in answer.content.decode()
 
 
 def test_a_run_that_goes_on_cannot_be_retried(browser: Client, run: Run):

@@ -263,7 +263,7 @@ def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Cli
     page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
     html = page.content.decode()
     assert "1 record restored" in html
-    assert "1 stays in the trash" in html
+    assert "1 is still in Trash" in html
     assert "another one has taken its place" in html
 
 
@@ -290,7 +290,7 @@ def test_all_that_match_come_back_beyond_the_page_and_one_undo_moves_them_again(
 
     page = browser.post(reverse("memory:trash-restore"), {"all": "1", "q": "price"}, follow=True)
 
-    assert "70 records are back" in page.content.decode()
+    assert "70 records restored" in page.content.decode()
     assert list(Note.objects.of(alice).in_trash()) == [other]
     browser.post(re.findall(r"/trash/take-back/[^\"]+", page.content.decode())[0])
     assert Note.objects.of(alice).in_trash().count() == 71

@@ -129,7 +129,7 @@ def test_a_trial_stores_nothing_and_says_so(
         (json.dumps(MEMORY | {"lastRunAt": "2026-13-01T00:00:00Z"}), "isn’t a valid time"),
         (json.dumps(MEMORY | {"lastRunAt": "yesterday"}), "isn’t a valid time"),
         (json.dumps(MEMORY | {"topic": "x" * 501}), "at most 500 characters"),
-        (json.dumps(MEMORY | {"topic": "\u200b "}), "Name the topic"),
+        (json.dumps(MEMORY | {"topic": "\u200b "}), "Enter a topic"),
         (" " * (4 * 1024 * 1024 + 1), "at most 4,194,304 are allowed"),
     ],
 )

@@ -292,4 +292,4 @@ def test_many_changes_and_calls_cost_no_query_more(
     with django_assert_max_num_queries(16):
         page = browser.get(f"/topics/{run.topic.slug}/runs/{run.pk}/").content.decode()
 
-    assert page.count("version 2<") == page.count("waiting for you<") == 20
+    assert page.count("version 2<") == page.count(">waiting for you</span>") == 20

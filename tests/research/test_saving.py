@@ -151,7 +151,7 @@ def test_a_memory_that_cannot_be_saved_loses_no_report_and_leaves_its_urls_unsee
     run = run_of(topic)
 
     assert (run.status, run.number) == ("partial", 2)
-    assert run.warnings == ["memory not saved: the disk is full"]
+    assert run.warnings == ["Memory not saved: the disk is full"]
     assert run.steps.get(name="save").warning == run.warnings[0]
     assert cast.sentence(2) in run.report.delta
     assert (facts_of(topic), seen(topic), topic.expires_at) == before
