@@ -56,7 +56,7 @@ def test_a_view_swaps_the_comparison_and_leads_the_focus_to_it(
     visit: Visit, cast: dict[str, str]
 ) -> None:
     page = at(visit(), cast).page
-    page.get_by_role("link", name="Text").click()
+    page.get_by_role("link", name="Text", exact=True).click()
     expect(page).to_have_url(re.compile("view=lines"))
     page.get_by_role("link", name="Side by side").click()
 

@@ -152,7 +152,7 @@ def test_without_anything_to_work_on_the_installed_command_speaks_of_itself(inst
     told = beacon(installed, "beacon", "verify", BEACON_DATA_DIR=str(installed / "none"))
 
     assert told.returncode == 1
-    assert "run `beacon up` first" in told.stderr
+    assert "Run `beacon up` first" in told.stderr
 
 
 @pytest.mark.requirement("R231")

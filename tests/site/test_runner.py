@@ -269,7 +269,7 @@ def test_a_taken_port_is_said_and_nothing_is_left(beacon: Beacon):
         refused = beacon.once()
 
     assert refused.returncode == 1
-    assert "cannot listen at 127.0.0.1, port" in refused.stderr
+    assert "can't listen on 127.0.0.1, port" in refused.stderr
     assert "BEACON_PORT" in refused.stderr
     assert embedded.running_urls(beacon.folder) is None
 
@@ -286,7 +286,7 @@ def test_a_database_that_is_not_there_is_said_without_a_traceback(beacon: Beacon
     refused = beacon.once(DATABASE_URL="postgresql://x@127.0.0.1:1/none")
 
     assert refused.returncode == 1
-    assert "The database none at 127.0.0.1:1 could not be brought up to date" in refused.stderr
+    assert "The database none at 127.0.0.1:1 couldn't be updated" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
