@@ -99,7 +99,7 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     missing = sorted(f"{table}.{column}" for table, column in wanted - columns)
     if not missing:
         return []
-    text = _("Columns are missing, although every migration is applied: %(names)s.")
+    text = _("Columns are missing, although all migrations are applied: %(names)s.")
     hint = _("The tables were changed outside Beacon. Restore a backup, or add the columns.")
     return [Warning(text % {"names": _few(missing)}, hint=hint, id="beacon.W011")]
 

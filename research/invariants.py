@@ -126,7 +126,7 @@ def _look_ahead(rows: Rows) -> None:
 
 
 def _trash_content(rows: Rows) -> None:
-    why = translate("the run that it was read for is gone")
+    why = translate("the run it was read for no longer exists")
     items: Any = ContentItem.objects.filter(pk__in=[row[0] for row in rows])
     content_services.change_all(items, {"trashed_at": timezone.now()}, by=MAINTENANCE, why=why)
 
@@ -163,7 +163,7 @@ INVARIANTS += [
     ),
     Invariant(
         "unread-counts", _UNREAD, REPAIR, lambda rows: TopicNews.objects.update(counted=None),
-        sentence=_("Lists show how many reports of a topic are unread."),
+        sentence=_("Each topic’s count of unread reports is correct."),
     ),
     Invariant(
         "run-content", _ORPHAN_CONTENT, REPAIR, _trash_content,

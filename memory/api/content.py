@@ -195,7 +195,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
     fields = item.model_dump(exclude={"content", "source", "scope"})
     scope = auth.claimed(caller, item.scope)
     if scope == OWNER_SCOPE:
-        check_unreviewed(caller, "content", _("Content that all agents share"))
+        check_unreviewed(caller, "content", _("Storing content for all agents"))
     stored = content_services.store(
         caller.owner,
         item.content,
@@ -270,7 +270,7 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     """Save the current items of a scope as a snapshot, which is kept until it is deleted."""
     caller = request.auth
     scope = auth.named(caller, snapshot.scope)
-    check_unreviewed(caller, "content", _("A snapshot"))
+    check_unreviewed(caller, "content", _("Creating a snapshot"))
     taken = snapshots.take_snapshot(
         caller.owner, scope, by=caller.by, title=snapshot.title, trust=caller.write_trust
     )

@@ -397,8 +397,8 @@ class Many:
             said.append(left % {"n": len(self.problems), "why": why})
         if self.left:
             rest = ngettext(
-                "%(n)d is left. Select the same again to continue.",
-                "%(n)d are left. Select the same again to continue.",
+                "%(n)d left. Select the same conflicts again to continue.",
+                "%(n)d left. Select the same conflicts again to continue.",
                 self.left,
             )
             said.append(rest % {"n": self.left})

@@ -118,7 +118,7 @@ def typed_name(record: Remembered) -> str:
 def purge(record: Remembered, *, typed: str, by: Actor) -> None:
     """Delete a trashed record permanently.  Raises InvalidValue unless `typed` is its name."""
     if record.trashed_at is None:
-        raise InvalidValue(_("Only what is in Trash can be deleted permanently."))
+        raise InvalidValue(_("Only items in Trash can be deleted permanently."))
     name = typed_name(record)
     if one_line(typed) != name:
         problem = _("That doesn’t match. Type “%(name)s” to confirm.")

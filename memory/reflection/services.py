@@ -277,7 +277,11 @@ def _shown(owner: User, kind: str) -> str:
 
 def transcript(messages: Sequence[Message]) -> str:
     """Return a history as text, with each call's result below it."""
-    names = {"user": _("Person"), "assistant": _("Agent"), "tool": _("Result")}
+    names = {
+        "user": _("Person"),
+        "assistant": _("Agent"),
+        "tool": _("Result"),
+    }
     told = []
     for message in messages:
         if message.content:
@@ -521,6 +525,6 @@ def changes_in_words(reflection: Reflection) -> str:
     if files:
         parts.append(ngettext("%(n)d file changed", "%(n)d files changed", files) % {"n": files})
     if held:
-        words = ngettext("%(n)d write waits for you", "%(n)d writes wait for you", held)
+        words = ngettext("%(n)d write is waiting for you", "%(n)d writes are waiting for you", held)
         parts.append(words % {"n": held})
     return ", ".join(parts) or _("nothing changed")

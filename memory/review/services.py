@@ -120,8 +120,8 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
     """
     if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
         words = _(
-            "%(act)s can’t wait for review, and the owner reviews everything that agents write. "
-            "Nothing was changed. Only the person can do this."
+            "%(act)s can’t wait for review, but the owner reviews everything that agents write. "
+            "Nothing was changed. Ask the person to do this."
         )
         raise Locked(words % {"act": act})
 

@@ -98,7 +98,7 @@ def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
         if other is None or not context.may_read(other):
             return _not_found(key)
     if context.content_scope == OWNER_SCOPE:
-        act = _("Content that all agents share")
+        act = _("Storing content for all agents")
         check_unreviewed(context.owner, "content", by=context.by, act=act)
     item = store(
         context.owner,

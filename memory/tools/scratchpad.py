@@ -63,7 +63,7 @@ def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
         return hidden
     scope = _scope(context, only_here=asked.only_here)
     if scope == OWNER_SCOPE:
-        act = _("A value that all agents share")
+        act = _("Saving a value for all agents")
         check_unreviewed(context.owner, "scratchpad", by=context.by, act=act)
     entry = scratchpad.set_value(
         context.owner,

@@ -62,7 +62,7 @@ class Line:
 
 WORDS = {
     "channel-changed": gettext_lazy("channel changed"),
-    "channel-key-renewed": gettext_lazy("signs with a new key"),
+    "channel-key-renewed": gettext_lazy("signing key replaced"),
     "channel-made": gettext_lazy("channel created"),
     "channel-off": gettext_lazy("channel turned off after failures"),
     "channel-put-back": gettext_lazy("channel restored"),
@@ -74,9 +74,9 @@ WORDS = {
     "digest-settings-changed": gettext_lazy("digest settings changed"),
     "feed-ended": gettext_lazy("feed revoked"),
     "feed-made": gettext_lazy("feed created"),
-    "notices-chosen": gettext_lazy("notifications chosen"),
+    "notices-chosen": gettext_lazy("notifications changed"),
     "schedule-failing": gettext_lazy("schedule paused after failed runs"),
-    "unsubscribed": gettext_lazy("unsubscribed by the link in an email"),
+    "unsubscribed": gettext_lazy("unsubscribed through a link in an email"),
 }
 SUBJECTS = {
     "channel": gettext_lazy("channel"),

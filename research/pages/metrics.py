@@ -149,7 +149,7 @@ def _disk() -> Iterator[GaugeMetricFamily]:
     try:
         free = shutil.disk_usage(settings.DATA_DIR).free
     except OSError as exc:
-        logger.warning("disk space not read", why=exc.strerror)
+        logger.warning("free disk space unknown", why=exc.strerror)
         yield _one("data_folder_up", 0)
         return
     yield _one("data_folder_up", 1)

@@ -239,8 +239,8 @@ def started_by(run: Run) -> str:
     words = _trigger(run)
     if run.missed_slots:
         caught_up = ngettext(
-            "%(trigger)s, caught up %(count)d missed run",
-            "%(trigger)s, caught up %(count)d missed runs",
+            "%(trigger)s, catching up on %(count)d missed run",
+            "%(trigger)s, catching up on %(count)d missed runs",
             run.missed_slots,
         )
         words = caught_up % {"trigger": words, "count": run.missed_slots}

@@ -360,7 +360,7 @@ def review_put_back(request: BeaconRequest) -> HttpResponse:
         why = " ".join(again.problems[: review_acts.MOST_TOLD])
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
     elif not again.number:
-        messages.info(request, _("Nothing to undo. This has been decided again since."))
+        messages.info(request, _("Nothing to undo. This has been decided again since then."))
     return go_back(request, reverse("memory:review"))
 
 
