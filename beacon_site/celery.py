@@ -93,7 +93,7 @@ def _leave(name: str) -> None:
     try:
         marked = run.objects.filter(worker=name, status="running").update(leaving=True)
         worker.objects.filter(name__in=[name, f"{name}, upkeep"]).delete()
-        logger.info("worker leaves", worker=name, runs=marked)
+        logger.info("worker stopping", worker=name, runs=marked)
     except DatabaseError as exc:
         # Its runs then continue when their leases expire, and count as crashed once.
         logger.warning("runs of a stopping worker not marked", error=str(exc))

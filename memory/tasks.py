@@ -104,7 +104,9 @@ def _purge(record: Remembered) -> bool:
     except InvalidValue:
         return False
     except Exception as exc:  # a task's edge: the other records must still be purged
-        logger.exception("not purged", record_type=record.record_type(), record=str(record.pk))
+        logger.exception(
+            "not deleted permanently", record_type=record.record_type(), record=str(record.pk)
+        )
         Activity.log(
             record.owner, MAINTENANCE, "purge-failed", subject=record, warning=True,
             why=type(exc).__name__,

@@ -139,7 +139,7 @@ _LINE = _(
 INVARIANTS += [
     Invariant(
         "leases", _LEASES, REPAIR, _free,
-        sentence=_("Each running run, follow-up step and notification has a worker."),
+        sentence=_("Each run, follow-up step and notification in progress has a worker."),
     ),
     Invariant(
         "waiting-research", _WAITING, START,
@@ -151,7 +151,7 @@ INVARIANTS += [
     ),
     Invariant(
         "saved-runs", _SAVED_RUNS, RESTORE,
-        sentence=_("Each run that succeeded has a number and a report, and no other run has."),
+        sentence=_("Each run that succeeded, and no other run, has a number and a report."),
     ),
     Invariant(
         "citations", _CITATIONS, RESTORE,

@@ -80,7 +80,7 @@ TOO_LONG = Failure(
 DEADLOCK = Failure(
     409,
     1,
-    _("Two changes collided"),
+    _("Two changes conflicted"),
     _(
         "Two changes to the same data blocked each other, so this one was stopped. It "
         "changed nothing. Check the current state, then try again."

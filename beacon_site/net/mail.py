@@ -154,7 +154,7 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
         raise MailUnsure(_broke_off(exc)) from None
     finally:
         _close(connection)
-    logger.info("mail handed over", server=_server(), message_id=mail.message_id)
+    logger.info("email handed to the mail server", server=_server(), message_id=mail.message_id)
     return _("%(server)s accepted the email.") % {"server": _server()}
 
 

@@ -248,7 +248,7 @@ def show_content(
     if item is None or not auth.is_open(caller, item.scope):
         raise not_found()
     if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).for_agents().exists():
-        raise Problem(403, _("This item is shown to people only."))
+        raise Problem(403, _("Only people can see this item."))
     view = transforms.transform(
         item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit
     )

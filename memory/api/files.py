@@ -388,5 +388,5 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 
 
 def _for_people(path: str) -> Problem:
-    words = _("%(path)s is shown to people only. Their app needs a token with scope admin.")
+    words = _("Only people can see %(path)s. Their app needs a token with scope admin.")
     return Problem(403, words % {"path": path})

@@ -134,7 +134,7 @@ def _scope(caller: Caller, session: str) -> str:
 def _entry(caller: Caller, key: str, session: str, *, hold: bool = False) -> ScratchpadEntry:
     entry = scratchpad.get_entry(caller.owner, key, scope=_scope(caller, session), hold=hold)
     if not caller.by.is_person and (entry.sensitivity == "sensitive" or _is_quarantined(entry)):
-        raise Problem(403, _("This entry is shown to people only."))
+        raise Problem(403, _("Only people can see this entry."))
     return entry
 
 

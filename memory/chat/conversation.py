@@ -272,7 +272,7 @@ def _held(session: Session) -> Session:
     """Return the session's row, held.  Raises SessionOver where nothing may be said any more."""
     held: Session = Session.objects.select_for_update().get(pk=session.pk)
     if held.trashed_at is not None or held.ended_at is not None:
-        words = _("This session has ended. Ask your question in a new one.")
+        words = _("This conversation has ended. Ask your question in a new one.")
         raise SessionOver(words)
     return held
 

@@ -76,7 +76,7 @@ def end(session: Session, *, by: Actor) -> bool:
             return False
         pending = held.messages.filter(state__in=PENDING)
         pending.update(
-            state=Message.State.FAILED, lease_until=None, notice=_("The session was ended.")
+            state=Message.State.FAILED, lease_until=None, notice=_("The conversation was ended.")
         )
         held.change(by=by, ended_at=timezone.now(), why=_("ended"))
         Reflection.objects.get_or_create(owner_id=held.owner_id, source=source_of(held.pk))

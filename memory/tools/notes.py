@@ -194,7 +194,7 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
     if gone := why_gone(note):
         return refused("not_found", gone)
     if not context.may_read(note):
-        return refused("sensitive", _("That note is shown to people only, so nothing was changed."))
+        return refused("sensitive", _("Only people can see that note, so nothing was changed."))
     return note
 
 

@@ -134,7 +134,7 @@ def _execute(run: Run) -> None:
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
     except (TaskOver, SoftTimeLimitExceeded):
-        if run.requeue(_("exceeds the time limit for one task")):
+        if run.requeue(_("exceeded the time limit for one task")):
             outbox.nudge(run.pk)  # the next tick is up to 15 s away
     except Interrupted as exc:
         run.requeue(str(exc))
@@ -182,7 +182,7 @@ def _try(step: Step, kind: StepKind) -> None:
         with structlog.contextvars.bound_contextvars(run=step.run_id):
             result = _result_of(step, kind)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
-        _put_off(step, str(exc) or _("exceeds the time limit for one task"))
+        _put_off(step, str(exc) or _("exceeded the time limit for one task"))
     except Exception as exc:
         _put_off(step, f"{type(exc).__name__}: {exc}")
         raise

@@ -252,7 +252,7 @@ def started_by(run: Run) -> str:
 def _trigger(run: Run) -> str:
     who = run.actor.removeprefix("human:")
     if run.trigger == Run.Trigger.PERSON and who:
-        return _("%(who)s, manually") % {"who": who}
+        return _("manually by %(who)s") % {"who": who}
     return str(Run.Trigger(run.trigger).label)
 
 

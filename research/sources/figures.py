@@ -359,7 +359,7 @@ class DeskRow:
         word = str(ACT_WORDS[Act(self.effect)])
         if self.by_place:
             told = {"word": word, "place": editing.shown(self.by_place)}
-            return _("%(word)s by %(place)s") % told
+            return _("%(word)s by the rule for %(place)s") % told
         if self.here == self.effect:
             return word
         return _("%(word)s in all topics") % {"word": word}

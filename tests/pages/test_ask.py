@@ -156,7 +156,7 @@ def test_what_is_typed_into_an_ended_session_is_not_lost(
 ):
     conversation_end.end(session, by=alice.actor)
     html = text_of(browser.post(at("session-say", session), {"content": "One more thing"}))
-    assert "This session has ended" in html and "One more thing" in html
+    assert "This conversation has ended" in html and "One more thing" in html
 
 
 def test_markup_of_whoever_answers_does_nothing(browser: Client, session: Session):

@@ -118,8 +118,8 @@ class Decided:
             said.append(stay % {"n": len(self.problems), "why": why})
         if self.left:
             left = ngettext(
-                "%(n)d is left. Repeat to continue.",
-                "%(n)d are left. Repeat to continue.",
+                "%(n)d left. Repeat to continue.",
+                "%(n)d left. Repeat to continue.",
                 self.left,
             )
             said.append(left % {"n": self.left})

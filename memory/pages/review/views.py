@@ -123,7 +123,7 @@ def _undo(done: aside.Done) -> str:
 def _say_left(request: BeaconRequest, done: aside.Done) -> None:
     if done.left:
         words = ngettext(
-            "%(n)d is left. Repeat to continue.", "%(n)d are left. Repeat to continue.", done.left
+            "%(n)d left. Repeat to continue.", "%(n)d left. Repeat to continue.", done.left
         )
         messages.warning(request, words % {"n": done.left})
 

@@ -90,5 +90,5 @@ class Command(MigratedCommand):
                 time.sleep(TRY_AGAIN)
             else:
                 break
-        logger.info("mcp listens", url=mcp_url())
+        logger.info("mcp listening", url=mcp_url())
         web.serve(listener)
