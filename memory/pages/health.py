@@ -354,7 +354,7 @@ def notes_maintain(request: BeaconRequest) -> HttpResponse:
             messages.success(request, text)
         else:
             text = _(
-                "Maintenance couldn’t start because Redis isn’t responding. It also runs by itself every 6 hours."
+                "Maintenance couldn’t start because Redis isn’t responding. It also runs automatically every 6 hours."
             )
             messages.error(request, text)
     else:

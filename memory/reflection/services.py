@@ -518,7 +518,7 @@ def _label(reflection: Reflection) -> str:
 
 
 def changes_in_words(reflection: Reflection) -> str:
-    """Return the outcome in one line, such as “1 file changed, 2 writes wait for you”."""
+    """Return the outcome in one line, such as “1 file changed, 2 writes are waiting for you”."""
     held = sum(one["act"] == "held" for one in reflection.changes)
     files = len({one["path"] for one in reflection.changes if one["act"] == "written"})
     parts = []

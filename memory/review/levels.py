@@ -25,12 +25,12 @@ KINDS = {
 NAMES = {DEFAULT: _lazy("All other kinds"), **KINDS}
 MEANINGS = {
     ReviewLevel.Level.ACCEPT.value: _lazy(
-        "Everything is saved immediately, even text from the web. Only quarantined writes wait for you."
+        "Everything is saved immediately, even text from the web. Only quarantined writes wait for your approval."
     ),
     ReviewLevel.Level.HOLD_RISKY.value: _lazy(
-        "Risky writes wait for you. Everything else is saved immediately. This is the default."
+        "Risky writes wait for your approval. Everything else is saved immediately. This is the default."
     ),
-    ReviewLevel.Level.HOLD_ALL.value: _lazy("Every write by an agent waits for you."),
+    ReviewLevel.Level.HOLD_ALL.value: _lazy("Every write by an agent waits for your approval."),
 }
 
 

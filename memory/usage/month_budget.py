@@ -43,11 +43,11 @@ def check_month(user: User) -> None:
     tokens, money = _used(user)
     if limits.tokens is not None and tokens >= limits.tokens:
         raise BudgetReached(
-            _("you’ve reached your monthly limit of %(most)d tokens") % {"most": limits.tokens}
+            _("the monthly limit of %(most)d tokens has been reached") % {"most": limits.tokens}
         )
     if limits.money is not None and money >= limits.money:
         raise BudgetReached(
-            _("you’ve reached your monthly limit of $%(most)s") % {"most": limits.money}
+            _("the monthly limit of $%(most)s has been reached") % {"most": limits.money}
         )
 
 
@@ -58,12 +58,12 @@ def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
     tokens, money = _used(topic.owner, topic)
     if limits.tokens is not None and tokens >= limits.tokens:
         raise BudgetReached(
-            _("this topic has reached its monthly limit of %(most)d tokens")
+            _("this topic’s monthly limit of %(most)d tokens has been reached")
             % {"most": limits.tokens}
         )
     if limits.money is not None and money >= limits.money:
         raise BudgetReached(
-            _("this topic has reached its monthly limit of $%(most)s") % {"most": limits.money}
+            _("this topic’s monthly limit of $%(most)s has been reached") % {"most": limits.money}
         )
 
 

@@ -244,7 +244,7 @@ def of_change(revision: Revision) -> str:
         return _("restored from Trash")
     if "superseded_by_id" in names:
         is_old = revision.superseded  # type: ignore[attr-defined]
-        return _("replaced") if is_old else _("made current again")
+        return _("replaced") if is_old else _("current again")
     return _("changed")
 
 

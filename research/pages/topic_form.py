@@ -491,7 +491,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "Deep needs a model whose endpoint supports tools. Without one, it continues as a quick run."
+            "Deep needs a model whose endpoint supports tools. Without one, the run falls back to quick."
         ),
     )
     report_style = UsualChoiceField(

@@ -371,7 +371,11 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
         record = held.get(change.record_id)
         now = as_json(record.snapshot(*change.after)) if record else None
         if record is None or now != change.after:
-            _leave(act, record or change.label, _("it has changed since, so it was left unchanged"))
+            _leave(
+                act,
+                record or change.label,
+                _("it has changed since then, so it was left unchanged"),
+            )
             continue
         meta = record._meta
         fields = {n: meta.get_field(n).to_python(v) for n, v in change.before.items()}
