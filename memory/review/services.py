@@ -386,7 +386,7 @@ def expire_due(at: datetime | None = None) -> int:
             told = {"number": number, "days": PROPOSAL_LIFETIME.days}
             Activity.log(
                 User.objects.get(pk=owner), MAINTENANCE, "proposals-expired",
-                label=_("proposals expired after %(days)s days: %(number)s") % told,
+                label=_("proposals that expired after %(days)s days: %(number)s") % told,
             )  # fmt: skip
         rows.update(
             state=Proposal.State.EXPIRED, decided_by=str(MAINTENANCE), decided_at=timezone.now()

@@ -61,7 +61,7 @@ def test_without_a_worker_the_run_is_carried_out_here_and_says_so(
     out, err = say("Solid-state batteries")
 
     assert out.startswith("# Solid-state batteries")
-    assert "No worker is running, so this command carries out the run." in err
+    assert "No worker is running, so this command does the run itself." in err
     assert Run.objects.get().trigger == "command"
 
 
