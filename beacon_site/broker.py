@@ -30,7 +30,9 @@ def send(task: str, *args: Any, queue: str) -> bool:
         with app.connection_for_write(connect_timeout=0.3, transport_options=_SHORT) as connection:
             app.send_task(task, args=args, queue=queue, connection=connection, retry=False)
     except (OperationalError, OSError) as exc:
-        logger.warning("broker took no message, the tick will", task=task, error=type(exc).__name__)
+        logger.warning(
+            "broker unreachable, the next tick sends the task", task=task, error=type(exc).__name__
+        )
         return False
     return True
 

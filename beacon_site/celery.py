@@ -45,7 +45,7 @@ def _say_alive(kinds: dict[str, str]) -> None:
                     name=name, defaults={"kind": kind, "seen_at": timezone.now()}
                 )
         except DatabaseError as exc:
-            logger.warning("could not say alive", kinds=kinds, error=str(exc))
+            logger.warning("heartbeat not saved", kinds=kinds, error=str(exc))
         finally:
             connection.close()
         if _ended.wait(ALIVE_SECONDS):
@@ -93,10 +93,10 @@ def _leave(name: str) -> None:
     try:
         marked = run.objects.filter(worker=name, status="running").update(leaving=True)
         worker.objects.filter(name__in=[name, f"{name}, upkeep"]).delete()
-        logger.info("worker leaves", worker=name, runs=marked)
+        logger.info("worker stopping", worker=name, runs=marked)
     except DatabaseError as exc:
         # Its runs then continue when their leases expire, and count as crashed once.
-        logger.warning("could not mark the runs of a leaving worker", error=str(exc))
+        logger.warning("runs of a stopping worker not marked", error=str(exc))
     finally:
         connection.close()
 

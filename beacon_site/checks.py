@@ -37,8 +37,8 @@ def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         (is_open and settings.BEACON_TRUST_PROXY,
          _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can claim any address."),
          _("Set BEACON_BIND to an address that only the proxy can reach.")),
-        ("*" in settings.ALLOWED_HOSTS, _("ALLOWED_HOSTS accepts any host name."), _("Set your own.")),
-        (len(settings.SECRET_KEY) < 50, _("SECRET_KEY is short."), _("Use 50 characters or more.")),
+        ("*" in settings.ALLOWED_HOSTS, _("ALLOWED_HOSTS accepts any host name."), _("List your own host names.")),
+        (len(settings.SECRET_KEY) < 50, _("SECRET_KEY is too short."), _("Use 50 characters or more.")),
     ]  # fmt: skip
     return [
         Warning(text, hint=hint, id=f"beacon.W00{number}")
@@ -99,7 +99,7 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     missing = sorted(f"{table}.{column}" for table, column in wanted - columns)
     if not missing:
         return []
-    text = _("Columns are missing, although every migration is applied: %(names)s.")
+    text = _("Columns are missing, although all migrations are applied: %(names)s.")
     hint = _("The tables were changed outside Beacon. Restore a backup, or add the columns.")
     return [Warning(text % {"names": _few(missing)}, hint=hint, id="beacon.W011")]
 

@@ -131,7 +131,7 @@ def origin(name: str, default: str) -> str:
     more = parts.path or parts.query or parts.fragment or "@" in parts.netloc
     if more or not host or value.endswith(("?", "#")):
         raise ImproperlyConfigured(
-            f"{name} must be only scheme, host and port, such as https://beacon.example, "
+            f"{name} must have only a scheme, a host and a port, such as https://beacon.example, "
             "without a path, a query, or a name and password."
         )
     return f"{parts.scheme}://{host}" + (

@@ -32,7 +32,7 @@ _DELTA = {
     "contradicted": ("contra", "!", _("Contradicted")),
     "gone": ("gone", "−", _("Gone")),
     "confirmed": ("confirmed", "✓", _("Confirmed")),
-    "returning": ("info", "↺", _("Returning")),
+    "returning": ("info", "↺", _("Seen again")),
     "known": ("known", "=", _("Known")),
 }
 _QUIET = ("quiet-tag", "·", _("Not mentioned"))

@@ -202,11 +202,11 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_CONTACT",
-            "an address for the User-Agent, so that site owners can contact you",
+            "a contact address for the User-Agent, so that site owners can reach you",
         ),
         Variable(
             "BEACON_TOPIC_TTL_SECONDS",
-            "how long a topic's memory lives after a saved run (30 days)",
+            "how long a topic's memory lasts after a saved run (30 days)",
         ),
         Variable(
             "BEACON_SEEN_URLS",

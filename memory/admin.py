@@ -94,7 +94,7 @@ admin.site.password_change = _password  # type: ignore[method-assign, assignment
 admin.site.autocomplete_view = _no_autocomplete  # type: ignore[method-assign]
 admin.site.site_header = "Beacon"
 admin.site.site_title = "Beacon"
-admin.site.index_title = gettext_lazy("All accounts (read only)")
+admin.site.index_title = gettext_lazy("All accounts (read-only)")
 admin.site.site_url = "/"
 admin.site.unregister(Group)  # Beacon has people and staff, no groups
 
@@ -160,7 +160,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         """Return the owner of the agent."""
         return str(row.agent.owner)
 
-    @admin.action(description=gettext_lazy("Revoke the selected tokens"))
+    @admin.action(description=gettext_lazy("Revoke selected tokens"))
     def revoke(self, request: HttpRequest, queryset: models.QuerySet[memory.ApiToken]) -> None:
         """Revoke tokens at once; their rows stay, so that their actions can be traced."""
         revoked = 0

@@ -104,7 +104,9 @@ def _purge(record: Remembered) -> bool:
     except InvalidValue:
         return False
     except Exception as exc:  # a task's edge: the other records must still be purged
-        logger.exception("not purged", record_type=record.record_type(), record=str(record.pk))
+        logger.exception(
+            "not deleted permanently", record_type=record.record_type(), record=str(record.pk)
+        )
         Activity.log(
             record.owner, MAINTENANCE, "purge-failed", subject=record, warning=True,
             why=type(exc).__name__,
@@ -180,7 +182,7 @@ def take_up_bulk_acts() -> None:
         try:
             carry_out_bulk_act(str(pk))
         except Exception:  # one that can't continue must not block those after it
-            logger.exception("bulk act not carried out", act=str(pk))
+            logger.exception("bulk action failed", act=str(pk))
 
 
 @shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)
@@ -265,6 +267,6 @@ def retire_content() -> None:
         try:
             content_services.retire(owner)
         except Exception as exc:  # a task's edge: the other owners still need maintenance
-            logger.exception("content not retired", owner=owner.pk)
+            logger.exception("old content not moved to Trash", owner=owner.pk)
             why = type(exc).__name__
             Activity.log(owner, MAINTENANCE, "content-retiring-failed", warning=True, why=why)

@@ -209,7 +209,7 @@ KINDS = [
     Kind("feeds", gettext_lazy("feeds"), models.Feed, prepare=_end),
 ]
 LEFT_OUT = {
-    "research.Delivery": "what this Beacon sent and the responses, which must not be sent again elsewhere",
+    "research.Delivery": "messages this Beacon sent and their responses, which must not be sent again elsewhere",
     "research.TopicNews": "counted again from the imported reports and changes",
 }
 

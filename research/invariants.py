@@ -126,7 +126,7 @@ def _look_ahead(rows: Rows) -> None:
 
 
 def _trash_content(rows: Rows) -> None:
-    why = translate("the run that it was read for is gone")
+    why = translate("the run it was read for no longer exists")
     items: Any = ContentItem.objects.filter(pk__in=[row[0] for row in rows])
     content_services.change_all(items, {"trashed_at": timezone.now()}, by=MAINTENANCE, why=why)
 
@@ -139,7 +139,7 @@ _LINE = _(
 INVARIANTS += [
     Invariant(
         "leases", _LEASES, REPAIR, _free,
-        sentence=_("Each running run, follow-up step and notification has a worker."),
+        sentence=_("Each run, follow-up step and notification in progress has a worker."),
     ),
     Invariant(
         "waiting-research", _WAITING, START,
@@ -151,7 +151,7 @@ INVARIANTS += [
     ),
     Invariant(
         "saved-runs", _SAVED_RUNS, RESTORE,
-        sentence=_("Each run that succeeded has a number and a report, and no other run has."),
+        sentence=_("Each run that succeeded, and no other run, has a number and a report."),
     ),
     Invariant(
         "citations", _CITATIONS, RESTORE,
@@ -163,7 +163,7 @@ INVARIANTS += [
     ),
     Invariant(
         "unread-counts", _UNREAD, REPAIR, lambda rows: TopicNews.objects.update(counted=None),
-        sentence=_("Lists show how many reports of a topic are unread."),
+        sentence=_("Each topic’s count of unread reports is correct."),
     ),
     Invariant(
         "run-content", _ORPHAN_CONTENT, REPAIR, _trash_content,

@@ -145,7 +145,7 @@ def _started(run: Run) -> str:
         % {"run": run.pk},
     ]
     if run.waiting_since is not None:
-        parts.append(_("It waits for a person to review its plan."))
+        parts.append(_("It’s waiting for a person to review its plan."))
     if "worker" in health.silent(health.ages()):
         parts.append(_("No worker is running now. The run starts when one is available."))
     return " ".join(parts)

@@ -27,7 +27,7 @@ MAC_CHROMIUMS = (
 )
 # What Beacon does without where a machine has no package of it: lock file -> what is missing then.
 OPTIONAL = {
-    "embeddings": "Beacon continues without the local embedder: recall searches only by words. Each "
+    "embeddings": "Beacon continues without the local embedder: recall searches by words only. Each "
     "start tries again."
 }
 COVERAGE = 95  # percent of the lines of memory and research
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
         become("-m", "beacon_site.launcher.up")
     if target == "down":
         if not PYTHON.exists():
-            sys.exit("Beacon: there is no environment here, so nothing can be running.")
+            sys.exit("Beacon: nothing is installed here yet, so nothing is running.")
         become("-m", "beacon_site.launcher.up", "down")
     if target == "vendor":
         become_program("bash", ["vendor-src/build.sh"])
@@ -82,7 +82,7 @@ def need_python() -> None:
         if shutil.which(name):
             os.execvp(name, [name, __file__, *sys.argv[1:]])
     sys.exit(
-        "Beacon needs Python {}.{} or later; this is {}. Install one, or name it: "
+        "Beacon needs Python {}.{} or later, but this is {}. Install one, or set it: "
         "make up PYTHON=/path/to/python3".format(*LEAST, sys.version.split()[0])
     )
 
@@ -108,7 +108,7 @@ def install(lock_file: Path) -> None:
     if stamp.exists() and stamp.read_text() == wanted and works():
         return
     make_venv()
-    say(f"Installing requirements/{lock_file.name} (the first time this takes a minute or two) …")
+    say(f"Installing requirements/{lock_file.name} (takes a minute or two the first time)…")
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q"]
     if not any(VENV.glob("beacon-*.stamp")):
         # pip 23.2, which Python 3.11 brings along, crashes on this set of packages.
@@ -121,9 +121,9 @@ def install(lock_file: Path) -> None:
         return
     if done.returncode != 0:
         sys.exit(
-            f"Beacon: the packages of requirements/{lock_file.name} could not be installed. pip's "
-            "output is above; usually the network or the package index was out of reach. "
-            "Run the same command again once it answers."
+            f"Beacon: the packages in requirements/{lock_file.name} couldn't be installed. pip's "
+            "output is above. Usually the network or the package index couldn't be reached. "
+            "Check it, then run the same command again."
         )
     # pip would compile on one processor; a file that isn't valid Python is left to its package.
     compiled = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
@@ -150,13 +150,15 @@ def make_venv() -> None:
     except ImportError:
         version = "{}.{}".format(*sys.version_info)
         sys.exit(
-            f"Beacon: this Python {version} cannot make virtual environments (ensurepip is "
+            f"Beacon: this Python {version} can't create virtual environments (ensurepip is "
             f"missing). On Debian and Ubuntu: apt install python{version}-venv"
         )
-    say("Making the virtual environment .venv …")
+    say("Creating the virtual environment .venv…")
     made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
     if made.returncode != 0:
-        sys.exit(f"Beacon: the virtual environment {VENV} could not be made; see above.")
+        sys.exit(
+            f"Beacon: the virtual environment {VENV} couldn't be created. See the output above."
+        )
 
 
 def test(rest: list[str]) -> None:
@@ -190,12 +192,12 @@ def need_chromium() -> None:
         os.environ["BEACON_TEST_CHROMIUM"] = browser
     else:
         said = (
-            "No Chromium was found, which the browser tests need. Debian: apt install chromium; "
-            "macOS: brew install --cask chromium; or set BEACON_TEST_CHROMIUM to one."
+            "The browser tests need Chromium, which wasn't found. Debian: apt install chromium. "
+            "macOS: brew install --cask chromium. Or set BEACON_TEST_CHROMIUM to its path."
         )
         if os.environ.get("CI") == "true":
             sys.exit(f"Beacon: {said}")
-        say(said + " Without it they are left out.")
+        say(said + " Without it, they are skipped.")
 
 
 def faults(rest: list[str]) -> None:
@@ -370,7 +372,7 @@ def become(*arguments: str) -> None:
 def become_program(name: str, arguments: list[str]) -> None:
     """Continue as another program, or say that it is missing."""
     if not shutil.which(name):
-        sys.exit(f"Beacon: this needs {name}, which is not installed.")
+        sys.exit(f"Beacon: this needs {name}, which isn't installed.")
     os.execvp(name, [name, *arguments])
 
 

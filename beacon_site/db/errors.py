@@ -80,10 +80,10 @@ TOO_LONG = Failure(
 DEADLOCK = Failure(
     409,
     1,
-    _("Two changes collided"),
+    _("Two changes conflicted"),
     _(
-        "Two changes to the same data blocked each other, so this one was stopped. It "
-        "changed nothing. Check the current state, then try again."
+        "Two changes to the same data blocked each other, so this one was stopped. Nothing "
+        "was changed. Check the current state, then try again."
     ),
 )
 

@@ -69,7 +69,7 @@ def client_program(name: str) -> str:
     if program := shutil.which(name):
         return program
     raise EmbeddedError(
-        f"{name} wasn't found. Install the client programs of Postgres with your system's "
+        f"{name} wasn't found. Install the Postgres client programs with your system's "
         "packages (Debian: apt install postgresql-client)."
     )
 

@@ -130,8 +130,8 @@ def _check_version(programs: Path, cluster: Path, account: Account) -> None:
     if version.partition(".")[0] != made_by:
         raise EmbeddedError(
             f"The database in {cluster} was created by Postgres {made_by}, but this machine has "
-            f"{said.strip() or 'an unknown version'}. Install Postgres {made_by}, or export there "
-            "and import into a new data folder (BEACON_DATA_DIR)."
+            f"{said.strip() or 'an unknown version'}. Install Postgres {made_by}, or export your data there "
+            "and import it into a new data folder (BEACON_DATA_DIR)."
         )
 
 
@@ -152,8 +152,8 @@ def _end_leftover(cluster: Path) -> None:
     if process is not None and _serves(pid, cluster):
         if not _wrote(pid, lines):
             raise EmbeddedError(
-                f"A Postgres (process {pid}) is running on {cluster}, but it isn't the one that "
-                "postmaster.pid there describes, so Beacon didn't stop it. If nothing else uses "
+                f"A Postgres (process {pid}) is running on {cluster}, but it isn't the one "
+                "that its postmaster.pid describes, so Beacon didn't stop it. If nothing else uses "
                 f"that folder, stop it with `kill -INT {pid}` and start Beacon again."
             )
         stop({"process": process})

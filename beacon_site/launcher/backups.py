@@ -333,7 +333,7 @@ def _parsed(data: bytes) -> Manifest:
 
 def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     if sorted(archive.namelist()) != sorted([MANIFEST, SIGNATURE, *manifest.parts]):
-        raise _damaged(_("its parts aren’t those in the manifest"))
+        raise _damaged(_("its contents don’t match its manifest"))
     if DATABASE not in manifest.parts:
         raise _damaged(_("the database is missing"))
     for name in manifest.parts.keys() - {DATABASE}:
@@ -368,7 +368,9 @@ def restore_database(backup: Backup) -> None:
     schema = backup.manifest.database_schema
     if schema != (current := current_schema()):
         raise BackupError(
-            _("The backup is of the schema “%(schema)s”, but the tables here are in “%(current)s”.")
+            _(
+                "The backup was made from the schema “%(schema)s”, but the tables here are in “%(current)s”."
+            )
             % {"schema": schema, "current": current}
         )
     before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';", *_drop_statements(schema)]
@@ -399,7 +401,7 @@ def restore_database(backup: Backup) -> None:
             sql.flush()
         except BrokenPipeError as exc:
             psql.finish()
-            raise _damaged(_("psql ended early")) from exc
+            raise _damaged(_("psql exited early")) from exc
         except UNREADABLE as exc:
             raise _damaged(exc) from exc
         psql.finish()
@@ -413,7 +415,7 @@ def _feed(dump: IO[bytes], pipe: IO[bytes]) -> None:
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     if stream is None:
-        raise TypeError("the program was started without this pipe")
+        raise TypeError("the process was started without this pipe")
     return stream
 
 

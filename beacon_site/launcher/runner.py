@@ -242,7 +242,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         if wait is None:
             self.say(
                 f"{name} ended (rc={returncode}) {DEATHS} times within {DEATHS_WITHIN:.0f} s, so "
-                "Beacon stops. See its lines above for the reason. Fix it, then start Beacon again."
+                "Beacon is stopping. The log lines above show why. Fix the cause, then start Beacon again."
             )
             self.returncode = returncode or 1
             self._end()
@@ -308,7 +308,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
                 self._changed.clear()
                 self._note()
             for name in embedded.revive(self._folder):
-                self.say(f"{name} had died and was restarted.")
+                self.say(f"{name} died and was restarted.")
             self._trouble = ""
         except (embedded.EmbeddedError, OSError) as exc:
             self._changed.set()

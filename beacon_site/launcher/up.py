@@ -91,7 +91,7 @@ def up() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     if _end_leftovers(folder):
-        print("Stopped processes that were left over from a Beacon that was killed.", flush=True)
+        print("Stopped processes left over from a Beacon that was killed.", flush=True)
     os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
     if is_first:  # otherwise nothing is printed before the processes start
@@ -161,7 +161,7 @@ def _mcp_in_words() -> list[str]:
         if os.environ.get("BEACON_MCP_PORT", "").strip():
             raise
         return [
-            f"Port {port} is in use. The MCP server starts when it's free. To use another port, set BEACON_MCP_PORT."
+            f"Port {port} is in use. The MCP server will start when it's free. To use another port, set BEACON_MCP_PORT."
         ]
     return [f"MCP server: http://{_local(bind)}:{port}/mcp (tokens: Settings → API tokens)"]
 

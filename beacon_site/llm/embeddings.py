@@ -120,7 +120,7 @@ def unit_vectors(
     made: list[list[float]] = []
     for vector in vectors:
         if not isinstance(vector, list) or not vector or not all(map(_is_figure, vector)):
-            text = _("%(who)s returned a vector that doesn’t contain only numbers.")
+            text = _("%(who)s returned a vector that isn’t a list of numbers.")
             raise ProviderNonsense(text % {"who": who})
         wanted = dimensions or min(len(vectors[0]), MOST_DIMENSIONS)  # type: ignore[arg-type]
         if len(vector) != wanted:

@@ -68,7 +68,7 @@ _ALL = (
         needs_key=True,
         hint=gettext_lazy(
             "Enter the name of your deployment as the model. The URL is "
-            "https://<resource>.openai.azure.com/openai/v1, or that of the deployment with "
+            "https://<resource>.openai.azure.com/openai/v1, or the deployment’s URL with "
             "?api-version=… at the end."
         ),
     ),
@@ -169,7 +169,7 @@ def address_of(profile: LlmProfile) -> Address:
     kind = kind_of(profile)
     text = profile.base_url.strip() or kind.default_url or VENDOR_URL
     if problem := problem_of(text):
-        words = _("“%(url)s” isn’t the URL of a model. %(why)s It usually ends in /v1.")
+        words = _("“%(url)s” isn’t a valid model URL. %(why)s It usually ends in /v1.")
         shown = re.sub(r"[?#].*", "", text.rpartition("@")[2])
         raise ProviderRejected(words % {"url": shown[:100], "why": problem})
     parts = urlsplit(text)

@@ -206,7 +206,7 @@ def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
             try:
                 piece = inflater.decompress(waiting, PIECE)
             except zlib.error as exc:
-                raise httpx2.DecodingError("it cannot be inflated") from exc
+                raise httpx2.DecodingError("it can't be decompressed") from exc
             waiting = inflater.unconsumed_tail or inflater.unused_data
             yield piece
 
@@ -362,7 +362,9 @@ class ChatWire:
         elif reading.is_complete and reading.has_begun:
             return Completion(reading.completion(), streamed=True)
         elif broken is None:
-            text = _("The connection to the model at %(host)s was lost during its answer.")
+            text = _(
+                "The connection to the model at %(host)s was lost before its answer was complete."
+            )
             broken = CallFailed(ProviderUnavailable(text % {"host": self._host}))
         if reading.has_begun:
             broken.lost = (reading.text,)
@@ -412,8 +414,8 @@ class ChatWire:
 
     def _no_completion(self, text: str) -> CallFailed:
         words = _(
-            "%(host)s answered, but not like a model: “%(start)s”. Check the base URL, which "
-            "usually ends in /v1."
+            "%(host)s answered, but it doesn’t seem to be a model: “%(start)s”. Check the base "
+            "URL, which usually ends in /v1."
         )
         told = words % {"host": self._host, "start": self._clean(text)[:80]}
         return CallFailed(ProviderRejected(told), status=200)

@@ -329,7 +329,7 @@ class _Asking:
                 if rung == PROMPT or not _is_about_format(exc):
                     raise
                 certain = certain and exc.status in REFUSED_FORMAT
-                logger.info("structured output steps down", mode=JSON_MODES[rung], why=exc.said)
+                logger.info("structured output downgraded", mode=JSON_MODES[rung], why=exc.said)
             rung += 1
         if rung != first and certain:
             learned.rung = rung

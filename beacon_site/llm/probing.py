@@ -156,7 +156,7 @@ class _Probing:
             self.notes.append(_("It doesn’t support tools: %(why)s") % {"why": exc})
             return False
         if not any(call.name == TOOL.name for call in calls):
-            self.notes.append(_("It didn’t call the tool that was offered."))
+            self.notes.append(_("It didn’t call the tool it was offered."))
             return False
         if any("_unparsed" in call.arguments for call in calls):
             self.notes.append(_("It calls tools with arguments that aren’t valid JSON."))
@@ -265,7 +265,7 @@ def try_search(profile: SearchProfile) -> ProbeResult:
     if service and not service.adapter:
         return ProbeResult(True, _("%(name)s works without a connection.") % {"name": name}, ms=0)
     if profile.service == "feeds":
-        return ProbeResult(False, _("Test each feed by its URL."), ms=0)
+        return ProbeResult(False, _("To test a feed, enter its URL."), ms=0)
     try:
         hits, warnings = _searched(profile)
     except ProviderError as exc:

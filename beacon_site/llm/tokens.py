@@ -144,7 +144,7 @@ def without_calls(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         content = message.content
         if message.role == "tool":
-            said = _("%(tool)s answered:") % {"tool": names.get(message.tool_call_id, "tool")}
+            said = _("%(tool)s returned:") % {"tool": names.get(message.tool_call_id, "tool")}
             message = Message("user", f"{said}\n{content}")
         elif message.tool_calls:
             if not content:
@@ -199,7 +199,7 @@ def how_in_words() -> str:
     """Return a description of how tokens are counted."""
     if _vocabulary() is None:
         return _("estimated at %(n)d bytes per token") % {"n": BYTES_PER_TOKEN}
-    return _("counted with the vocabulary %(name)s, so other models may differ slightly") % {
+    return _("counted with the %(name)s vocabulary, so other models may differ slightly") % {
         "name": VOCABULARY
     }
 

@@ -147,7 +147,8 @@ def _check_host(host: str) -> None:
 def _check_port(port: int) -> None:
     if port not in PORTS.values():
         raise ForbiddenAddress(
-            _("Beacon opens only ports 80 and 443. This URL uses port %(port)d.") % {"port": port}
+            _("Beacon connects only to ports 80 and 443. This URL uses port %(port)d.")
+            % {"port": port}
         )
 
 
@@ -278,7 +279,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
                 failure = exc
         if isinstance(failure, httpcore.ConnectError):
-            reason = _("“%(host)s” can’t be reached at port %(port)d: %(why)s.") % {
+            reason = _("“%(host)s” can’t be reached on port %(port)d: %(why)s.") % {
                 "host": host,
                 "port": port,
                 "why": _why(failure),
@@ -327,7 +328,7 @@ def surplus_in(url: str) -> str:
     """Return what must be removed from a URL that Beacon adds its own parts to, or ""."""
     parts = urlsplit(url)
     if parts.query or parts.fragment:
-        return _("Remove everything after ? or #. Beacon adds what each request needs.")
+        return _("Remove the ? or # and everything after it. Beacon adds what each request needs.")
     return ""
 
 

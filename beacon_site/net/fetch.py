@@ -269,7 +269,9 @@ def _redirected(target: httpx.URL, fields: Mapping[str, str], allowed: frozenset
     """The target of a redirect, checked like the first URL."""
     place = fields.get("location", "")
     if not place:
-        raise ProviderRejected(_("“%(host)s” redirects without a target.") % {"host": target.host})
+        raise ProviderRejected(
+            _("“%(host)s” sent a redirect without a target.") % {"host": target.host}
+        )
     try:
         following = check_url(str(target.join(place)), allowed)
     except (httpx.InvalidURL, ValueError) as exc:

@@ -232,7 +232,7 @@ class ServiceHttp:
             )
         except httpx.TransportError as exc:
             failure = ProviderUnavailable(
-                _("The connection to %(name)s was lost during its answer: %(why)s.")
+                _("The connection to %(name)s was lost before its answer was complete: %(why)s.")
                 % {**names, "why": self._why(exc)}
             )
         except ValueError as exc:

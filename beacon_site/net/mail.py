@@ -116,8 +116,9 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
     if settings.BEACON_MAIL == NONE:
         raise ProviderUnavailable(
             _(
-                "Beacon has no mail server, so it can’t send email. Ask your admin to set "
-                "EMAIL_URL, such as smtp+tls://user:password@mail.example.org:587 (docs/settings.md)."
+                "No mail server is set up, so Beacon can’t send email. Ask your admin to set "
+                "EMAIL_URL, such as smtp+tls://user:password@mail.example.org:587 "
+                "(docs/settings.md)."
             )
         )
     message = EmailMultiAlternatives(
@@ -153,7 +154,7 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
         raise MailUnsure(_broke_off(exc)) from None
     finally:
         _close(connection)
-    logger.info("mail handed over", server=_server(), message_id=mail.message_id)
+    logger.info("email handed to the mail server", server=_server(), message_id=mail.message_id)
     return _("%(server)s accepted the email.") % {"server": _server()}
 
 

@@ -106,7 +106,7 @@ def post(
     names = {"host": target.host, "status": answer.status}
     if answer.status == HTTPStatus.GONE:
         raise ReceiverGone(
-            _("“%(host)s” answered 410, so it doesn’t want any more messages.") % names, answer
+            _("“%(host)s” answered 410 (Gone), so it no longer accepts messages.") % names, answer
         )
     if 300 <= answer.status < 400:
         raise ReceiverFailed(
@@ -149,7 +149,7 @@ def _excerpt(response: httpcore.Response, encoding: str, meter: Meter) -> str:
         httpcore.TimeoutException,
         httpcore.RemoteProtocolError,
     ) as exc:
-        logger.info("webhook answer not read completely", why=str(exc))
+        logger.info("webhook response not fully read", why=str(exc))
     return _kept(read)
 
 

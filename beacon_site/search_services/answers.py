@@ -155,7 +155,7 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
     status = reply.status
     told = {"name": http.name, "status": status, "why": why or _("no reason given")}
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        text = _("The rate limit of %(name)s is reached (%(why)s). Try again later.")
+        text = _("%(name)s rate limit reached (%(why)s). Try again later.")
         return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
     if status == HTTPStatus.REQUEST_TIMEOUT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         text = _("%(name)s isn’t available (HTTP %(status)d: %(why)s). Try again later.")

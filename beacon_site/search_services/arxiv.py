@@ -106,7 +106,7 @@ class ArxivSearch:
         why = _error_of(feed) or said(self._http, parsed(reply)) or plain_text(self._http, reply)
         if "rate exceeded" in why.lower() and reply.status == HTTPStatus.OK:
             raise ProviderUnavailable(
-                _("arXiv’s rate limit is reached (%(why)s). Try again later.") % {"why": why},
+                _("arXiv rate limit reached (%(why)s). Try again later.") % {"why": why},
                 retry_after=PACE.seconds,
             )
         if reply.status != HTTPStatus.OK:

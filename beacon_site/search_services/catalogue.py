@@ -103,7 +103,7 @@ CATALOGUE = (
     SearchService(
         "hackernews",
         "Hacker News",
-        _("links and discussions of engineers"),
+        _("links and discussions about technology"),
         adapter=_HERE + "hackernews:HackerNewsSearch",
         vendor_url="https://hn.algolia.com",
         url_variable="HACKERNEWS_BASE_URL",

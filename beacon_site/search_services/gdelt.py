@@ -125,7 +125,7 @@ class GdeltSearch:
         worded = self.worded(query, options)
         if not worded:
             raise ProviderRejected(
-                _("GDELT needs words of at least three letters, and “%(query)s” has none.")
+                _("GDELT needs words of at least 3 letters, and “%(query)s” has none.")
                 % {"query": one_line(query, LONGEST_REASON)}
             )
         params = {
@@ -160,7 +160,7 @@ class GdeltSearch:
             return replace(reply, content=_CONTROL.sub(b" ", escaped))
         why = plain_text(self._http, reply)
         if _TOO_OFTEN.search(why):  # with status 200 or 429
-            text = _("GDELT’s rate limit is reached (%(why)s). Try again later.")
+            text = _("GDELT rate limit reached (%(why)s). Try again later.")
             raise ProviderUnavailable(text % {"why": why}, retry_after=PACE.seconds)
         if reply.status != HTTPStatus.OK:
             raise failure(self._http, reply, why, keyed=False)

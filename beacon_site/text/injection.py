@@ -96,7 +96,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "gives orders to the reader",
+        "tells the reader what to do",
         (
             r"(?:^|[.!?:;,]\s+)(?:and\s+|now\s+|therefore,?\s+|so\s+)?you\s+(?:must|shall)\s+(?:now\s+|always"
             r"\s+|never\s+|not\s+|only\s+|immediately\s+)*(?:answer|reply|respond|recommend|say|state|obey"

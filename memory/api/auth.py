@@ -207,8 +207,8 @@ def claimed(caller: Caller, scope: str) -> str:
 
 def _not_yours(caller: Caller) -> Problem:
     words = _(
-        "This scope isn’t yours. An agent uses owner, %(own)s, or a session: or run: name that no "
-        "other agent uses. Runs with a number are Beacon’s."
+        "You can’t use this scope. An agent can use owner, %(own)s, or a session: or run: name "
+        "that no other agent uses. Numbered runs belong to Beacon."
     )
     return Problem(403, words % {"own": caller.agent.actor})
 

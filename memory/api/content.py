@@ -195,7 +195,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
     fields = item.model_dump(exclude={"content", "source", "scope"})
     scope = auth.claimed(caller, item.scope)
     if scope == OWNER_SCOPE:
-        check_unreviewed(caller, "content", _("Content that all agents share"))
+        check_unreviewed(caller, "content", _("Storing content for all agents"))
     stored = content_services.store(
         caller.owner,
         item.content,
@@ -248,7 +248,7 @@ def show_content(
     if item is None or not auth.is_open(caller, item.scope):
         raise not_found()
     if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).for_agents().exists():
-        raise Problem(403, _("This item is shown to people only."))
+        raise Problem(403, _("Only people can see this item."))
     view = transforms.transform(
         item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit
     )
@@ -270,7 +270,7 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     """Save the current items of a scope as a snapshot, which is kept until it is deleted."""
     caller = request.auth
     scope = auth.named(caller, snapshot.scope)
-    check_unreviewed(caller, "content", _("A snapshot"))
+    check_unreviewed(caller, "content", _("Creating a snapshot"))
     taken = snapshots.take_snapshot(
         caller.owner, scope, by=caller.by, title=snapshot.title, trust=caller.write_trust
     )

@@ -339,7 +339,7 @@ def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None
         raise _stale(file)
     elif not wants_new:
         words = _(
-            "%(path)s doesn’t exist yet, so nothing was stored. Create it with the header If-None-Match: *, or by its first entry (POST …/entries)."
+            "%(path)s doesn’t exist yet, so nothing was stored. Create it with the header If-None-Match: *, or by adding its first entry (POST …/entries)."
         )
         status = 412 if "If-Match" in request.headers else 428
         raise Problem(status, words % {"path": path})
@@ -388,5 +388,5 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 
 
 def _for_people(path: str) -> Problem:
-    words = _("%(path)s is shown to people only. Their app needs a token with scope admin.")
+    words = _("Only people can see %(path)s. Their app needs a token with scope admin.")
     return Problem(403, words % {"path": path})

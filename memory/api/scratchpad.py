@@ -101,7 +101,7 @@ def set_entry(
     caller = request.auth
     scope = _scope(caller, session)
     if scope == OWNER_SCOPE:
-        check_unreviewed(caller, "scratchpad", _("A value that all agents share"))
+        check_unreviewed(caller, "scratchpad", _("Saving a value for all agents"))
     _check_shown(caller, key, session)
     stored = scratchpad.set_value(
         caller.owner,
@@ -121,7 +121,7 @@ def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[No
     """Move an entry to Trash."""
     caller, entry = request.auth, _entry(request.auth, key, session, hold=True)
     if entry.scope == OWNER_SCOPE:
-        check_unreviewed(caller, "scratchpad", _("Deleting a value that all agents share"))
+        check_unreviewed(caller, "scratchpad", _("Deleting a value for all agents"))
     scratchpad.check_may_write(entry, caller.by)
     entry.trash(by=caller.by)
     return Status(204, None)
@@ -134,7 +134,7 @@ def _scope(caller: Caller, session: str) -> str:
 def _entry(caller: Caller, key: str, session: str, *, hold: bool = False) -> ScratchpadEntry:
     entry = scratchpad.get_entry(caller.owner, key, scope=_scope(caller, session), hold=hold)
     if not caller.by.is_person and (entry.sensitivity == "sensitive" or _is_quarantined(entry)):
-        raise Problem(403, _("This entry is shown to people only."))
+        raise Problem(403, _("Only people can see this entry."))
     return entry
 
 

@@ -245,7 +245,7 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
     if caller.by.is_person or row.is_for_agents:
         shows(row)  # also if the answer is an error, which can name it
         return row
-    words = _("This record is shown to people only. To see it, use a token with scope admin.")
+    words = _("Only people can see this record. To see it, use a token with scope admin.")
     raise Problem(403, words)
 
 

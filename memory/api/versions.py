@@ -95,7 +95,7 @@ def expected_version(request: HttpRequest, record: Any) -> int:
     header = request.headers.get("If-Match", "")
     if not header.strip():
         words = _(
-            "Nothing was changed. Send the header If-Match with the ETag you got when reading, such as If-Match: %(tag)s."
+            "Nothing was changed. Send the header If-Match with the ETag from your last read, such as If-Match: %(tag)s."
         )
         raise Problem(428, words % {"tag": tag_of(record.version)}, current=record.version)
     if header.strip() == "*" or str(record.version) in _versions(header):

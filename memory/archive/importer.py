@@ -150,7 +150,7 @@ def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
     if kind.model is Note and _leads_back(links):
         raise ImportRejected(
             _(
-                "The archive contains notes that supersede each other in a circle. Nothing was imported."
+                "The archive contains notes that supersede each other in a loop. Nothing was imported."
             )
         )
 

@@ -68,7 +68,7 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
     _check_free(owner)
     if (file.size or 0) > LARGEST_UPLOAD:
         raise ImportRejected(
-            _("The file has %(have)d MiB, but the limit is %(most)d MiB. Import it in parts.")
+            _("The file is %(have)d MiB, but the limit is %(most)d MiB. Import it in parts.")
             % {"have": (file.size or 0) // 1024**2, "most": LARGEST_UPLOAD // 1024**2}
         )
     if not file.size:

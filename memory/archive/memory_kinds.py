@@ -82,7 +82,7 @@ def problem(file: MemoryFile) -> str:
     except MemoryRefused as exc:
         return str(exc)
     if is_fact(file.path) and file.trashed_at is not None:
-        return _("a fact file can’t be in the trash")
+        return _("a fact file can’t be in Trash")
     return ""
 
 
@@ -114,8 +114,8 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
         told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
         raise ImportRejected(
             _(
-                "With the archive’s fact files there would be %(have)s bytes of facts, but the "
-                "limit is %(most)s. Nothing was imported."
+                "The import would bring the fact files to %(have)s bytes, but the limit is "
+                "%(most)s. Nothing was imported."
             )
             % told
         )

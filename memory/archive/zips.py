@@ -109,7 +109,7 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
     if unpacked > MOST_BYTES or (unpacked > _TINY and unpacked > MOST_TIMES * max(packed, 1)):
         raise ImportRejected(
             _(
-                "Unpacked, the zip file would have %(have)s MiB. That’s above the limit of %(most)s MiB, or implausible for its contents. Nothing was unpacked."
+                "The zip file would unpack to %(have)s MiB. That’s above the limit of %(most)s MiB, or implausible for its contents. Nothing was unpacked."
             )
             % {"have": f"{unpacked // 1024**2:,}", "most": f"{MOST_BYTES // 1024**2:,}"}
         )

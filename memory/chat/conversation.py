@@ -263,7 +263,7 @@ def ask(
         _keep(said, by, trust or (Trust.OWNER if by.is_person else Trust.AGENT))
         answer = _add(held, place + 1, "assistant", "", state=Message.State.WAITING)
         if not held.title:
-            held.change(by=by, title=checked_title(text), why=_("named by its first words"))
+            held.change(by=by, title=checked_title(text), why=_("named after its first words"))
         transaction.on_commit(lambda: nudge(answer.pk))
     return answer
 
@@ -272,7 +272,7 @@ def _held(session: Session) -> Session:
     """Return the session's row, held.  Raises SessionOver where nothing may be said any more."""
     held: Session = Session.objects.select_for_update().get(pk=session.pk)
     if held.trashed_at is not None or held.ended_at is not None:
-        words = _("This session has ended. Ask your question in a new one.")
+        words = _("This conversation has ended. Ask your question in a new one.")
         raise SessionOver(words)
     return held
 
@@ -417,7 +417,7 @@ def rename(session: Session, title: str, *, by: Actor, expected_version: int | N
     """Give the session another title.  Raises InvalidValue for none, StaleWrite for a newer one."""
     title = checked_title(title)
     if not is_visible(title):
-        problem = _("Enter a title of one line and at most %(most)d characters.")
+        problem = _("Enter a one-line title of at most %(most)d characters.")
         problem %= {"most": LONGEST_TITLE}
         raise InvalidValue(problem, errors={"title": [problem]})
     if title == session.title:  # the form sent twice

@@ -76,7 +76,7 @@ def end(session: Session, *, by: Actor) -> bool:
             return False
         pending = held.messages.filter(state__in=PENDING)
         pending.update(
-            state=Message.State.FAILED, lease_until=None, notice=_("The session was ended.")
+            state=Message.State.FAILED, lease_until=None, notice=_("The conversation was ended.")
         )
         held.change(by=by, ended_at=timezone.now(), why=_("ended"))
         Reflection.objects.get_or_create(owner_id=held.owner_id, source=source_of(held.pk))
@@ -176,7 +176,7 @@ def _is_held(
             source=source_of(session.pk),
             before={},
             after=after,
-            why=_("left by a session that ended"),
+            why=_("saved from a session that ended"),
             held=found.held,
         )
     return found.is_held
@@ -297,7 +297,7 @@ def _actions(said: list[Message]) -> str:
     }
     if not tools:
         return words
-    return _("%(messages)s; called %(tools)s") % {
+    return _("%(messages)s, called %(tools)s") % {
         "messages": words,
         "tools": ", ".join(dict.fromkeys(tools)),
     }
@@ -322,7 +322,7 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
             meter=MonthMeter(session.owner),
         )
     except (ProviderError, BudgetReached) as exc:
-        logger.warning("session summed up by rules", session=str(session.pk), error=str(exc))
+        logger.warning("session summarized by rules", session=str(session.pk), error=str(exc))
         return None
     parsed = answer.parsed if answer else None
     return parsed if isinstance(parsed, SessionSummary) else None

@@ -54,7 +54,7 @@ def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
     A text to remember isn't a question, so the answer only confirms that it was noted.
     """
     if talk.question.cites and "?" not in talk.question.content:
-        return _("Noted: I keep your words for 30 days.")
+        return _("Noted. I’ll keep this for 30 days.")
     hits = _hits(talk, caller)
     if not hits:
         return _(

@@ -304,7 +304,7 @@ def _vouch(act: _Act, record: Any, *, is_kept: bool) -> None:
     if isinstance(record, TopicFact):
         fields["confirmed_at"] = timezone.now()
         fields["touched_by_person"] = record.touched_by_person or is_kept
-    record.change(why=_("kept in a conflict"), **act.told, **fields)
+    record.change(why=_("kept when a conflict was resolved"), **act.told, **fields)
 
 
 def _keep_both(act: _Act) -> list[Any]:
@@ -397,8 +397,8 @@ class Many:
             said.append(left % {"n": len(self.problems), "why": why})
         if self.left:
             rest = ngettext(
-                "%(n)d is left. Select the same again to continue.",
-                "%(n)d are left. Select the same again to continue.",
+                "%(n)d left. Select the same conflicts again to continue.",
+                "%(n)d left. Select the same conflicts again to continue.",
                 self.left,
             )
             said.append(rest % {"n": self.left})

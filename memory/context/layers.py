@@ -185,7 +185,7 @@ def place_lines(owner: User, now: datetime) -> list[str]:
     return [
         _("- Time: %(now)s (UTC%(offset)s), time zone %(zone)s") % told,
         _("- Machine: %(system)s") % told,
-        _("- Software: Beacon, on this person's own machine. What you remember stays there"),
+        _("- Software: Beacon, on this person’s own machine. What you remember stays there"),
     ]
 
 

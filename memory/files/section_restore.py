@@ -30,7 +30,7 @@ class EntryConflict(MemoryRefused):
         told = {"path": entry.path}
         super().__init__(
             _(
-                "This section of %(path)s has other text now. Nothing was changed, and the old text is still in Trash. Merge both, then save."
+                "This section of %(path)s has different text now. Nothing was changed, and the old text is still in Trash. Merge the two, then save."
             )
             % told
         )

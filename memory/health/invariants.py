@@ -327,7 +327,7 @@ INVARIANTS: list[Invariant] = [
     Invariant(
         "orphan-vectors", _orphan_vectors, REPAIR,
         lambda rows: Embedding.objects.filter(pk__in=[row[0] for row in rows]).delete(),
-        sentence=_("Each vector belongs to a record that isn’t deleted."),
+        sentence=_("Each vector belongs to a record that still exists."),
     ),
     Invariant(
         "missing-vectors", _records_without_vector, REPAIR, _mark_missing_vectors,
@@ -339,7 +339,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "waiting-work", _WAITING, START,
-        sentence=_("No bulk action, export, import, answer or reflection is 30 minutes late."),
+        sentence=_("No bulk action, export, import, answer or reflection is more than 30 minutes late."),
     ),
     Invariant(
         "leftover-files", _leftover_files, REPAIR, _delete_files,

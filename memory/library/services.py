@@ -106,7 +106,9 @@ def text_of(owner: User, address: str) -> WebPage:
     """
     named = ADDRESS.fullmatch(address)
     if named is None:
-        raise ProviderRejected(_("“%(address)s” isn’t a document.") % {"address": address[:100]})
+        raise ProviderRejected(
+            _("“%(address)s” isn’t a document in the library.") % {"address": address[:100]}
+        )
     document = (
         LibraryDocument.objects.readable_by(owner).live().filter(pk=_uuid(named.group(1))).first()
     )

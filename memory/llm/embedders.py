@@ -60,7 +60,7 @@ def why_none() -> str:
     mode = settings.BEACON_EMBEDDINGS
     if mode == NONE:
         return _(
-            "Searched by words only, because semantic search is turned off (BEACON_EMBEDDINGS is none)."
+            "Searched by words only, because semantic search is turned off (BEACON_EMBEDDINGS=none)."
         )
     if mode == ENDPOINT:
         return _(

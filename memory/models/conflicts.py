@@ -196,14 +196,14 @@ class Conflict(models.Model):
 
     class State(models.TextChoices):
         OPEN = "open", _("open")
-        SETTLED = "settled", _("settled")
+        SETTLED = "settled", _("resolved")
 
     class How(models.TextChoices):
         LEFT = "left", _("kept left")
         RIGHT = "right", _("kept right")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
-        GONE = "gone", _("settled automatically because one of the two is gone")
+        GONE = "gone", _("resolved automatically because one of the two is gone")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

@@ -292,7 +292,7 @@ class ModelCall(models.Model):
         UNAVAILABLE = "unavailable", _("it couldn’t be reached or was unavailable")
         REJECTED = "rejected", _("it refused the request")
         NONSENSE = "nonsense", _("its answer couldn’t be used")
-        LEFT = "left", _("the call was given up before it answered")
+        LEFT = "left", _("Beacon stopped waiting for the answer")
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

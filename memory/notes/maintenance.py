@@ -73,7 +73,7 @@ class Upkeep:
         more = {"n": f"{self.merged:,}", "sums": sums % {"n": f"{self.summaries:,}"}}
         words = f"{pruned % told}; {merged % more}."
         if self.is_unfinished:
-            words += " " + _("The rest follows in the next maintenance.")
+            words += " " + _("The rest will be merged next time.")
         return words
 
 

@@ -328,9 +328,9 @@ def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
     while at is not None and not problem:
         later = Note.objects.select_for_update().filter(pk=at).first()
         if at == note.pk:
-            problem = _("“%(note)s” now replaces the note that replaced it then. Undo that first.")
+            problem = _("“%(note)s” has since replaced the note that replaced it. Undo that first.")
         elif later is not None and later.trashed_at is not None:
-            problem = _("The note that replaced “%(note)s” then is in Trash. Restore it first.")
+            problem = _("The note that replaced “%(note)s” is in Trash. Restore it first.")
         at = later.superseded_by_id if later is not None else None
     if problem:
         problem %= {"note": str(note)}

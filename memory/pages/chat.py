@@ -199,7 +199,7 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
         "retrieve": _("read a record"),
         "list_memory": _("listed notes"),
         "remember": _("saved a note"),
-        "remember_fil": _("saved what was learned"),
+        "remember_fil": _("saved what it learned"),
         "update_memory": _("replaced a note with a newer one"),
         "update_soul": _("changed the soul"),
     }
@@ -466,5 +466,5 @@ def message_again(request: BeaconRequest, pk: int) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     if not is_asked:
-        messages.info(request, _("You can only retry the last answer, if it failed."))
+        messages.info(request, _("You can retry only the last answer, and only if it failed."))
     return go_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")

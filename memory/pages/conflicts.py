@@ -42,7 +42,7 @@ KINDS = {
 }
 STATES = {
     Conflict.State.OPEN.value: _lazy("Waiting"),
-    Conflict.State.SETTLED.value: _lazy("Settled"),
+    Conflict.State.SETTLED.value: _lazy("Resolved"),
 }
 
 

@@ -73,7 +73,7 @@ class Wanted:
         if most is None:
             most = USUAL[unit]
             why = _(
-                "Enter a whole number from 1 to %(most)s as the budget, not “%(typed)s”. %(used)s is used."
+                "Enter a whole number from 1 to %(most)s as the budget, not “%(typed)s”. Beacon used %(used)s instead."
             )
             told = {"typed": typed, "most": f"{MOST_BUDGET:,}", "used": f"{most:,}"}
             problems.append(why % told)
@@ -296,7 +296,7 @@ def _topic_part(topic: Topic, block: TopicBlock) -> Part:
         ]
     for seen in block.observations:
         edit = reverse("memory:observation-edit", args=[seen.pk])
-        why = _("observation close to the topic")
+        why = _("observation related to the topic")
         words = shorten(seen.content, 400)
         part.lines.append(Line(words, why, seen.get_absolute_url(), edit, _is_outside(seen)))
     return part

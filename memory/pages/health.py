@@ -303,7 +303,7 @@ def _mirror() -> Iterator[Part]:
     if git_problem:
         text = _("Changes aren’t committed: %(why)s.") % {"why": git_problem}
         todo = _("Fix this, or set BEACON_MIRROR_GIT=0. The files are still written.")
-        yield Part(_("Memory files in git"), WARN, text, todo)
+        yield Part(_("Memory files in Git"), WARN, text, todo)
     kinds = MirroredFile.objects.aggregate(
         files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))
     )
@@ -354,7 +354,7 @@ def notes_maintain(request: BeaconRequest) -> HttpResponse:
             messages.success(request, text)
         else:
             text = _(
-                "Maintenance couldn’t start because Redis isn’t responding. It also runs by itself every 6 hours."
+                "Maintenance couldn’t start because Redis isn’t responding. It also runs automatically every 6 hours."
             )
             messages.error(request, text)
     else:

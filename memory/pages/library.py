@@ -79,12 +79,12 @@ class AddDocumentForm(forms.Form):
             return None
         if PurePath(file.name or "").suffix.lower() not in ENDINGS:
             raise forms.ValidationError(
-                _("“%(name)s” isn’t supported. Use one of %(endings)s.")
+                _("“%(name)s” isn’t supported. Use one of: %(endings)s.")
                 % {"name": file.name, "endings": ", ".join(ENDINGS)}
             )
         if (file.size or 0) > LARGEST:
             raise forms.ValidationError(
-                _("The file has %(size).1f MiB, but the limit is 5 MiB.")
+                _("The file is %(size).1f MiB, but the limit is 5 MiB.")
                 % {"size": (file.size or 0) / 1024 / 1024}
             )
         return file
@@ -95,11 +95,11 @@ class AddDocumentForm(forms.Form):
         if self.errors:
             return data
         if not data["text"].strip() and data["file"] is None:
-            self.add_error("text", _("Paste a text, or select a file."))
+            self.add_error("text", _("Paste text or select a file."))
         elif data["text"].strip() and data["file"] is not None:
             self.add_error(
                 "file",
-                _("Enter a text or select a file, not both. For both, create two documents."),
+                _("Enter text or select a file, not both. To add both, create two documents."),
             )
         return data
 

@@ -184,7 +184,7 @@ def _rows(user: User, entries: Sequence[Any]) -> list[EntryRow]:
         is_cut = len(entry.beginning) == BEGINNING
         shown, is_json = (entry.beginning, False) if is_cut else as_json(entry.beginning)
         who = named.get(actors[entry.pk])
-        rows.append(EntryRow(entry, shown, is_json, is_cut, who.words if who else _("nobody")))
+        rows.append(EntryRow(entry, shown, is_json, is_cut, who.words if who else _("no one")))
     return rows
 
 

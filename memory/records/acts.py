@@ -62,7 +62,7 @@ def _lock(record: Any, by: Actor, value: str) -> None:
 
 def _accept(record: Any, by: Actor, _value: str) -> None:
     """Confirm the record, which gives it a person's trust."""
-    record.change(by=by, why=_("checked and confirmed"), trust=Trust.OWNER)
+    record.change(by=by, why=_("marked as verified"), trust=Trust.OWNER)
 
 
 def _pinned_words(record: Any) -> str | Promise:
@@ -92,7 +92,7 @@ ACTS: dict[str, Act] = {
     "unlock": Act(
         lambda record, by, _value: _lock(record, by, Lock.OPEN), lambda _record: _lazy("Unlocked.")
     ),
-    "accept": Act(_accept, lambda _record: _lazy("Confirmed. It’s now trusted as your own.")),
+    "accept": Act(_accept, lambda _record: _lazy("Verified. It’s now trusted as your own.")),
 }
 
 
@@ -118,7 +118,7 @@ def typed_name(record: Remembered) -> str:
 def purge(record: Remembered, *, typed: str, by: Actor) -> None:
     """Delete a trashed record permanently.  Raises InvalidValue unless `typed` is its name."""
     if record.trashed_at is None:
-        raise InvalidValue(_("Only what is in Trash can be deleted permanently."))
+        raise InvalidValue(_("Only items in Trash can be deleted permanently."))
     name = typed_name(record)
     if one_line(typed) != name:
         problem = _("That doesn’t match. Type “%(name)s” to confirm.")

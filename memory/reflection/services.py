@@ -277,7 +277,11 @@ def _shown(owner: User, kind: str) -> str:
 
 def transcript(messages: Sequence[Message]) -> str:
     """Return a history as text, with each call's result below it."""
-    names = {"user": _("Person"), "assistant": _("Agent"), "tool": _("Result")}
+    names = {
+        "user": _("Person"),
+        "assistant": _("Agent"),
+        "tool": _("Result"),
+    }
     told = []
     for message in messages:
         if message.content:
@@ -514,13 +518,13 @@ def _label(reflection: Reflection) -> str:
 
 
 def changes_in_words(reflection: Reflection) -> str:
-    """Return the outcome in one line, such as “1 file changed, 2 writes wait for you”."""
+    """Return the outcome in one line, such as “1 file changed, 2 writes are waiting for you”."""
     held = sum(one["act"] == "held" for one in reflection.changes)
     files = len({one["path"] for one in reflection.changes if one["act"] == "written"})
     parts = []
     if files:
         parts.append(ngettext("%(n)d file changed", "%(n)d files changed", files) % {"n": files})
     if held:
-        words = ngettext("%(n)d write waits for you", "%(n)d writes wait for you", held)
+        words = ngettext("%(n)d write is waiting for you", "%(n)d writes are waiting for you", held)
         parts.append(words % {"n": held})
     return ", ".join(parts) or _("nothing changed")

@@ -78,7 +78,7 @@ class Choice:
             )
             return f"{words} {have % {'n': self.pages}}"
         words = _(
-            "Beacon refuses its notes, rules, observations and file changes, and tells it so. What it already wrote is kept."
+            "Beacon refuses its notes, rules, observations and file changes, and tells it why. What it already wrote is kept."
         )
         if not self.waiting:
             return words

@@ -25,12 +25,12 @@ KINDS = {
 NAMES = {DEFAULT: _lazy("All other kinds"), **KINDS}
 MEANINGS = {
     ReviewLevel.Level.ACCEPT.value: _lazy(
-        "Everything is saved immediately, even text from the web. Only quarantined writes wait for you."
+        "Everything is saved immediately, even text from the web. Only quarantined writes wait for your approval."
     ),
     ReviewLevel.Level.HOLD_RISKY.value: _lazy(
-        "Risky writes wait for you. Everything else is saved immediately. This is the default."
+        "Risky writes wait for your approval. Everything else is saved immediately. This is the default."
     ),
-    ReviewLevel.Level.HOLD_ALL.value: _lazy("Every write by an agent waits for you."),
+    ReviewLevel.Level.HOLD_ALL.value: _lazy("Every write by an agent waits for your approval."),
 }
 
 
@@ -64,7 +64,9 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
         if kind not in NAMES or level not in {"", *ReviewLevel.Level.values}:
             words = {"level": level[:40], "kind": kind[:40]}
             words["known"] = ", ".join(ReviewLevel.Level.values)
-            problem = _("“%(level)s” isn’t a valid level for “%(kind)s”. Choose one of: %(known)s.")
+            problem = _(
+                "“%(level)s” isn’t a valid review rule for “%(kind)s”. Choose one of: %(known)s."
+            )
             raise InvalidValue(problem % words)
     before = own_levels(owner)
     changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}

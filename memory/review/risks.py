@@ -56,8 +56,8 @@ _WORDS: dict[str, Any] = {
     "external": _lazy(
         "its writer had just read web pages or documents, and it would be used outside a topic"
     ),
-    "stranger": _lazy("it comes with someone else’s archive"),
-    "contradiction": _lazy("it contradicts “%(line)s”, which stays"),
+    "stranger": _lazy("it comes from someone else’s archive"),
+    "contradiction": _lazy("it contradicts “%(line)s”, which is kept"),
     "every-write": _lazy("you review every write of this kind"),
     SAID: _lazy("%(words)s"),
 }

@@ -120,8 +120,8 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
     """
     if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
         words = _(
-            "%(act)s can’t wait for review, and the owner reviews everything that agents write. "
-            "Nothing was changed. Only the person can do this."
+            "%(act)s can’t wait for review, but the owner reviews everything that agents write. "
+            "Nothing was changed. Ask the person to do this."
         )
         raise Locked(words % {"act": act})
 
@@ -386,7 +386,7 @@ def expire_due(at: datetime | None = None) -> int:
             told = {"number": number, "days": PROPOSAL_LIFETIME.days}
             Activity.log(
                 User.objects.get(pk=owner), MAINTENANCE, "proposals-expired",
-                label=_("proposals expired after %(days)s days: %(number)s") % told,
+                label=_("proposals that expired after %(days)s days: %(number)s") % told,
             )  # fmt: skip
         rows.update(
             state=Proposal.State.EXPIRED, decided_by=str(MAINTENANCE), decided_at=timezone.now()

@@ -98,7 +98,7 @@ def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
         if other is None or not context.may_read(other):
             return _not_found(key)
     if context.content_scope == OWNER_SCOPE:
-        act = _("Content that all agents share")
+        act = _("Storing content for all agents")
         check_unreviewed(context.owner, "content", by=context.by, act=act)
     item = store(
         context.owner,
@@ -123,7 +123,7 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
     if item is None:
         return _not_found(asked.id)
     if not context.may_read(item):
-        words = _("Memory item %(id)s is shown to people only.")
+        words = _("Only people can see memory item %(id)s.")
         return refused("sensitive", words % {"id": item.pk})
     view = transform(item.content, asked.transform, n=asked.n, q=asked.q, unit=asked.unit)
     context.read([item])

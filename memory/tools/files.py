@@ -106,7 +106,7 @@ def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
     file = read_file(context.owner, asked.path)
     if not context.may_read(file):
         told = {"path": file.path}
-        return refused("sensitive", _("%(path)s is shown to people only.") % told)
+        return refused("sensitive", _("Only people can see %(path)s.") % told)
     context.seen[file.path] = file.version
     context.read([file])
     lines = lines_of(file.content)
@@ -219,7 +219,7 @@ def _saved(
             before = _standing(context, path)
             if before is not None and not context.may_read(before):
                 told = {"path": path}
-                return refused("sensitive", _("%(path)s is shown to people only.") % told)
+                return refused("sensitive", _("Only people can see %(path)s.") % told)
             trust = _trust(context, path, before, write)
             saved = write(trust)
             changed = before is None or saved.file.content != before.content

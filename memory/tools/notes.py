@@ -136,7 +136,7 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
         **fields,
     )
     day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
-    until = _("until %(day)s") % {"day": day} if day else _("until it is deleted")
+    until = _("until %(day)s") % {"day": day} if day else _("until deleted")
     told = {"kind": note.kind, "id": note.pk, "until": until}
     text = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.") % told
     return ToolResult(text + _cleaned(note.cleaned), data=_written(note))
@@ -194,7 +194,7 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
     if gone := why_gone(note):
         return refused("not_found", gone)
     if not context.may_read(note):
-        return refused("sensitive", _("That note is shown to people only, so nothing was changed."))
+        return refused("sensitive", _("Only people can see that note, so nothing was changed."))
     return note
 
 
@@ -317,7 +317,7 @@ def _check_session(context: ToolContext, session_id: str) -> None:
         return  # a conversation elsewhere, nothing of which is stored here
     session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
     if session is not None and (session.agent is None or session.agent.actor != context.by):
-        problem = _("That session isn’t yours. Leave session_id out, or use one of your own.")
+        problem = _("That session isn’t yours. Leave session_id out, or use your own.")
         raise InvalidValue(problem, errors={"session_id": [problem]})
 
 

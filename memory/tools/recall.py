@@ -185,7 +185,7 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
     if gone := why_gone(record):
         return refused("not_found", gone)
     if not context.may_read(record):
-        return refused("sensitive", _("That record is shown to people only."))
+        return refused("sensitive", _("Only people can see that record."))
     context.read([record])
     whole = text_of(record)
     text = whole[:LONGEST_RECORD]

@@ -129,7 +129,7 @@ def _carried_out(
         return blocked
     if UNPARSED in arguments:
         text = _(
-            "“%(tool)s” was not called because its arguments weren’t one JSON object. Call it again with a JSON object that has %(names)s."
+            "“%(tool)s” wasn’t called because its arguments weren’t one JSON object. Call it again with a JSON object that has %(names)s."
         )
         told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
         return refused("bad_arguments", text % told)
@@ -169,7 +169,7 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
         f"{'.'.join(map(str, one['loc'])) or tool.name}: {one['msg']}"
         for one in exc.errors(include_input=False, include_url=False, include_context=False)
     ]
-    text = _("“%(tool)s” was not called. %(problems)s. Arguments: %(names)s.") % {
+    text = _("“%(tool)s” wasn’t called. %(problems)s. Arguments: %(names)s.") % {
         "tool": tool.name,
         "problems": shorten(clean("; ".join(problems))[0], 600),
         "names": arguments_in_words(tool.arguments),

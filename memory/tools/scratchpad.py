@@ -52,7 +52,7 @@ def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:
     scope = _scope(context, only_here=asked.only_here)
     entry = scratchpad.get_entry(context.owner, asked.key, scope=scope)
     if not context.may_read(entry):
-        return refused("sensitive", _("“%(key)s” is shown to people only.") % {"key": entry.key})
+        return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
     context.read([entry])
     data = {"key": entry.key, "value": entry.value, "version": entry.version}
     return ToolResult(_shown(entry), data={**data, "records": [named(entry)]})
@@ -63,7 +63,7 @@ def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
         return hidden
     scope = _scope(context, only_here=asked.only_here)
     if scope == OWNER_SCOPE:
-        act = _("A value that all agents share")
+        act = _("Saving a value for all agents")
         check_unreviewed(context.owner, "scratchpad", by=context.by, act=act)
     entry = scratchpad.set_value(
         context.owner,
@@ -91,7 +91,7 @@ def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
         return None
     if context.may_read(entry):
         return None
-    return refused("sensitive", _("“%(key)s” is shown to people only.") % {"key": entry.key})
+    return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
 
 
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:

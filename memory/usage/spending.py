@@ -53,8 +53,8 @@ def in_words(money: Decimal | None, unpriced: int = 0) -> str:
     if not unpriced:
         return dollars(money)
     return ngettext(
-        "%(money)s + one call whose price is unknown",
-        "%(money)s + %(count)d calls whose price is unknown",
+        "%(money)s + 1 call with an unknown price",
+        "%(money)s + %(count)d calls with an unknown price",
         unpriced,
     ) % {"money": dollars(money), "count": unpriced}
 

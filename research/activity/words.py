@@ -62,7 +62,7 @@ class Line:
 
 WORDS = {
     "channel-changed": gettext_lazy("channel changed"),
-    "channel-key-renewed": gettext_lazy("signs with a new key"),
+    "channel-key-renewed": gettext_lazy("signing key replaced"),
     "channel-made": gettext_lazy("channel created"),
     "channel-off": gettext_lazy("channel turned off after failures"),
     "channel-put-back": gettext_lazy("channel restored"),
@@ -74,9 +74,9 @@ WORDS = {
     "digest-settings-changed": gettext_lazy("digest settings changed"),
     "feed-ended": gettext_lazy("feed revoked"),
     "feed-made": gettext_lazy("feed created"),
-    "notices-chosen": gettext_lazy("notifications chosen"),
+    "notices-chosen": gettext_lazy("notifications changed"),
     "schedule-failing": gettext_lazy("schedule paused after failed runs"),
-    "unsubscribed": gettext_lazy("unsubscribed by the link in an email"),
+    "unsubscribed": gettext_lazy("unsubscribed through a link in an email"),
 }
 SUBJECTS = {
     "channel": gettext_lazy("channel"),
@@ -97,9 +97,9 @@ LOG_WORDS = {
     "account-made": _L("account created"),
     "agent-changed": _L("agent settings changed"),
     "conflict-found": _L("found to conflict"),
-    "conflict-gone": _L("resolved by itself: one of the two no longer exists"),
+    "conflict-gone": _L("resolved automatically because one of the two no longer exists"),
     "conflict-reopened": _L("reopened"),
-    "conflict-settled": _L("settled"),
+    "conflict-settled": _L("resolved"),
     "connection-changed": _L("connection changed"),
     "held": _L("held for review"),
     "follow-up-failed": _L("a follow-up step failed"),
@@ -114,8 +114,8 @@ LOG_WORDS = {
     "invitation-revoked": _L("invite link revoked"),
     "invited": _L("invite link created"),
     "limits-changed": _L("spending limits changed"),
-    "mirror-failed": _L("copy on disk is behind"),
-    "mirror-folder-left": _L("folder of another account on disk"),
+    "mirror-failed": _L("copy on disk is out of date"),
+    "mirror-folder-left": _L("another account’s folder renamed on disk"),
     "mirror-git-failed": _L("changes couldn’t be committed"),
     "mirror-renewed": _L("all files written to disk again"),
     "mirror-resumed": _L("writing files to disk turned on"),
@@ -129,7 +129,7 @@ LOG_WORDS = {
     "plan-accepted": _L("plan accepted unchanged"),
     "plan-edited": _L("plan edited and accepted"),
     "plan-made-anew": _L("new plan requested"),
-    "plan-waits": _L("plan waits for review"),
+    "plan-waits": _L("plan is waiting for review"),
     "plan-went-on": _L("plan continued without a review"),
     "profile-changed": _L("profile changed"),
     "proposal-accepted": _L("accepted"),
@@ -149,11 +149,11 @@ LOG_WORDS = {
     "sentence-checked": _L("verified by a person"),
     "sentence-unchecked": _L("verification removed"),
     "report-shared": _L("shared by a link"),
-    "budget-near": _L("nearly used up"),
+    "budget-near": _L("monthly limit nearly reached"),
     "report-unshared": _L("shared link revoked"),
     "run-cancel-asked": _L("cancellation requested"),
     "run-restored": _L("restored from Trash"),
-    "run-trashed": _L("moved to Trash, with what only it found"),
+    "run-trashed": _L("moved to Trash with everything only it found"),
     "run-cancelled": _L("cancelled"),
     "schedule-caught-up": _L("caught up on missed runs"),
     "run-failed": _L("failed"),
@@ -162,7 +162,7 @@ LOG_WORDS = {
     "run-saved": _L("saved"),
     "schedule-skipped": _L("skipped"),
     "run-tried-now": _L("retried without waiting"),
-    "run-stop-asked": _L("asked to write a report from what it found"),
+    "run-stop-asked": _L("asked to stop and write its report"),
     "schedule-paused": _L("schedule paused"),
     "schedule-resumed": _L("schedule resumed"),
     "schedule-set": _L("schedule set"),
@@ -244,7 +244,7 @@ def of_change(revision: Revision) -> str:
         return _("restored from Trash")
     if "superseded_by_id" in names:
         is_old = revision.superseded  # type: ignore[attr-defined]
-        return _("replaced") if is_old else _("made current again")
+        return _("replaced") if is_old else _("current again")
     return _("changed")
 
 

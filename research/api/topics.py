@@ -168,7 +168,7 @@ def edit_topic(
 def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
     """Move a topic to Trash for 30 days. Only for people. A current run is cancelled."""
     topic = topic_of(request.auth, slug)
-    only_people(request.auth, _("Only a person moves a topic to Trash. Ask them to."))
+    only_people(request.auth, _("Only a person can move a topic to Trash. Ask them to do it."))
     topic.version = expected_version(request, topic)
     topic_editing.trash_topic(topic, by=request.auth.by)
     return Status(204, None)

@@ -114,7 +114,7 @@ def execute(run_id: int, *, worker: str) -> bool:
     """
     run = Run.objects.claim(run_id, worker=worker)
     if run is None:
-        logger.info("run is taken or finished, nothing to do", run=run_id)
+        logger.info("run already taken or finished", run=run_id)
         return False
     # Dates in prompts and reports are those of the person who reads them.
     zone = timezone.override(zone_of(run.topic.owner.time_zone))
@@ -128,13 +128,13 @@ def _execute(run: Run) -> None:
         with RunContext(run) as work:
             carry_out(work)
     except RunLost:
-        logger.warning("run was given to another worker", run=run.pk, attempt=run.attempt)
+        logger.warning("run reassigned to another worker", run=run.pk, attempt=run.attempt)
     except AwaitsPerson as exc:
         run.wait_for_a_person(at_most=exc.at_most)
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
     except (TaskOver, SoftTimeLimitExceeded):
-        if run.requeue(_("exceeds the time limit for one task")):
+        if run.requeue(_("exceeded the time limit for one task")):
             outbox.nudge(run.pk)  # the next tick is up to 15 s away
     except Interrupted as exc:
         run.requeue(str(exc))
@@ -145,7 +145,7 @@ def _execute(run: Run) -> None:
     except (OperationalError, InterfaceError) as exc:
         # A database that restarts or is full for a moment: the run waits, and goes on
         # after its last step.
-        logger.warning("database failed under a run", run=run.pk, error=str(exc))
+        logger.warning("database error during a run", run=run.pk, error=str(exc))
         connection.close()
         run.postpone_or_fail(_("the database didn’t respond: %(why)s") % {"why": exc})
     except (KeyboardInterrupt, SystemExit):
@@ -182,7 +182,7 @@ def _try(step: Step, kind: StepKind) -> None:
         with structlog.contextvars.bound_contextvars(run=step.run_id):
             result = _result_of(step, kind)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
-        _put_off(step, str(exc) or _("exceeds the time limit for one task"))
+        _put_off(step, str(exc) or _("exceeded the time limit for one task"))
     except Exception as exc:
         _put_off(step, f"{type(exc).__name__}: {exc}")
         raise

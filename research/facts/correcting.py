@@ -32,7 +32,7 @@ class FactConflict(MemoryRefused):
     def __init__(self, base: str, theirs: TopicFact, change: Revision) -> None:
         super().__init__(
             _(
-                "This fact changed since you opened it. Nothing was saved. Compare both versions, then save again to keep yours."
+                "This fact has changed since you opened it. Nothing was saved. Compare both versions, then save again to keep yours."
             )
         )
         self.base = base
@@ -327,7 +327,7 @@ def _check_seen(seen: FactSeen) -> None:
     then = undo.state_at(fact, seen.version)
     if seen.version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
         problem = _(
-            "The fact “%(fact)s” changed since you opened this page. Nothing was saved, but your text is still here. Check the current fact, then save again."
+            "The fact “%(fact)s” has changed since you opened this page. Nothing was saved, but your text is still here. Check the current fact, then save again."
         )
         raise InvalidValue(problem % {"fact": shorten(fact.text, 120)})
     seen.fact.refresh_from_db()

@@ -75,7 +75,7 @@ def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     if "text" in changed:
         said.append(_("text changed"))
     if "url" in changed:
-        said.append(_("source is now %(url)s") % {"url": after["url"] or _("empty")})
+        said.append(_("source changed to %(url)s") % {"url": after["url"] or _("empty")})
     if "state" in changed:
         said.append(
             _("%(old)s → %(new)s")

@@ -150,7 +150,7 @@ def _file_text(context: ToolContext, path: str) -> str:
     except MemoryRefused as exc:
         raise NoSuchResource(str(exc)) from exc
     if not context.may_read(file):
-        raise NoSuchResource(_("%(path)s is shown to people only.") % {"path": file.path})
+        raise NoSuchResource(_("Only people can see %(path)s.") % {"path": file.path})
     context.seen[file.path] = file.version
     context.read([file])
     return _marked(file.content, file.trust)

@@ -107,7 +107,7 @@ def foreign(headers: Headers) -> Response | None:
     """Return a refusal for a host or origin that is not Beacon's (DNS rebinding), else None."""
     host = headers.get("host", "")
     if not _is_known(host):
-        text = _("Beacon doesn’t serve this host. An admin can add it to ALLOWED_HOSTS.")
+        text = _("Beacon doesn’t accept this host name. An admin can add it to ALLOWED_HOSTS.")
         return problem(HTTPStatus.MISDIRECTED_REQUEST, text)
     origin = headers.get("origin")
     if origin is not None and not _is_known(origin.partition("://")[2]):
@@ -143,8 +143,8 @@ def _token_of(header: str) -> ApiToken | Response:
     if token is not None:
         return _too_many(token) or token
     text = _(
-        "This needs a token with access, as “Authorization: Bearer bcn_…”. The token is "
-        "missing, unknown, revoked or expired. Create one in Settings → API tokens."
+        "Send a valid token as “Authorization: Bearer bcn_…”. It’s missing, unknown, revoked or "
+        "expired. Create one in Settings → API tokens."
     )
     return problem(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="Beacon"'})
 

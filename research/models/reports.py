@@ -166,7 +166,7 @@ class Report(Recalled):
             parts += ["## " + _("Sources"), "\n".join(lines)]
         remarks = [f"- {_in_words(remark)}" for remark in self.remarks()]
         if remarks:
-            parts += ["## " + _("Checked and corrected"), "\n".join(remarks)]
+            parts += ["## " + _("Verified and corrected"), "\n".join(remarks)]
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
     def purge(self, *, by: Actor) -> None:
@@ -210,7 +210,7 @@ def _in_words(remark: Remark) -> str:
         "right": as_words(remark.right),
     }
     if remark.kind == "checked":
-        return _("Checked by %(name)s on %(day)s: “%(sentence)s”") % values
+        return _("Verified by %(name)s on %(day)s: “%(sentence)s”") % values
     if remark.right:
         return _("Corrected by %(name)s on %(day)s: “%(sentence)s” Correct: %(right)s") % values
     return _("Marked as wrong by %(name)s on %(day)s: “%(sentence)s”") % values

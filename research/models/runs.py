@@ -148,7 +148,7 @@ class RunInTheWay(Exception):
     def __init__(self, run: Run | None, *, is_over: bool = False) -> None:
         said = _("A run of this topic is already in progress.")
         if is_over:
-            said = _("You already started a run from that page, so no second run was started.")
+            said = _("You already started a run from that page, so Beacon didn’t start another.")
         elif run is not None and run.waiting_since is not None:
             said = _("A run of this topic is waiting for you to review its plan.")
         super().__init__(said)
@@ -227,9 +227,7 @@ class RunQuerySet(models.QuerySet[Any]):
         crashed = Q(leaving=False, crashes__gte=MAX_CRASHES - 1)
         failed = 0
         for run in stalled.filter(crashed).select_related("topic__owner"):
-            message = _("crashed %(times)d times because its worker stopped each time") % {
-                "times": MAX_CRASHES
-            }
+            message = _("the worker stopped unexpectedly %(times)d times") % {"times": MAX_CRASHES}
             with transaction.atomic():
                 ended = stalled.filter(pk=run.pk, attempt=run.attempt).update(
                     crashes=F("crashes") + 1, error=message, **end_in(RunStatus.FAILED)

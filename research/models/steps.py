@@ -20,7 +20,7 @@ class Hit(models.Model):
     class State(models.TextChoices):
         NEW = "new", gettext_lazy("new")
         KNOWN = "known", gettext_lazy("known")
-        RETURNING = "returning", gettext_lazy("returning")
+        RETURNING = "returning", gettext_lazy("seen again")
         BLOCKED = "blocked", gettext_lazy("blocked")
 
     class Reading(models.TextChoices):

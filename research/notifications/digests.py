@@ -161,7 +161,7 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     )
     Delivery.objects.lay_out_digest(digest)
     Activity.log(owner, SYSTEM, "digest-made", subject=digest, runs=len(runs))
-    logger.info("digest made", digest=str(digest.pk), runs=len(runs))
+    logger.info("digest created", digest=str(digest.pk), runs=len(runs))
     return digest
 
 

@@ -204,7 +204,9 @@ def _foot(delivery: Delivery, what: str) -> dict[str, str]:
         return {"text": "", "url": ""}
     token = _SIGNER.sign(f"{delivery.channel_id}:{what}")
     url = site.BEACON_URL + reverse("research:unsubscribe", args=[token])
-    words = _("You get this because Beacon is set up to email this address. Unsubscribe: %(url)s")
+    words = _(
+        "You’re receiving this because Beacon is set up to email this address. Unsubscribe: %(url)s"
+    )
     return {"text": words % {"url": url}, "url": url}
 
 

@@ -38,7 +38,7 @@ from research.pages import sources
 from research.pages.responses import not_now
 from research.topics import page as topic_page
 
-_NO_FACT = gettext_lazy("Enter the fact as one full sentence that can be checked.")
+_NO_FACT = gettext_lazy("Enter the fact as one complete sentence that can be checked.")
 
 
 def _is_foreign(char: str) -> bool:
@@ -56,7 +56,7 @@ class FactForm(forms.Form):
     text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=gettext_lazy("One full statement that can be checked."),
+        help_text=gettext_lazy("One complete statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
     url = CleanTextField(
@@ -101,7 +101,7 @@ class CorrectionForm(FactForm):
     text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
-        help_text=gettext_lazy("One full statement that can be checked."),
+        help_text=gettext_lazy("One complete statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)

@@ -83,10 +83,12 @@ FIGURES = {
     "runs_ended_last_hour": Figure("Runs that ended within the last hour, by state.", ("state",)),
     "runs_ready": Figure("Queued runs that are due."),
     "runs_ready_oldest_seconds": Figure(
-        "Seconds the oldest of them has waited, or 0 if there are none."
+        "Seconds that the oldest queued run has waited, or 0 if there are none."
     ),
-    "runs_waiting_for_a_person": Figure("Runs that wait for a person to review their plan."),
-    "runs_stalled": Figure("Running runs with an expired lease, which means their worker is lost."),
+    "runs_waiting_for_a_person": Figure("Runs waiting for a person to review their plan."),
+    "runs_stalled": Figure(
+        "Runs in progress with an expired lease, which means their worker is lost."
+    ),
     "follow_ups": Figure("Follow-up steps of runs, by state.", ("state",)),
     "deliveries": Figure("Stored messages to channels, by state.", ("state",)),
     "deliveries_oldest_open_seconds": Figure(
@@ -97,9 +99,11 @@ FIGURES = {
         ("model", "outcome"),
     ),
     "model_tokens_last_hour": Figure(
-        "Tokens of these calls: prompt or completion.", ("model", "kind")
+        "Tokens of model calls within the last hour: prompt or completion.", ("model", "kind")
     ),
-    "model_seconds_last_hour": Figure("Total seconds of these calls.", ("model",)),
+    "model_seconds_last_hour": Figure(
+        "Total seconds of model calls within the last hour.", ("model",)
+    ),
     "model_money_month": Figure(
         "Cost of models since the month began (UTC), in the currency of their prices.", ("model",)
     ),
@@ -110,7 +114,7 @@ FIGURES = {
         "Queries of current runs, or of runs that ended within the last hour, by outcome.",
         ("service", "outcome"),
     ),
-    "embeddings_due": Figure("Records that wait for embeddings."),
+    "embeddings_due": Figure("Records waiting for embeddings."),
 }
 
 
@@ -149,7 +153,7 @@ def _disk() -> Iterator[GaugeMetricFamily]:
     try:
         free = shutil.disk_usage(settings.DATA_DIR).free
     except OSError as exc:
-        logger.warning("disk space not read", why=exc.strerror)
+        logger.warning("free disk space unknown", why=exc.strerror)
         yield _one("data_folder_up", 0)
         return
     yield _one("data_folder_up", 1)

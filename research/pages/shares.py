@@ -204,7 +204,7 @@ def words_of(link: SharedLink) -> dict[str, Any]:
     sources = [_outside(source) for source in found["sources"]]
     if found["changed"].unasked and found["quiet_text"]:
         # The number of withheld changes is private.
-        found["quiet_text"] = _("No changes to announce.")
+        found["quiet_text"] = _("Nothing new to announce.")
     return {name: found[name] for name in ("report", "quiet_text", "body", "contents")} | {
         "run": run,
         "listed": [_row_outside(row) for row in found["changed"].listed],

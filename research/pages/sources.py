@@ -208,7 +208,7 @@ def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo
         messages.info(request, _("%(place)s already has this rule.") % {"place": place})
         return
     said = {
-        Act.BLOCK: _("From the next run, %(place)s is neither read nor cited."),
+        Act.BLOCK: _("From the next run, %(place)s won’t be read or cited."),
         Act.BOOST: _("From the next run, results from %(place)s are ranked first."),
         Act.MUTE: _(
             "From the next run, %(place)s is read but never triggers a notification by itself."

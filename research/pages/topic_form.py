@@ -420,7 +420,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         required=False,
         max_length=_LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
-        help_text=gettext_lazy("What you want to find out, and why."),
+        help_text=gettext_lazy("The question to answer, and why it matters."),
     )
     focus = CleanTextField(
         label=gettext_lazy("Focus"),
@@ -491,7 +491,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "Deep needs a model whose endpoint supports tools. Without one, the run continues as quick."
+            "Deep needs a model whose endpoint supports tools. Without one, the run falls back to quick."
         ),
     )
     report_style = UsualChoiceField(

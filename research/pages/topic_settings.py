@@ -104,7 +104,7 @@ TEMPLATES = (
     TopicTemplate(
         "competitor-scan",
         gettext_lazy("Competitor scan"),
-        gettext_lazy("what named rivals ship, charge and announce"),
+        gettext_lazy("what the competitors you name ship, charge and announce"),
         gettext_lazy("Route planners for delivery fleets"),
         services=(*AT_LARGE, "hackernews", "gdelt", "wikipedia", "feeds", "library"),
         values={
@@ -132,8 +132,8 @@ TEMPLATES = (
         services=("arxiv", "wikipedia", *AT_LARGE, "feeds", "library"),
         values={
             "objective": gettext_lazy(
-                "Find out the new results with their numbers, the methods behind them, and what "
-                "is still open."
+                "Find new results with their numbers, the methods behind them, and what is still "
+                "open."
             ),
             "focus": gettext_lazy("Papers and preprints, replications, reviews."),
             "time_frame": Frame.YEAR.value,

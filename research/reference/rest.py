@@ -28,12 +28,12 @@ def written() -> str:
     return markdown.page(
         "REST",
         f"Every path begins with `{PREFIX}`. [How to call it](../api.md): tokens, pages of a list "
-        "(`limit`, `cursor`), versions (`If-Match`), `Idempotency-Key`, errors. A Beacon gives the "
-        f"same as OpenAPI under `{PREFIX}/openapi.json`.",
+        "(`limit`, `cursor`), versions (`If-Match`), `Idempotency-Key`, errors. The OpenAPI "
+        f"document is at `{PREFIX}/openapi.json`.",
         "\n".join(f"- [{tag}](#{tag}): {_count(calls)}" for tag, calls in by_tag.items())
-        + "\n- [what the answers hold](#what-the-answers-hold)",
+        + "\n- [response bodies](#response-bodies)",
         *(f"## {tag}\n\n" + "\n\n".join(calls) for tag, calls in by_tag.items()),
-        "## What the answers hold",
+        "## Response bodies",
         *_answers(shapes, bodies),
     )
 

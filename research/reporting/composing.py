@@ -298,7 +298,7 @@ def _outcome(values: dict[str, int | str]) -> str:
         return _("No new page was read %(since)s.") % values
     if values["known"]:
         said = ngettext(
-            "Nothing new %(since)s. The searches found %(known)d page, already known.",
+            "Nothing new %(since)s. The searches found %(known)d page, which was already known.",
             "Nothing new %(since)s. The searches found %(known)d pages, all already known.",
             int(values["known"]),
         )

@@ -102,15 +102,15 @@ class Said:
         day = date_format(localtime(remark.created), "j M Y")
         checked = remark.kind == "checked"
         if self.reader == STRANGER:
-            words = _("✓ checked by a person, %(day)s") if checked else _("≠ corrected since")
+            words = _("✓ verified by a person, %(day)s") if checked else _("≠ since corrected")
             return words % {"day": day}
         name = remark.by.partition(":")[2]
         is_mine = self.reader == OWNER and name == self.report.owner.username
         if is_mine:
-            words = _("✓ checked by you, %(day)s") if checked else _("≠ corrected by you, %(day)s")
+            words = _("✓ verified by you, %(day)s") if checked else _("≠ corrected by you, %(day)s")
         else:
             words = (
-                _("✓ checked by %(name)s, %(day)s")
+                _("✓ verified by %(name)s, %(day)s")
                 if checked
                 else _("≠ corrected by %(name)s, %(day)s")
             )

@@ -408,7 +408,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
             told[label[:1].upper() + label[1:]] = _words(asked, name)
     asked_services = run.manifest.get("services")
     if asked_services is not None:
-        told[_("Services asked")] = _listed([label_of(name) for name in asked_services])
+        told[_("Services searched")] = _listed([label_of(name) for name in asked_services])
     if run.manifest.get("beacon"):
         told[_("Beacon")] = str(run.manifest["beacon"])
     return told
@@ -589,7 +589,7 @@ def context(topic: Topic, asked: Asked) -> dict[str, Any]:
         return shown
     older, newer = pair.two
     numbers = {"older": older.number, "newer": newer.number}
-    shown["title"] = _("Run #%(older)d against Run #%(newer)d") % numbers
+    shown["title"] = _("Run #%(older)d vs. Run #%(newer)d") % numbers
     shown |= _addresses(topic, asked, pair, pair.two)
     if asked.view == "facts":
         first, last = sorted(numbers.values())

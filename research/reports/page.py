@@ -356,7 +356,7 @@ def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
     if state == Hit.State.KNOWN:
         found = sum(_was_found(row.hit) for row in rows)
         words: tuple[tuple[int, str], ...] = (
-            (found, _("found by the searches")),
+            (found, _("found by search")),
             (len(rows) - found, _("not found this time")),
             (counts[Hit.Reading.READ], _("read again")),
             failed,

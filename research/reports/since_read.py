@@ -371,7 +371,7 @@ def _trail(topic: Topic, one: Merged, links: dict[int, SafeString]) -> list[Safe
     if fact:
         page = reverse("research:fact-history", args=[topic.slug, fact["id"]])
         name = {
-            TopicFact.State.STRUCK: _("marked as wrong since"),
+            TopicFact.State.STRUCK: _("since marked as wrong"),
             TopicFact.State.RETIRED: _("no longer among the facts"),
         }.get(TopicFact.State(fact["state"]), _("its fact"))
         trail.append(format_html('<a href="{}">{}</a>', page, name))

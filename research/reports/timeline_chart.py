@@ -173,7 +173,7 @@ class Chart:
         told = {"facts": facts, "first": first, "last": last}
         if first == last:
             return _("%(facts)s at Run #%(last)d") % told
-        return _("%(facts)s over Run #%(first)d to Run #%(last)d") % told
+        return _("%(facts)s from Run #%(first)d to Run #%(last)d") % told
 
 
 def runs_of(topic: Topic) -> list[Saved]:

@@ -178,12 +178,12 @@ def _one_observed(revision: Revision, observation: Observation | None) -> Observ
     """Return an observation that the run made, as it was then, with what became of it."""
     text = revision.after.get("content", revision.label)
     if observation is None:
-        return Observed(text, note=_("deleted since"))
+        return Observed(text, note=_("since deleted"))
     note = ""
     if observation.trashed_at is not None:
-        note = _("in Trash since")
+        note = _("now in Trash")
     elif observation.content != text:
-        note = _("reworded since")
+        note = _("since reworded")
     elif observation.near_duplicate_of_id is not None:
         note = _("almost identical to an older one")
     category = observation.get_category_display()
@@ -228,15 +228,15 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
     fact = facts.get(str(key))
     note = ""
     if fact is None:
-        return Change(kind, text, note=_("deleted since"))
+        return Change(kind, text, note=_("since deleted"))
     if fact.trashed_at is not None:
-        return Change(kind, text, note=_("in Trash since"))
+        return Change(kind, text, note=_("now in Trash"))
     if fact.state == TopicFact.State.STRUCK:
-        note = _("marked as wrong since")
+        note = _("since marked as wrong")
     elif fact.state == TopicFact.State.RETIRED and kind != "retired":
-        note = _("replaced since")
+        note = _("since replaced")
     elif fact.state == TopicFact.State.CURRENT and kind == "retired":
-        note = _("restored since")
+        note = _("since restored")
     elif fact.text != text:
-        note = _("reworded since")
+        note = _("since reworded")
     return Change(kind, text, str(fact.pk), note, fact.state == TopicFact.State.CURRENT)

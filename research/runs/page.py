@@ -380,7 +380,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> di
     if run.status == Run.Status.CANCELLED:
         what = _("The run was cancelled before it wrote a report.")
     elif label:
-        what = _("The run failed in the step “%(step)s”.") % {"step": label}
+        what = _("The run failed at the step “%(step)s”.") % {"step": label}
     else:
         what = _("The run failed before its first step.")
     return {

@@ -239,8 +239,8 @@ def started_by(run: Run) -> str:
     words = _trigger(run)
     if run.missed_slots:
         caught_up = ngettext(
-            "%(trigger)s, caught up %(count)d missed run",
-            "%(trigger)s, caught up %(count)d missed runs",
+            "%(trigger)s, catching up on %(count)d missed run",
+            "%(trigger)s, catching up on %(count)d missed runs",
             run.missed_slots,
         )
         words = caught_up % {"trigger": words, "count": run.missed_slots}
@@ -252,7 +252,7 @@ def started_by(run: Run) -> str:
 def _trigger(run: Run) -> str:
     who = run.actor.removeprefix("human:")
     if run.trigger == Run.Trigger.PERSON and who:
-        return _("%(who)s, manually") % {"who": who}
+        return _("manually by %(who)s") % {"who": who}
     return str(Run.Trigger(run.trigger).label)
 
 

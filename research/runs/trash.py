@@ -169,7 +169,7 @@ def put_back(report: Report) -> None:
         with transaction.atomic():
             _put_notes_back(kept, topic_id)
     except (DatabaseError, ValidationError, TypeError, ValueError):
-        logger.warning("what a run noted on facts not put back", report=str(report.pk))
+        logger.warning("a run’s notes on facts not restored", report=str(report.pk))
     kept.delete()
 
 
@@ -337,8 +337,8 @@ def why_not_now(run: Run) -> str:
         return _("Beacon is still extracting findings from this run. Try again in a minute.")
     if found:
         return _(
-            "A run of this topic is in progress and uses what is known now. Wait until it has "
-            "ended or cancel it, then try again."
+            "A run of this topic is in progress and is using this memory. Wait until it ends or "
+            "cancel it, then try again."
         )
     return ""
 
@@ -450,7 +450,7 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     for model, records in along:
         model.change_many([(record, moved) for record in records], **told)
     stand = {"state": TopicFact.State.CURRENT.value, "retired_run": None}
-    again = told | {"why": _("current again without %(run)s") % {"run": run}}
+    again = told | {"why": _("current again because %(run)s is in Trash") % {"run": run}}
     TopicFact.change_many([(fact, stand) for fact in back], **again)
     if changed:
         topic.change(**again, **changed)
@@ -485,7 +485,7 @@ def restore_run(report: Report, *, by: Actor) -> None:
         _check_now(run)
         told = _told(report)
         report.restore(by=by)
-        why = _("came back with %(run)s") % {"run": run}
+        why = _("restored with %(run)s") % {"run": run}
         for model in _ALONG:
             _put_back(model, topic, told, by, why)
         review_acts.put_back_for(topic.owner, PutAway.source_of(report.pk), by=by)
@@ -560,7 +560,8 @@ def check_nothing_goes_on(topic: Topic) -> None:
         raise InvalidValue(
             _(
                 "A run of “%(topic)s” is still in progress. It was asked to stop when the topic "
-                "moved to Trash, and ends within a minute. Nothing was deleted. Try again then."
+                "moved to Trash, and ends within a minute. Nothing was deleted. Try again in a "
+                "minute."
             )
             % {"topic": topic}
         )
@@ -625,7 +626,7 @@ def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
         run.topic = topic
         if run.status not in ENDED:
             words = _(
-                "Only failed and cancelled runs can be removed by themselves. This one is %(how)s."
+                "Only failed and cancelled runs can be removed separately. This one is %(how)s."
             )
             raise InvalidValue(words % {"how": run.get_status_display()})
         marks = {name: getattr(topic, name) for name in ("owner", "sensitivity", "trust")}

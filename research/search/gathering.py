@@ -389,7 +389,7 @@ def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int)
         % {"hits": count, "services": ", ".join(map(searching.label_of, names))}
     ]
     parts += [
-        _("%(service)s got the first %(some)d of %(all)d queries")
+        _("%(service)s received only the first %(some)d of %(all)d queries")
         % {
             "service": searching.label_of(service.name),
             "some": len(service.queries),

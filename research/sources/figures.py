@@ -223,7 +223,7 @@ STATE_LABELS = {
     "contradicted": gettext_lazy("contradicts known facts"),
     "unsupported": gettext_lazy("unsupported citations"),
     "failed": gettext_lazy("unreadable"),
-    "quarantined": gettext_lazy("set aside"),
+    "quarantined": gettext_lazy("quarantined"),
 }
 COLUMNS = {
     "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned it")),
@@ -237,7 +237,7 @@ COLUMNS = {
     ),
     "unsupported": (
         gettext_lazy("Unsupported"),
-        gettext_lazy("sentences that cite it but aren’t in it"),
+        gettext_lazy("sentences that cite it but aren’t supported by it"),
     ),
     "failed": (gettext_lazy("Unread"), gettext_lazy("how often it couldn’t be read")),
     "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search last returned it")),
@@ -359,7 +359,7 @@ class DeskRow:
         word = str(ACT_WORDS[Act(self.effect)])
         if self.by_place:
             told = {"word": word, "place": editing.shown(self.by_place)}
-            return _("%(word)s by %(place)s") % told
+            return _("%(word)s by the rule for %(place)s") % told
         if self.here == self.effect:
             return word
         return _("%(word)s in all topics") % {"word": word}

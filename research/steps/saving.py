@@ -202,7 +202,7 @@ def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:
     if loaded["memory"] and not topic.memory_is_live(at):
         ended_by_hand = loaded.get("expires_at") != _text(topic.expires_at)
         if ended_by_hand:
-            work.run.warn(_("the topic’s memory was expired during the run"))
+            work.run.warn(_("the topic’s memory expired during the run"))
             return None
     if not loaded["memory"] and topic.expires_at is not None and not work.output("write")["main"]:
         return None

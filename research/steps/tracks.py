@@ -415,8 +415,10 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
 
 def _as_quick(work: RunContext, why: str) -> StepResult:
     """Record why there are no tracks; the next steps are those of a quick run."""
-    warning = _("The run continues as quick: %(why)s.") % {"why": why}
+    warning = _("The run continues as a quick run: %(why)s.") % {"why": why}
     work.run.warn(warning)
     return StepResult(
-        {"opened": [], "why": why}, detail=_("as quick: %(why)s") % {"why": why}, warning=warning
+        {"opened": [], "why": why},
+        detail=_("continued as a quick run: %(why)s") % {"why": why},
+        warning=warning,
     )

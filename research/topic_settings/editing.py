@@ -113,8 +113,8 @@ class EditConflict(MemoryRefused):
     def __init__(self, theirs: State, now: State) -> None:
         super().__init__(
             ngettext(
-                "Someone else changed this topic since you opened it, including %(count)d field you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
-                "Someone else changed this topic since you opened it, including %(count)d fields you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
+                "Someone else has changed this topic since you opened it, including %(count)d field you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
+                "Someone else has changed this topic since you opened it, including %(count)d fields you also changed. Nothing was saved. Compare both versions, then save again to keep yours.",
                 len(theirs),
             )
             % {"count": len(theirs)}

@@ -147,7 +147,7 @@ def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
     Raises InvalidValue unless `typed` is its name and it lies in the trash.
     """
     if topic.trashed_at is None:
-        raise InvalidValue(_("Only what is in Trash can be deleted permanently."))
+        raise InvalidValue(_("Only items in Trash can be deleted permanently."))
     if one_line(typed) != one_line(topic.title):
         problem = _("That doesn’t match. Type “%(title)s” to confirm.")
         problem %= {"title": topic.title}

@@ -83,7 +83,7 @@ def _taken(
     memory = _memory_in(server, raw)
     title = one_line(clean(memory.topic)[0])
     if Topic.objects.titled(owner, title) is not None:
-        text = _("“%(topic)s” already exists and isn’t changed.")
+        text = _("“%(topic)s” already exists, so it’s left unchanged.")
         return Outcome(key, LEFT, text % {"topic": shorten(title, 80)})
     last = _moment(memory.lastRunAt)
     facts, left_out = _facts(memory.keyFacts)
@@ -157,7 +157,7 @@ def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
     words = [
         (long, _("%(n)d facts longer than %(most)d characters")),
         (short, _("%(n)d facts shorter than %(least)d characters")),
-        (more, _("%(n)d facts beyond the first ten")),
+        (more, _("%(n)d facts beyond the first 10")),
     ]
     limits = {"most": TopicFact.MOST_LENGTH, "least": TopicFact.LEAST_WIDTH}
     left_out = [text % {"n": n, **limits} for n, text in words if n]

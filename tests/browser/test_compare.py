@@ -30,12 +30,12 @@ def test_a_choice_from_a_list_compares_at_once_and_can_be_shared_and_taken_back(
     page.locator("#compare-to").focus()
     page.locator("#compare-to").select_option("4")
 
-    expect(page.locator("#compare h2")).to_have_text("Run #1 against Run #4")
+    expect(page.locator("#compare h2")).to_have_text("Run #1 vs. Run #4")
     expect(page).to_have_url(re.compile("from=1&to=4"))
-    expect(page).to_have_title(re.compile("^Run #1 against Run #4"))
+    expect(page).to_have_title(re.compile("^Run #1 vs. Run #4"))
     expect(page.locator("#compare-to")).to_be_focused()
     page.go_back()
-    expect(page.locator("#compare h2")).to_have_text("Run #1 against Run #2")
+    expect(page.locator("#compare h2")).to_have_text("Run #1 vs. Run #2")
 
 
 def test_arrow_keys_step_through_the_pairs_and_keep_the_view(
@@ -43,12 +43,12 @@ def test_arrow_keys_step_through_the_pairs_and_keep_the_view(
 ) -> None:
     page = at(visit(), cast, "?from=1&to=2&view=words").page
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#compare h2")).to_have_text("Run #2 against Run #3")
+    expect(page.locator("#compare h2")).to_have_text("Run #2 vs. Run #3")
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#compare h2")).to_have_text("Run #3 against Run #4")
+    expect(page.locator("#compare h2")).to_have_text("Run #3 vs. Run #4")
     page.keyboard.press("ArrowLeft")
 
-    expect(page.locator("#compare h2")).to_have_text("Run #2 against Run #3")
+    expect(page.locator("#compare h2")).to_have_text("Run #2 vs. Run #3")
     expect(page.locator("#compare .chip[aria-current]")).to_have_text("Words")
 
 
@@ -69,7 +69,7 @@ def test_without_scripts_the_form_and_links_do_the_same(visit: Visit, cast: dict
     page = at(visit(java_script_enabled=False), cast, "?from=1&to=2").page
     page.locator("#compare-to").select_option("4")
     page.get_by_role("button", name="Compare").click()
-    expect(page.locator("#compare h2")).to_have_text("Run #1 against Run #4")
+    expect(page.locator("#compare h2")).to_have_text("Run #1 vs. Run #4")
     page.get_by_role("link", name="Swap").click()
 
-    expect(page.locator("#compare h2")).to_have_text("Run #4 against Run #1")
+    expect(page.locator("#compare h2")).to_have_text("Run #4 vs. Run #1")

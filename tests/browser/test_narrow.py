@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser]
 STYLES = ("tokens.css", "base.css", "components.css")
 PHONE = {"width": 390, "height": 844}
 Visit = Callable[..., Visitor]
-LONG = "$1,234.56 + 12 calls whose price is unknown (limit $5,000.00)"
+LONG = "$1,234.56 + 12 calls with an unknown price (limit $5,000.00)"
 
 
 def test_an_amount_with_words_beside_it_breaks_on_a_phone(browser: Browser) -> None:

@@ -123,7 +123,7 @@ def test_a_heading_for_listeners_stays_unseen_when_it_takes_the_focus(
     visitor = visit()
     visitor.sign_in(newcomer)
     visitor.goto("/conflicts/")
-    visitor.page.locator(".chips").get_by_role("link", name="Settled").click()
+    visitor.page.locator(".chips").get_by_role("link", name="Resolved").click()
 
     heading = visitor.page.locator("#conflicts-heading")
     expect(heading).to_be_focused()

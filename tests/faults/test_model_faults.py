@@ -44,7 +44,7 @@ SCENES: dict[str, tuple[Callable[[dict[str, Any]], Scene], str, str]] = {
     "429 with Retry-After: 1": (_always(rate("1")), "partial", "429"),
     "500": (_always(status(500)), "partial", "500"),
     "reset in mid-answer": (_always(cut()), "partial", "was lost"),
-    "a web page with 200": (_always(html()), "partial", "not like a model"),
+    "a web page with 200": (_always(html()), "partial", "doesn’t seem to be a model"),
     "truncated JSON": (half, "partial", "JSON is incomplete"),
     "JSON in prose": (in_prose, "succeeded", ""),
     "wrong types": (_always(says(json.dumps(WRONG))), "partial", "valid string"),

@@ -161,7 +161,7 @@ def test_a_circle_of_notes_that_supersede_each_other_is_refused_whole(alice: Use
     one, two = NOTE["id"], str(uuid.uuid4())
     rows = [NOTE | {"superseded_by_id": two}, NOTE | {"id": two, "superseded_by_id": one}]
 
-    with pytest.raises(ImportRejected, match="in a circle"):
+    with pytest.raises(ImportRejected, match="in a loop"):
         imported(archive(tmp_path / "a.zip", notes=rows), alice)
 
     assert not Note.objects.filter(pk__in=[one, two]).exists()

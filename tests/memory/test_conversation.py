@@ -256,7 +256,7 @@ def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_
     session: Session,
 ):
     answer = said(session, "Remember that the harbour closes on Sundays.")
-    assert (answer.content, answer.cites) == ("Noted: I keep your words for 30 days.", [])
+    assert (answer.content, answer.cites) == ("Noted. I’ll keep this for 30 days.", [])
 
 
 def test_a_model_that_fails_is_told_with_its_reason_and_recall_answers(

@@ -17,12 +17,12 @@ from memory.usage import spending
         (Decimal("0.00042"), 0, "$0.0004"),
         (Decimal("0.0001"), 0, "$0.0001"),
         (Decimal("0.000099"), 0, "less than $0.0001"),
-        (Decimal("0.000001"), 2, "less than $0.0001 + 2 calls whose price is unknown"),
+        (Decimal("0.000001"), 2, "less than $0.0001 + 2 calls with an unknown price"),
         (Decimal("1234.5"), 0, "$1,234.50"),
         (None, 0, "unknown"),
         (Decimal(0), 2, "unknown"),
-        (Decimal("1.2"), 1, "$1.20 + one call whose price is unknown"),
-        (Decimal("1.2"), 3, "$1.20 + 3 calls whose price is unknown"),
+        (Decimal("1.2"), 1, "$1.20 + 1 call with an unknown price"),
+        (Decimal("1.2"), 3, "$1.20 + 3 calls with an unknown price"),
     ],
 )
 def test_what_was_spent_is_said_with_what_is_not_known(

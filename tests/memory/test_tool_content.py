@@ -104,7 +104,7 @@ def test_a_wrong_call_is_an_answer_that_says_what_to_do(
     ("arguments", "says"),
     [
         ({}, "content: Field required"),
-        ({"content": 7}, "was not called"),
+        ({"content": 7}, "wasn’t called"),
         ({"content": " "}, "Nothing was stored"),
         ({"content": "x", "type": "blob"}, "custom"),
         ({"content": "x" * (8 * 1024 * 1024 + 1)}, "8 MiB"),

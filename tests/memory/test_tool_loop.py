@@ -101,7 +101,7 @@ def test_the_same_call_twice_in_one_round_is_carried_out_once(loop: Loop, read: 
         ("other", {"path": "a"}, "no tool “other” here"),
         ("rm -rf", {}, "no tool “rm_-rf” here"),
         ("peek", {"_unparsed": "{path"}, "weren’t one JSON object"),
-        ("peek", {"path": 3, "more": 1}, "was not called"),
+        ("peek", {"path": 3, "more": 1}, "wasn’t called"),
     ],
 )
 def test_a_wrong_call_is_told_to_the_model_and_does_nothing(
@@ -128,7 +128,7 @@ def test_where_an_answer_is_needed_it_is_asked_for_once_more_without_tools(loop:
     assert (result.text, result.why_ended) == ("You prefer tea.", "rounds")
     last = loop.model.history[-1]  # type: ignore[attr-defined]
     assert last.tools == () and {one.role for one in last.messages} == {"system", "user"}
-    assert "peek answered:\ntext of a.md" in last.prompt
+    assert "peek returned:\ntext of a.md" in last.prompt
 
 
 def test_only_so_many_calls_are_carried_out_at_once(loop: Loop, read: list[str]):

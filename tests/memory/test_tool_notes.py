@@ -29,7 +29,7 @@ def test_remember_writes_a_stable_log_that_does_not_expire(alice: Any):
     assert (note.stability, note.ttl_days, note.expires_at) == ("stable", None, None)
     assert (note.source, note.trust, note.tags) == ("session:7", "agent", ["office"])
     assert str(note.pk) in answer.text
-    assert "until it is deleted" in answer.text
+    assert "until deleted" in answer.text
     assert answer.data["records"][0]["url"] == note.get_absolute_url()
 
 

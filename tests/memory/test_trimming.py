@@ -72,5 +72,5 @@ def test_in_plain_words_results_are_the_users_and_no_two_of_theirs_stand_in_a_ro
 
     assert [one.role for one in plain] == ["system", "user"]
     assert plain[1].content == (
-        "Compare flights to Tokyo.\n\nweb_search answered:\n111\n\nAnswer now."
+        "Compare flights to Tokyo.\n\nweb_search returned:\n111\n\nAnswer now."
     )

@@ -156,7 +156,7 @@ def test_what_is_typed_into_an_ended_session_is_not_lost(
 ):
     conversation_end.end(session, by=alice.actor)
     html = text_of(browser.post(at("session-say", session), {"content": "One more thing"}))
-    assert "This session has ended" in html and "One more thing" in html
+    assert "This conversation has ended" in html and "One more thing" in html
 
 
 def test_markup_of_whoever_answers_does_nothing(browser: Client, session: Session):
@@ -321,7 +321,7 @@ def test_renaming_keeps_what_was_typed_where_another_was_quicker(
     conversation.rename(session, "Theirs", by=alice.actor)
     html = text_of(browser.post(url, {"title": "Mine", "version": 1}))
     assert "changed by someone else" in html and 'value="Mine"' in html
-    assert "Enter a title" in text_of(browser.post(url, {"title": " ", "version": 2}))
+    assert "Enter a one-line title" in text_of(browser.post(url, {"title": " ", "version": 2}))
 
 
 def test_a_session_in_the_trash_is_gone_and_comes_back(browser: Client, session: Session):

@@ -75,7 +75,7 @@ def wrote(topic: Topic, *bodies: str) -> None:
 def test_facts_stand_by_what_became_of_them(browser: Client, topic: Topic):
     shown = page(browser, topic, from_=1, to=2)
 
-    assert "<title>Run #1 against Run #2" in shown
+    assert "<title>Run #1 vs. Run #2" in shown
     assert "Version 18.1 repairs index corruption" in section(shown, "group-new")
     assert "off by default everywhere" in section(shown, "group-contradicted")
     assert "Asynchronous I/O is on by default." in section(shown, "group-contradicted")
@@ -255,7 +255,7 @@ def test_without_a_choice_it_compares_what_was_read_last_with_the_latest(
 
     shown = page(browser, topic)
 
-    assert "Run #1 against Run #3" in shown and "Since you last read" in shown
+    assert "Run #1 vs. Run #3" in shown and "Since you last read" in shown
 
 
 def test_the_later_run_first_is_said_and_facts_keep_the_order_of_time(
@@ -323,7 +323,7 @@ def test_with_less_than_two_reports_it_says_what_is_missing(
 def test_over_htmx_the_comparison_comes_alone_with_its_title(browser: Client, topic: Topic):
     answer = browser.get(url(topic, view="words"), headers=HTMX).content.decode().strip()
 
-    assert answer.startswith("<title>Run #1 against Run #2 · PostgreSQL releases")
+    assert answer.startswith("<title>Run #1 vs. Run #2 · PostgreSQL releases")
     assert '<div id="compare"' in answer and "<html" not in answer
 
 

@@ -162,7 +162,7 @@ def test_it_tells_which_call_of_a_deep_run_it_answered(browser: Client, alice: U
 def test_it_says_how_long_it_is_kept(browser: Client, alice: User, item: ContentItem):
     assert "for 90 more days, then moved to Trash" in text_of(browser.get(item.get_absolute_url()))
     item.change(by=alice.actor, pinned=True)
-    assert browser.get(item.get_absolute_url()).context["page"].kept == "until it is deleted"
+    assert browser.get(item.get_absolute_url()).context["page"].kept == "until deleted"
 
 
 def test_snapshots_that_hold_it_are_named(browser: Client, alice: User, item: ContentItem):

@@ -142,7 +142,7 @@ def test_over_htmx_adding_gives_the_list_again_with_a_toast(browser: Client, top
     ("given", "told"),
     [
         ({"text": "short"}, "at least 21 characters"),
-        ({"text": ""}, "Enter the fact as one full sentence"),
+        ({"text": ""}, "Enter the fact as one complete sentence"),
         ({"text": "x " * 600}, "at most 1000 characters"),
         ({"text": TEXT, "url": "javascript:alert(1)"}, "isn’t a valid URL"),
         ({"text": TEXT, "url": "postgresql.org"}, "isn’t a valid URL"),

@@ -178,8 +178,8 @@ def test_over_htmx_adding_leads_to_the_document(browser: Client) -> None:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({}, "Paste a text, or select a file"),
-        ({"text": "  "}, "Paste a text, or select a file"),
+        ({}, "Paste text or select a file"),
+        ({"text": "  "}, "Paste text or select a file"),
         ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "not both"),
         ({"file": SimpleUploadedFile("a.exe", b"MZ")}, "isn’t supported"),
         ({"file": SimpleUploadedFile("a.txt", b"")}, "The document is empty"),

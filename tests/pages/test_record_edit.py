@@ -114,7 +114,7 @@ def test_a_rule_that_a_person_writes_needs_no_evidence(browser: Client, alice: A
     browser.post(NEW, sent)
 
     assert Note.objects.of(alice).get(kind="rule").evidence == []
-    assert "A rule that you write needs none." in text_of(browser.get(NEW, {"kind": "rule"}))
+    assert "Optional for rules you write." in text_of(browser.get(NEW, {"kind": "rule"}))
 
 
 def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
@@ -282,7 +282,7 @@ def test_a_note_is_superseded_by_hand_and_taken_back(browser: Client, alice: Any
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({"content": "", "version": 1}, "Enter a text"),
+        ({"content": "", "version": 1}, "Enter some text"),
         ({"content": "x", "version": 9}, "changed"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_memory_change_tells_what_became_of_it_since(browser: Client, topic: T
     fact = make_fact(topic, "Version 18 was released in September 2025.", run)
     fact.strike(by=alice.actor)
 
-    assert "marked as wrong since" in section(page(browser, run), "memory-changes")
+    assert "since marked as wrong" in section(page(browser, run), "memory-changes")
 
 
 def test_the_trace_shows_prompts_answers_and_what_steps_left(browser: Client, run: Run):
@@ -247,7 +247,7 @@ def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic
     assert "new 1 known 1 again 1" in words
     assert "Results 3 Read 4 pages, 3 again" in words
     assert "Pages of this run 5" in words
-    known = "Known 3 1 found by the searches · 2 not found this time · 2 read again"
+    known = "Known 3 1 found by search · 2 not found this time · 2 read again"
     assert f"{known} · 1 couldn’t be read" in words
     assert section(shown, "hits").count("known, read again") == 2
     assert "known, couldn’t be read again: 404" in words

@@ -149,7 +149,7 @@ def test_a_button_that_is_pressed_twice_starts_one_run(browser: Client, saved: R
     pressed(browser, address, from_page[1])
     said = pressed(browser, address, from_page[1])
 
-    assert "no second run was started" in said
+    assert "Beacon didn’t start another" in said
     assert Run.objects.filter(topic=saved.topic).count() == 2
     pressed(browser, address, f"{timezone.now().timestamp()}")
     assert Run.objects.filter(topic=saved.topic).count() == 3

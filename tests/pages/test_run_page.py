@@ -124,7 +124,7 @@ def test_a_failed_run_says_what_happened_why_and_what_to_do(browser: Client, top
 
     shown = page(browser, run)
 
-    assert "failed in the step “Search”" in shown
+    assert "failed at the step “Search”" in shown
     assert "the key is wrong" in shown
     assert "Retry from “Search”" in shown
     assert "Settings → Connections" in shown

@@ -131,9 +131,9 @@ def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client
     marked = page(browser, url("run", run))
     browser.post(url("sentence-uncheck", run, key))
 
-    assert "✓ checked by you" in marked
+    assert "✓ verified by you" in marked
     assert "0 you haven’t reviewed" in marked
-    assert "✓ checked by you" not in page(browser, url("run", run))
+    assert "✓ verified by you" not in page(browser, url("run", run))
     assert CheckedSentence.objects.get().by == "human:alice"
 
 

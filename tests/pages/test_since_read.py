@@ -93,7 +93,7 @@ def test_what_was_struck_since_says_so(browser: Client, topic: Topic, alice: Use
     fact = make_fact(topic, NEWS, Run.objects.get(topic=topic, number=4))
     fact.strike(by=alice.actor)
 
-    assert "marked as wrong since" in section(browser, topic)
+    assert "since marked as wrong" in section(browser, topic)
 
 
 def test_the_latest_report_does_not_tell_its_own_delta_again(browser: Client, topic: Topic):

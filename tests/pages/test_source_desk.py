@@ -156,7 +156,7 @@ def test_what_holds_for_a_row_is_said_with_its_reason(browser: Client, topic: To
     domains, pages = text_of(browser.get(DESK)), text_of(browser.get(DESK + "?by=page"))
 
     assert "blocked in all topics" in domains
-    assert "blocked by farm.example" in pages
+    assert "blocked by the rule for farm.example" in pages
     assert ">boosted</span>" in pages
     assert "A farm" in text_of(browser.get(DESK + "?state=block&by=page"))
 

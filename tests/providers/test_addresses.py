@@ -68,5 +68,5 @@ def test_a_host_that_no_client_takes_is_a_rejected_model_and_no_crash(monkeypatc
     if not is_judged:
         monkeypatch.setattr(endpoints, "problem_of", lambda _url: "")
 
-    with pytest.raises(ProviderRejected, match=r"isn’t valid|isn’t the URL of a model"):
+    with pytest.raises(ProviderRejected, match=r"isn’t valid|isn’t a valid model URL"):
         OpenAIModel(LlmProfile("http://ä..b/v1", "m")).ask([Message("user", "Hello?")])

@@ -119,8 +119,8 @@ def test_an_unknown_model_is_named(embedder, server):
     [
         ([[1, 0, 0, 0]], "1 vectors for 2 texts"),
         ([[1, 0, 0, 0], [1, 0]], "2 numbers instead of 4"),
-        ([[1, 0, 0, 0], [1, None, 0, 0]], "contain only numbers"),
-        ([[1, 0, 0, 0], []], "contain only numbers"),
+        ([[1, 0, 0, 0], [1, None, 0, 0]], "that isn’t a list of numbers"),
+        ([[1, 0, 0, 0], []], "that isn’t a list of numbers"),
         ([[0, 0, 0, 0], [1, 0, 0, 0]], "an empty vector"),
     ],
 )
@@ -136,7 +136,7 @@ def test_figures_that_are_not_finite_are_nonsense(embedder, server, figure):
     body = '{"data": [{"index": 0, "embedding": [1, %s, 0, 0]}]}' % figure  # noqa: UP031
     server.enqueue(lambda _request: Response(body, content_type="application/json"))
 
-    with pytest.raises(ProviderNonsense, match="contain only numbers"):
+    with pytest.raises(ProviderNonsense, match="that isn’t a list of numbers"):
         embedder.embed(["one"])
 
 
@@ -193,7 +193,7 @@ def test_a_tokenizer_of_other_content_is_not_used(tmp_path, monkeypatch):
     other.write_bytes(minilm_embedder.TOKENIZER.read_bytes() + b" ")
     monkeypatch.setattr(minilm_embedder, "TOKENIZER", other)
 
-    with pytest.raises(ProviderRejected, match="isn’t the reviewed file"):
+    with pytest.raises(ProviderRejected, match="doesn’t match the reviewed file"):
         minilm_embedder._loaded.__wrapped__()
 
 

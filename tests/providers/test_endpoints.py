@@ -98,7 +98,7 @@ def test_an_address_speaks_for_a_kind(base_url: str, kind: str):
 def test_a_form_can_ask_what_is_wrong_with_an_address():
     assert complaint_about("http://box:11434/v1") == ""
     assert "username and password" in complaint_about("http://me@box:11434/v1")
-    assert "isn’t the URL" in complaint_about("box:11434")
+    assert "isn’t a valid model URL" in complaint_about("box:11434")
     assert "key=1" not in complaint_about("ftp://box/?key=1")
 
 

@@ -305,7 +305,7 @@ def test_many_threads_share_one_fetcher(httpserver: HTTPServer, fetcher: Guarded
 def test_a_server_that_is_not_there_is_told_in_words(extractor: Extractor):
     fetcher = GuardedFetcher(allow_hosts=frozenset({"127.0.0.1:9"}), extractor=extractor)
 
-    with pytest.raises(ProviderUnavailable, match=r"can’t be reached at port 9: .*refused"):
+    with pytest.raises(ProviderUnavailable, match=r"can’t be reached on port 9: .*refused"):
         fetcher.fetch("http://127.0.0.1:9/")
 
 

@@ -70,7 +70,7 @@ def test_an_endpoint_that_can_only_chat_says_so_of_each_of_the_rest(chat):
     assert (result.ok, result.json_mode, result.tools) == (True, "", False)
     assert "Beacon will use fallbacks" in result.notes[0]
     assert result.notes[1:] == (
-        "It didn’t call the tool that was offered.",
+        "It didn’t call the tool it was offered.",
         "It has no embedding model.",
     )
     assert all(note in result.message for note in result.notes)
@@ -173,9 +173,9 @@ def test_an_endpoint_that_hangs_at_every_call_but_the_first_ends_too(chat, monke
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nonsense", "isn’t the URL of a model"),
-        ("http://[::1", "isn’t the URL of a model"),
-        ("http://127.0.0.1:notaport/v1", "isn’t the URL of a model"),
+        ("nonsense", "isn’t a valid model URL"),
+        ("http://[::1", "isn’t a valid model URL"),
+        ("http://127.0.0.1:notaport/v1", "isn’t a valid model URL"),
         ("http://user:secretword@127.0.0.1:9", "username and password"),
         ("http://secretword@127.0.0.1:9/v1", "username and password"),
     ],
@@ -214,4 +214,4 @@ def test_a_page_of_html_is_told_from_a_model(chat):
     result = probe(LlmProfile(chat.base_url, "tiny"))
 
     assert not result.ok
-    assert "not like a model: “Sign in Please sign in”" in result.message
+    assert "it doesn’t seem to be a model: “Sign in Please sign in”" in result.message

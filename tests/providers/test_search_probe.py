@@ -112,7 +112,7 @@ def test_an_address_with_another_path_is_told_apart(serp):
 def test_services_that_ask_nobody_say_so():
     assert try_search(SearchProfile("library")).ok
     assert try_search(SearchProfile("sample")).ok
-    assert "by its URL" in try_search(SearchProfile("feeds")).message
+    assert "enter its URL" in try_search(SearchProfile("feeds")).message
 
 
 def test_an_unknown_service_is_named():

@@ -359,5 +359,5 @@ def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topi
 
     assert [(row.label, row.old, row.new) for row in rows] == [
         ("Plan", "planned by templates", "copied from the repeated run"),
-        ("Services asked", "Brave", "Brave, arXiv"),
+        ("Services searched", "Brave", "Brave, arXiv"),
     ]

@@ -158,7 +158,7 @@ def test_a_sentence_is_checked_once_and_that_is_taken_back(report: Report, alice
 
     assert correcting.check(report, one, by=alice.actor)
     assert not correcting.check(report, one, by=alice.actor)
-    assert f"Checked by alice on {report.remarks()[0].created:%Y-%m-%d}" in report.as_markdown()
+    assert f"Verified by alice on {report.remarks()[0].created:%Y-%m-%d}" in report.as_markdown()
     assert correcting.uncheck(report, one.key, by=alice.actor)
     assert not correcting.uncheck(report, one.key, by=alice.actor)
     assert CheckedSentence.objects.get().taken_back_at

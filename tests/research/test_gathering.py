@@ -286,7 +286,7 @@ def test_one_source_that_was_known_is_told_as_one(
     cast.set_up(providers, 1)
     run_of(topic)
 
-    assert "The searches found 1 page, already known." in run_of(topic).report.delta
+    assert "The searches found 1 page, which was already known." in run_of(topic).report.delta
 
 
 def test_a_second_run_that_could_not_read_what_came_up_does_not_call_it_known(

@@ -66,7 +66,7 @@ def test_a_slow_service_is_asked_the_first_queries_alone_and_the_step_says_so(
 
     assert made["arxiv"].asked == queries[:3]
     assert sorted(made["wikipedia"].asked) == queries
-    assert work.step.detail.endswith("; arXiv got the first 3 of 6 queries")
+    assert work.step.detail.endswith("; arXiv received only the first 3 of 6 queries")
 
 
 def unreachable(service: FakeSearch) -> None:

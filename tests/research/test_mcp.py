@@ -264,7 +264,7 @@ def test_what_is_sensitive_is_neither_listed_nor_read(alice: User) -> None:
     listed = [one.uri for one in server.page_of(program(alice), None).resources]
 
     assert "beacon://files/facts/user.md" not in listed
-    with pytest.raises(NoSuchResource, match="shown to people only"):
+    with pytest.raises(NoSuchResource, match="Only people can see"):
         server.read(program(alice), "beacon://files/facts/user.md")
 
 

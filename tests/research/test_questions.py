@@ -39,4 +39,4 @@ def test_a_page_has_one_vote_for_one_question_however_it_was_put(
     assert len(made["serpapi"].asked) == 3
     first, second = work.run.hits.order_by("place")
     assert (len(first.queries), len(second.queries)) == (3, 2)
-    assert "got the first" not in work.step.detail
+    assert "received only the first" not in work.step.detail

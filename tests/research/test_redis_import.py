@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_left_out_and_counted(
     said = capsys.readouterr().out
     assert "1 facts longer than 1000 characters" in said
     assert "1 facts shorter than 21 characters" in said
-    assert "2 facts beyond the first ten" in said
+    assert "2 facts beyond the first 10" in said
     assert "1 invalid URLs" in said
 
 

@@ -256,7 +256,7 @@ def test_the_topic_can_say_for_a_week_what_happened(weekly: Topic):
 def test_the_run_says_what_it_catches_up_with(weekly: Topic):
     (run,) = off_for(weekly, HOURLY, timedelta(hours=2, minutes=30))
 
-    assert presenters.started_by(run) == "on schedule, caught up 3 missed runs"
+    assert presenters.started_by(run) == "on schedule, catching up on 3 missed runs"
 
 
 def test_a_schedule_that_skips_says_so_and_moves_on(weekly: Topic):

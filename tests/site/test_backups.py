@@ -372,4 +372,4 @@ def test_what_to_keep_beside_a_backup_is_told_wherever_the_key_stands(
 
     (tmp_path / "secret_key").write_text(settings.SECRET_KEY)
     call_command("backup", str(file))
-    assert f"Also keep {tmp_path}/secret_key in another place" in capsys.readouterr().err
+    assert f"Also keep {tmp_path}/secret_key in a separate place" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def _wrong_types(manifest: Any, parts: Any) -> None:
         (_newer_format, "Restore it with the version that created it"),
         (_newer_beacon, "A newer version of Beacon"),
         (_another_program, "isn’t a Beacon backup"),
-        (_one_more_part, "its parts aren’t those in the manifest"),
+        (_one_more_part, "its contents don’t match its manifest"),
         (_outside, "outside its folder"),
         (_absolute, "outside its folder"),
         (_wrong_types, "its manifest is invalid"),
@@ -197,7 +197,7 @@ def test_a_database_of_another_program_is_left_alone(
     backup(file)
     monkeypatch.setattr(connection.introspection, "table_names", lambda: ["cakes"])
 
-    with pytest.raises(CommandError, match=r"tables of another program \(cakes\)"):
+    with pytest.raises(CommandError, match=r"tables that aren’t Beacon’s \(cakes\)"):
         bring_back(file, "--replace", "--yes")
 
 

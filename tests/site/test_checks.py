@@ -72,7 +72,7 @@ def test_a_database_of_this_version_with_redis_passes(db: None) -> None:
         ),
         (
             "ALTER TABLE memory_savedview RENAME COLUMN name TO gone",
-            "Columns are missing, although every migration is applied: memory_savedview.name.",
+            "Columns are missing, although all migrations are applied: memory_savedview.name.",
         ),
     ],
 )

@@ -236,7 +236,7 @@ def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(sett
 
     settled.start()
 
-    assert settled.says("Stopped processes that were left over from a Beacon that was killed.")
+    assert settled.says("Stopped processes left over from a Beacon that was killed.")
     assert none_alive(started)
 
 
@@ -245,7 +245,7 @@ def test_a_server_that_dies_comes_back_while_beacon_runs(settled: Beacon):
     assert not settled.says("Creating the database")
     os.kill(processes.pid_of(read_state(settled.folder)["postgres"]["process"]), signal.SIGKILL)
 
-    assert eventually(lambda: settled.says("postgres had died and was restarted"), 40)
+    assert eventually(lambda: settled.says("postgres died and was restarted"), 40)
     assert set(embedded.running_urls(settled.folder)) == {"DATABASE_URL", "REDIS_URL"}
 
 
@@ -338,7 +338,7 @@ def test_a_process_that_dies_again_and_again_ends_everything_with_a_plain_word(t
     with dummies_in(tmp_path, web=LIVES, worker="echo broken; exit 3") as runs:
         assert runs.process.wait(timeout=30) == 3
         assert runs.times("broken") == runner.DEATHS
-        assert runs.times("worker ended (rc=3) 5 times within 60 s, so Beacon stops.") == 1
+        assert runs.times("worker ended (rc=3) 5 times within 60 s, so Beacon is stopping.") == 1
         assert processes.identity(runs.pids("web")[0]) is None
 
 

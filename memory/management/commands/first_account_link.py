@@ -15,7 +15,7 @@ from memory.models import Invitation, User
 class Command(MigratedCommand):
     """Print only the link; if there is already an account, say so on stderr."""
 
-    help = "Print the one-time link that creates the first account, unless there is one."
+    help = "Print the one-time link that creates the first account, unless an account exists."
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Issue a link, which replaces the previous one."""

@@ -83,7 +83,7 @@ class Command(MigratedCommand):
         outcome = foreign_formats.take_in(found, taking, only_look=options["dry_run"])
         self.stdout.write(
             f"notes: {outcome.notes} new; observations: {outcome.observations} new; "
-            f"{outcome.here} here already, {outcome.refused} refused"
+            f"{outcome.here} already here, {outcome.refused} refused"
         )
         for problem in outcome.problems:
             self.stderr.write(f"  {problem['where']}: {problem['why']}")

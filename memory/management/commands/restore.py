@@ -90,8 +90,8 @@ class Command(BaseCommand):
         if not backup.is_ours:
             self.stderr.write(
                 _(
-                    "It wasn’t signed with this SECRET_KEY, or it was changed since. Stored API "
-                    "keys, channel addresses and shared links can only be used with the "
+                    "It wasn’t signed with this SECRET_KEY, or it has been changed since. Stored "
+                    "API keys, channel addresses and shared links can only be used with the "
                     "SECRET_KEY that created it (the file secret_key of its data folder)."
                 )
             )
@@ -102,8 +102,9 @@ class Command(BaseCommand):
         if accounts is not None and is_in_use():
             raise CommandError(
                 _(
-                    "The database is in use, so nothing was restored. Stop Beacon (%(make)s down, "
-                    "or its services) and other programs that use it, then try again."
+                    "The database is in use, so nothing was restored. Stop Beacon (%(make)s "
+                    "down, or its services) and anything else that uses the database, then try "
+                    "again."
                 )
                 % BY_HAND
             )
@@ -190,7 +191,7 @@ def _existing_accounts() -> int | None:
     if tables:
         raise BackupError(
             _(
-                "The database has tables of another program (%(names)s). Set DATABASE_URL to a "
+                "The database has tables that aren’t Beacon’s (%(names)s). Set DATABASE_URL to a "
                 "database that only Beacon uses."
             )
             % {"names": ", ".join(tables[:5])}

@@ -22,7 +22,7 @@ class Command(MigratedCommand):
     help = "Check that the stored data is consistent. Exit code 1 if something is wrong."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
+        parser.add_argument("--fix", action="store_true", help="repair what it can")
 
     def handle(self, *args: Any, **options: Any) -> None:
         executor = MigrationExecutor(connection)

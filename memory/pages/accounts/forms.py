@@ -216,7 +216,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "email": gettext_lazy(
                 "Lets your admin contact you. To get reports by email, add a channel in Notifications."
             ),
-            "interests": gettext_lazy("What you follow, in your own words."),
+            "interests": gettext_lazy("Subjects you follow, in your own words."),
             "shortcuts": gettext_lazy("Single keys, such as / and g t. Press ? for a list."),
         }
         widgets: ClassVar[dict[str, Any]] = {
@@ -258,7 +258,7 @@ class InvitationForm(forms.Form):
     """Who a link is for, and what it allows."""
 
     note = forms.CharField(
-        label=gettext_lazy("For whom"),
+        label=gettext_lazy("Invitee"),
         max_length=150,
         help_text=gettext_lazy("A name, shown only in this list."),
         error_messages={
@@ -341,9 +341,7 @@ class TokenForm(forms.Form, _TakesRefusals):
         super().__init__(*args, **more)
         if is_staff:
             field = cast(forms.ChoiceField, self.fields["scopes"])
-            told = gettext_lazy(
-                "Read Beacon’s metrics (Prometheus), and nothing in anyone’s memory"
-            )
+            told = gettext_lazy("Read Beacon’s metrics (Prometheus), but no one’s memory")
             field.choices = [*cast(list[Any], field.choices), (METRICS, told)]
 
     @property

@@ -441,7 +441,10 @@ def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
     """Sign out one other browser."""
     row = get_object_or_404(SignIn.objects.of(request.user), pk=pk)
     if row.pk == request.session.get(sign_ins.SESSION_FIELD):
-        messages.error(request, _("That’s this browser. Sign out in the menu at your name."))
+        messages.error(
+            request,
+            _("This is the browser you’re using. To sign out, open the menu under your name."),
+        )
     else:
         sign_ins.end_elsewhere(SignIn.objects.of(request.user).filter(pk=row.pk))
         Activity.log(request.user, request.actor, "sign-in-ended", subject=row)

@@ -106,9 +106,7 @@ class ConnectionForm(forms.Form):
         secret = str(self.cleaned_data.get("secret") or "")
         if not (secret.isascii() and secret.isprintable()):
             raise ValidationError(
-                _(
-                    "The key has characters that keys can’t have, such as a line break. Copy it again."
-                )
+                _("The key contains invalid characters, such as a line break. Copy it again.")
             )
         return secret
 
@@ -351,10 +349,10 @@ class EmbeddingsForm(ConnectionForm):
 # --- language model ---
 
 JSON_MODES = [
-    ("", gettext_lazy("find out with a test")),
+    ("", gettext_lazy("use the test result")),
     ("schema", gettext_lazy("json_schema (best)")),
     ("object", gettext_lazy("json_object")),
-    ("prompt", gettext_lazy("asked for in the prompt")),
+    ("prompt", gettext_lazy("in the prompt")),
 ]
 KIND_CHOICES = [
     ("", gettext_lazy("set by the URL")),
@@ -431,11 +429,11 @@ class ModelForm(ConnectionForm):
     costs_nothing = forms.BooleanField(
         label=gettext_lazy("It’s free"),
         required=False,
-        help_text=gettext_lazy("A model on your own machine: calls have no price."),
+        help_text=gettext_lazy("For a model on your own machine. Its calls cost nothing."),
     )
     price_in = _price(
         label=gettext_lazy("USD per million input tokens"),
-        help_text=gettext_lazy("Empty: unknown, and shown as such. 0: free."),
+        help_text=gettext_lazy("Empty: unknown. 0: free."),
     )
     price_out = _price(label=gettext_lazy("USD per million output tokens"))
     context_tokens = forms.IntegerField(
@@ -497,7 +495,7 @@ class ModelForm(ConnectionForm):
         if {"price_in", "price_out"} <= given.keys() and (one is None) != (other is None):
             field = "price_in" if one is None else "price_out"
             self.add_error(
-                field, _("Enter both prices or neither. One alone isn’t enough to calculate costs.")
+                field, _("Enter both prices or neither. Both are needed to calculate costs.")
             )
         return given
 

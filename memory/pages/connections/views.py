@@ -95,7 +95,7 @@ def _structured(mode: str) -> Finding:
     words = {
         "schema": _("json_schema, the best way"),
         "object": _("json_object, and each answer is checked"),
-        "prompt": _("asked for in the prompt, and each answer is checked"),
+        "prompt": _("requested in the prompt, and each answer is checked"),
     }.get(mode, _("not supported, so Beacon uses its fallbacks"))
     return Finding(_("Structured answers"), YES if mode else NO, words)
 

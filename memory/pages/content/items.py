@@ -263,7 +263,7 @@ def trash_matching(user: User, wanted: Wanted, *, by: Actor) -> Moved:
 def _trash(user: User, keys: list[UUID], by: Actor) -> Moved:
     at = timezone.now()
     rows = ContentItem.objects.of(user).live().filter(pk__in=keys)
-    why = _("moved to Trash with others")
+    why = _("moved to Trash in bulk")
     return Moved(change_all(rows, {"trashed_at": at}, by=by, why=why), at)
 
 
@@ -449,7 +449,7 @@ def _kept(item: Any) -> str:
     days = settings.BEACON_CONTENT_DAYS
     end = item.created + timedelta(days=days, seconds=1)
     if not days or not due(end).filter(pk=item.pk).exists():
-        return _("until it is deleted")
+        return _("until deleted")
     left = max(0, (end - timezone.now()).days)
     words = ngettext(
         "for %(n)d more day, then moved to Trash",

@@ -191,7 +191,7 @@ class UploadSnapshotForm(forms.Form):
         if (file.size or 0) > LARGEST:
             told = {"size": (file.size or 0) / 1024 / 1024}
             raise forms.ValidationError(
-                _("The file has %(size).1f MiB, but the limit is 64 MiB.") % told
+                _("The file is %(size).1f MiB, but the limit is 64 MiB.") % told
             )
         return file
 

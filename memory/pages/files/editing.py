@@ -512,13 +512,13 @@ class EpisodeForm(forms.Form):
     title = CleanTextField(
         label=gettext_lazy("Title"),
         max_length=200,
-        error_messages={"required": gettext_lazy("Enter a title of a few words.")},
+        error_messages={"required": gettext_lazy("Enter a short title.")},
         help_text=gettext_lazy("The subject, such as Tokyo flights."),
     )
     summary = CleanTextField(
         label=gettext_lazy("Summary"),
         max_length=300,
-        error_messages={"required": gettext_lazy("Enter a summary of one line.")},
+        error_messages={"required": gettext_lazy("Enter a one-line summary.")},
         help_text=gettext_lazy("Under 10 words. It appears in the file’s index line."),
     )
     date = forms.DateField(

@@ -42,15 +42,15 @@ UNDO = "undo"
 def reason_of(act: str) -> str:
     """Return the reason in the history of each record."""
     reasons = {
-        "pin": _("pinned, with others"),
-        "unpin": _("unpinned, with others"),
-        "lock": _("locked, with others"),
-        "unlock": _("unlocked, with others"),
-        "tag": _("tagged, with others"),
-        "untag": _("tag removed, with others"),
-        "trash": _("moved to Trash, with others"),
-        "restore": _("restored from Trash, with others"),
-        "categorise": _("category changed, with others"),
+        "pin": _("pinned in bulk"),
+        "unpin": _("unpinned in bulk"),
+        "lock": _("locked in bulk"),
+        "unlock": _("unlocked in bulk"),
+        "tag": _("tagged in bulk"),
+        "untag": _("tag removed in bulk"),
+        "trash": _("moved to Trash in bulk"),
+        "restore": _("restored from Trash in bulk"),
+        "categorise": _("category changed in bulk"),
         UNDO: _("a bulk change was undone"),
     }
     return reasons[act]
@@ -94,7 +94,9 @@ def _done(act: str, done: int) -> str:
         "lock": ngettext("Locked %(done)s record.", "Locked %(done)s records.", done),
         "unlock": ngettext("Unlocked %(done)s record.", "Unlocked %(done)s records.", done),
         "tag": ngettext(
-            "Tagged %(done)s record “%(tag)s”.", "Tagged %(done)s records “%(tag)s”.", done
+            "Added the tag “%(tag)s” to %(done)s record.",
+            "Added the tag “%(tag)s” to %(done)s records.",
+            done,
         ),
         "untag": ngettext(
             "Removed the tag “%(tag)s” from %(done)s record.",
@@ -111,8 +113,8 @@ def _done(act: str, done: int) -> str:
             done,
         ),
         UNDO: ngettext(
-            "Undid the change of %(done)s record.",
-            "Undid the changes of %(done)s records.",
+            "Undid the change to %(done)s record.",
+            "Undid the changes to %(done)s records.",
             done,
         ),
     }
@@ -234,7 +236,7 @@ def ask_undo(act: BulkAct) -> BulkAct:
     with transaction.atomic():
         held = BulkAct.objects.select_for_update().get(pk=act.pk)
         if held.state in UNFINISHED:
-            raise MemoryRefused(_("It isn’t finished yet. Undo it when it is."))
+            raise MemoryRefused(_("This action isn’t finished yet. You can undo it when it is."))
         if held.state == BulkAct.State.UNDONE or held.act == UNDO:
             raise MemoryRefused(_("There’s nothing left to undo."))
         BulkAct.objects.filter(pk=held.pk).update(state=BulkAct.State.UNDONE)
@@ -369,7 +371,11 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
         record = held.get(change.record_id)
         now = as_json(record.snapshot(*change.after)) if record else None
         if record is None or now != change.after:
-            _leave(act, record or change.label, _("it has changed since, so it was left unchanged"))
+            _leave(
+                act,
+                record or change.label,
+                _("it has changed since then, so it was left unchanged"),
+            )
             continue
         meta = record._meta
         fields = {n: meta.get_field(n).to_python(v) for n, v in change.before.items()}

@@ -36,7 +36,7 @@ from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
 from memory.web.responses import go_to, next_of, say_cleaned, undo_tag
 
-NOTHING = gettext_lazy("Enter a text.")
+NOTHING = gettext_lazy("Enter some text.")
 USUAL = ""  # the default stability of the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
@@ -62,13 +62,15 @@ class RecordForm(forms.Form):
         label=gettext_lazy("Text to remember"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy("Markdown, at most 64 KiB. Search looks in this text."),
+        help_text=gettext_lazy("Markdown, at most 64 KiB. This text is searchable."),
     )
     tags = _Typed(
         label=gettext_lazy("Tags"),
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=gettext_lazy("Separate tags with commas. At most 50, of 80 characters each."),
+        help_text=gettext_lazy(
+            "Separate tags with commas. At most 50 tags of up to 80 characters."
+        ),
     )
     sensitivity = forms.ChoiceField(
         label=gettext_lazy("Sensitivity"),
@@ -129,15 +131,15 @@ class NoteForm(RecordForm):
         required=False,
         choices=[(USUAL, gettext_lazy("Default for this kind")), *Note.Stability.choices],
         help_text=gettext_lazy(
-            "Default: a log is volatile for 30 days, a summary for 7. A rule is stable. A permanent "
-            "note never expires."
+            "Default: a log is temporary for 30 days, a summary for 7. A rule is stable. A "
+            "permanent note never expires."
         ),
     )
     ttl_days = _Typed(
         label=gettext_lazy("Expires after (days)"),
         required=False,
         widget=forms.NumberInput(attrs={"min": "1", "inputmode": "numeric"}),
-        help_text=gettext_lazy("Required for a volatile note, optional for a stable one."),
+        help_text=gettext_lazy("Required for a temporary note, optional for a stable one."),
     )
     confidence = _Typed(
         label=gettext_lazy("Confidence"),
@@ -151,7 +153,7 @@ class NoteForm(RecordForm):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy(
-            "What it is based on, one item per line. A rule that you write needs none."
+            "The basis for this note, one item per line. Optional for rules you write."
         ),
     )
     scope = _Typed(

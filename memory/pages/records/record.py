@@ -27,12 +27,12 @@ FEW_CHANGES, FEW_USES, FEW_NEAR = 5, 8, 5
 
 TRUST_MEANS = {
     Trust.OWNER: _lazy("You wrote, edited or verified it."),
-    Trust.AGENT: _lazy("An agent or Beacon wrote it. Nobody has checked it yet."),
+    Trust.AGENT: _lazy("An agent or Beacon wrote it, and it hasn’t been checked yet."),
     Trust.EXTERNAL: _lazy(
-        "It has external trust. Prompts get it as marked data, never as instructions."
+        "It’s external. Prompts include it only as marked data, never as instructions."
     ),
     Trust.QUARANTINED: _lazy(
-        "It may contain prompt injection. No prompt gets it until you mark it as verified."
+        "It may contain prompt injection. No prompt includes it until you mark it as verified."
     ),
 }
 LOCK_MEANS = {

@@ -103,8 +103,8 @@ class Decided:
         said = [words % {"n": self.done}] if self.done or not self.apart else []
         if self.apart:
             apart = ngettext(
-                "%(n)d needs its own decision, because it’s dangerous or out of date.",
-                "%(n)d need their own decisions, because they’re dangerous or out of date.",
+                "%(n)d needs a separate decision, because it’s dangerous or out of date.",
+                "%(n)d need separate decisions, because they’re dangerous or out of date.",
                 self.apart,
             )
             said.append(apart % {"n": self.apart})
@@ -118,8 +118,8 @@ class Decided:
             said.append(stay % {"n": len(self.problems), "why": why})
         if self.left:
             left = ngettext(
-                "%(n)d is left. Repeat to continue.",
-                "%(n)d are left. Repeat to continue.",
+                "%(n)d left. Repeat to continue.",
+                "%(n)d left. Repeat to continue.",
                 self.left,
             )
             said.append(left % {"n": self.left})

@@ -123,7 +123,7 @@ def _undo(done: aside.Done) -> str:
 def _say_left(request: BeaconRequest, done: aside.Done) -> None:
     if done.left:
         words = ngettext(
-            "%(n)d is left. Repeat to continue.", "%(n)d are left. Repeat to continue.", done.left
+            "%(n)d left. Repeat to continue.", "%(n)d left. Repeat to continue.", done.left
         )
         messages.warning(request, words % {"n": done.left})
 
@@ -360,7 +360,7 @@ def review_put_back(request: BeaconRequest) -> HttpResponse:
         why = " ".join(again.problems[: review_acts.MOST_TOLD])
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
     elif not again.number:
-        messages.info(request, _("Nothing to undo. This has been decided again since."))
+        messages.info(request, _("Nothing to undo. This has been decided again since then."))
     return go_back(request, reverse("memory:review"))
 
 

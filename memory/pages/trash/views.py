@@ -154,8 +154,8 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
         messages.warning(request, " ".join([words % {"n": done.stay}, *done.problems]))
     if done.left:
         words = ngettext(
-            "%(n)d more is left. Restore again to continue.",
-            "%(n)d more are left. Restore again to continue.",
+            "%(n)d left. Restore again to continue.",
+            "%(n)d left. Restore again to continue.",
             done.left,
         )
         messages.warning(request, words % {"n": done.left})
@@ -229,8 +229,8 @@ def _say(request: BeaconRequest, done: trash_listing.Emptied) -> None:
     ) % {"n": done.gone}
     if done.left:
         more = ngettext(
-            "%(n)d more is left. Empty Trash again.",
-            "%(n)d more are left. Empty Trash again.",
+            "%(n)d left. Empty Trash again.",
+            "%(n)d left. Empty Trash again.",
             done.left,
         )
         words += " " + more % {"n": done.left}

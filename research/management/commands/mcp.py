@@ -85,10 +85,10 @@ class Command(MigratedCommand):
                     ) from exc
                 # Pages and runs do not wait for it: the runner would stop all for a port.
                 if not told:
-                    logger.warning("mcp waits for its port", port=port, why=exc.strerror)
+                    logger.warning("mcp is waiting for its port", port=port, why=exc.strerror)
                 told = True
                 time.sleep(TRY_AGAIN)
             else:
                 break
-        logger.info("mcp listens", url=mcp_url())
+        logger.info("mcp listening", url=mcp_url())
         web.serve(listener)

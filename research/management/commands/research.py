@@ -69,7 +69,7 @@ class Command(MigratedCommand):
             self.stderr.write(words)
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
-            self.stderr.write(_("No worker is running, so this command carries out the run."))
+            self.stderr.write(_("No worker is running, so this command does the run itself."))
             self._carry_out(run)
         elif not options["wait"]:
             self.stderr.write(_("Run %(run)d queued.") % {"run": run.pk})

@@ -48,7 +48,9 @@ def _parser() -> argparse.ArgumentParser:
 
     recall = acts.add_parser("recall", help="search memory")
     recall.add_argument("query")
-    recall.add_argument("--limit", type=int, default=10, help="most results to show (default: 10)")
+    recall.add_argument(
+        "--limit", type=int, default=10, help="maximum number of results (default: 10)"
+    )
     recall.add_argument("--whole", action="store_true", help="print each result in full")
     recall.set_defaults(act=_recall)
 
@@ -67,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how thorough to be (default: the topic's setting)",
     )  # fmt: skip
     run.add_argument(
-        "--wait", type=float, default=600.0, help="longest wait in seconds (0: don't wait)"
+        "--wait", type=float, default=600.0, help="maximum wait in seconds (0: don't wait)"
     )
     run.set_defaults(act=_run)
 
