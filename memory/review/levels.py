@@ -64,7 +64,9 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
         if kind not in NAMES or level not in {"", *ReviewLevel.Level.values}:
             words = {"level": level[:40], "kind": kind[:40]}
             words["known"] = ", ".join(ReviewLevel.Level.values)
-            problem = _("“%(level)s” isn’t a valid level for “%(kind)s”. Choose one of: %(known)s.")
+            problem = _(
+                "“%(level)s” isn’t a valid review rule for “%(kind)s”. Choose one of: %(known)s."
+            )
             raise InvalidValue(problem % words)
     before = own_levels(owner)
     changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}

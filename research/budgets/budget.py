@@ -233,7 +233,7 @@ class RunMeter:
                 _(
                     "The cost limit can’t be enforced because the price of %(model)s isn’t set. The "
                     "run’s limit of %(most)d tokens still applies. An admin can enter the price in "
-                    "Settings → Connections."
+                    "Settings → Models and search."
                 )
                 % {"model": model, "most": self.budget.tokens}
             )

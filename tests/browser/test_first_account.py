@@ -34,11 +34,11 @@ def make_account(visitor: Visitor, name: str) -> None:
 
 
 def look_round(visitor: Visitor) -> None:
-    """Do what the host does first: Health, a feed tried, a token, the admin site."""
+    """Do what the host does first: System status, a feed tried, a token, the admin site."""
     page = visitor.page
     visitor.goto("/settings/health/")
     expect(page.locator("main")).to_contain_text("Worker")
-    visitor.follow("Connections")
+    visitor.follow("Models and search")
     feeds = page.locator("#connection_free")
     feeds.locator("[name$=url]").fill("http://127.0.0.1:9/feed.xml")  # this machine's own
     feeds.get_by_role("button", name="Test").click()
