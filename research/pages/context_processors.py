@@ -124,7 +124,7 @@ def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[s
         _item(path, _("Files"), reverse("memory:files"), "f", "files"),
         _item(path, _("Notes"), reverse("memory:notes"), "n", "notes"),
         _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
-        _item(path, _("Content"), reverse("memory:content"), "k", "content"),
+        _item(path, _("Content store"), reverse("memory:content"), "k", "content"),
         _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),
     ]
     trust = [

@@ -115,7 +115,7 @@ def _palette(visitor: Visitor) -> None:
     visitor.page.keyboard.press("Control+k")
     visitor.page.locator("#palette [name=words]:focus").wait_for()
     visitor.page.keyboard.type("postgres")
-    visitor.page.locator("#palette-rows a", has_text="Recall “postgres”").wait_for()
+    visitor.page.locator("#palette-rows a", has_text="Search memory for “postgres”").wait_for()
 
 
 def _bad_sign_in(visitor: Visitor) -> None:
