@@ -82,7 +82,7 @@ def problem(file: MemoryFile) -> str:
     except MemoryRefused as exc:
         return str(exc)
     if is_fact(file.path) and file.trashed_at is not None:
-        return _("a fact file can’t be in the trash")
+        return _("a fact file can’t be in Trash")
     return ""
 
 

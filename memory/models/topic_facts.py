@@ -57,7 +57,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             TopicFact.check_words(topic.pk, match_key(text))
             replaceable = [fact for fact in current if not fact.is_kept]
             if len(current) >= TopicFact.MOST_CURRENT:
-                replaceable[-1].retire(by=by, why=_("made room for a fact written by hand"))
+                replaceable[-1].retire(by=by, why=_("made room for a fact that a person wrote"))
             fact = TopicFact(
                 owner=topic.owner,
                 topic=topic,
@@ -311,7 +311,7 @@ class TopicFact(Recalled):
             raise InvalidValue(_("The topic already has this fact."))
         if len(current) >= self.MOST_CURRENT:
             [fact for fact in current if not fact.is_kept][-1].retire(
-                by=by, why=_("made room for a fact restored by hand")
+                by=by, why=_("made room for a fact that a person restored")
             )
 
     def set_lock(self, lock: str, *, by: Actor) -> None:

@@ -196,7 +196,7 @@ def edit_entry(
             entry = rename(entry, key, by=by, expected_version=expected_version)
             expected_version = entry.version
         return entry.change(
-            by=by, value=value, expected_version=expected_version, why=_("edited by hand")
+            by=by, value=value, expected_version=expected_version, why=_("edited manually")
         )
 
 

@@ -43,11 +43,11 @@ def check_month(user: User) -> None:
     tokens, money = _used(user)
     if limits.tokens is not None and tokens >= limits.tokens:
         raise BudgetReached(
-            _("this month’s budget of %(most)d tokens is used up") % {"most": limits.tokens}
+            _("this month’s limit of %(most)d tokens has been reached") % {"most": limits.tokens}
         )
     if limits.money is not None and money >= limits.money:
         raise BudgetReached(
-            _("this month’s budget of $%(most)s is used up") % {"most": limits.money}
+            _("this month’s limit of $%(most)s has been reached") % {"most": limits.money}
         )
 
 
@@ -58,11 +58,12 @@ def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
     tokens, money = _used(topic.owner, topic)
     if limits.tokens is not None and tokens >= limits.tokens:
         raise BudgetReached(
-            _("this topic’s monthly budget of %(most)d tokens is used up") % {"most": limits.tokens}
+            _("this topic’s monthly limit of %(most)d tokens has been reached")
+            % {"most": limits.tokens}
         )
     if limits.money is not None and money >= limits.money:
         raise BudgetReached(
-            _("this topic’s monthly budget of $%(most)s is used up") % {"most": limits.money}
+            _("this topic’s monthly limit of $%(most)s has been reached") % {"most": limits.money}
         )
 
 

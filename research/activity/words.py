@@ -149,7 +149,7 @@ LOG_WORDS = {
     "sentence-checked": _L("verified by a person"),
     "sentence-unchecked": _L("verification removed"),
     "report-shared": _L("shared by a link"),
-    "budget-near": _L("nearly used up"),
+    "budget-near": _L("monthly limit almost reached"),
     "report-unshared": _L("shared link revoked"),
     "run-cancel-asked": _L("cancellation requested"),
     "run-restored": _L("restored from Trash"),
@@ -234,7 +234,7 @@ def subject(record_type: str) -> str:
 
 
 def of_change(revision: Revision) -> str:
-    """Return what a revision did: made, moved, superseded or changed."""
+    """Return what a revision did to its record."""
     names, had = revision.names, revision.had  # type: ignore[attr-defined]
     if not had:
         return _("created")
@@ -244,16 +244,16 @@ def of_change(revision: Revision) -> str:
         return _("restored from Trash")
     if "superseded_by_id" in names:
         is_old = revision.superseded  # type: ignore[attr-defined]
-        return _("replaced") if is_old else _("made current again")
+        return _("replaced") if is_old else _("current again")
     return _("changed")
 
 
 def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
-    """Return the fields that a person cares for, as they name them; what a record says is words."""
+    """Return the fields that a person cares for, as the person names them. A record's content is its text."""
     told = sorted({name for name in names if name not in QUIET})
     model = record_models().get(record_type)
     named = field_words(model, told) if model else told
-    return [_("words") if name in _SAYS else said for name, said in zip(told, named, strict=True)]
+    return [_("text") if name in _SAYS else said for name, said in zip(told, named, strict=True)]
 
 
 def of_log(line: Activity) -> str:

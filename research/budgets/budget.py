@@ -175,7 +175,7 @@ class RunMeter:
         self.run.money += spent["money"] or 0
 
     def check(self) -> None:
-        """Raise BudgetReached if the run's or its owner's monthly budget is used up."""
+        """Raise BudgetReached if the run or its owner has reached a limit."""
         run, budget = self.run, self.budget
         if run.tokens >= budget.tokens:
             raise BudgetReached(

@@ -122,7 +122,7 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     visitor.follow("Edit")
     page.locator("main [name=content]").fill("Heron has 128 GB of memory.")
     visitor.press("Save")
-    expect(page.locator("main")).to_contain_text("you: words changed")
+    expect(page.locator("main")).to_contain_text("you: text changed")
     visitor.press("Trash")
     expect(page.locator("#toasts .toast").first).to_contain_text("in the trash")
     visitor.press("Undo")

@@ -39,7 +39,7 @@ def test_what_a_call_under_way_may_cost_counts_at_once(alice: User, limits: dict
     limited(alice, **limits)
     hold(alice)
 
-    with pytest.raises(BudgetReached, match="this month’s budget"):
+    with pytest.raises(BudgetReached, match="this month’s limit"):
         hold(alice)
 
 

@@ -90,8 +90,8 @@ def test_the_month_counts_from_the_first_and_each_person_alone(alice: Any, bob: 
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"monthly_tokens": 11}, "budget of 11 tokens is used up"),
-        ({"monthly_money": Decimal("0.5")}, "budget of $0.5 is used up"),
+        ({"monthly_tokens": 11}, "limit of 11 tokens has been reached"),
+        ({"monthly_money": Decimal("0.5")}, "limit of $0.5 has been reached"),
     ],
 )
 def test_a_month_that_is_used_up_says_so(alice: Any, limits: dict[str, Any], says: str):

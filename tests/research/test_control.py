@@ -333,7 +333,7 @@ def test_a_month_that_is_used_up_stops_a_run_before_it_asks_the_model(
     run = cast.carried_out(cast.started(topic))
 
     assert (run.status, run.number) == ("partial", 1)
-    assert "this month’s budget of 800 tokens is used up" in run.warnings[0]
+    assert "this month’s limit of 800 tokens has been reached" in run.warnings[0]
     assert providers.model.history == []
     assert run.report.is_extractive
 

@@ -196,7 +196,7 @@ def test_a_month_whose_budget_is_used_up_is_told_before_a_run_starts(topic: Topi
 
     (words,) = starting.limits_in_words(topic.owner)
     assert words == (
-        "This month’s budget of 100 tokens is used up. Until next month, runs plan and "
+        "This month’s limit of 100 tokens has been reached. Until next month, runs plan and "
         "write without the model."
     )
 

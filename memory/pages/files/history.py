@@ -113,7 +113,7 @@ def via_of(revision: Revision, named: Mapping[str, origins.Origin]) -> origins.O
 
 def _change(file: MemoryFile, revision: Any, named: Mapping[str, origins.Origin]) -> Change:
     was, became = revision.was, revision.became
-    said, size = [_("first written")], became.get("size", 0)
+    said, size = [_("created")], became.get("size", 0)
     if was:
         size = became["size"] - was["size"] if {"size"} <= was.keys() & became.keys() else None
         changed = {name for name, value in became.items() if was.get(name) != value}
