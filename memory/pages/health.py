@@ -182,13 +182,11 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
         failure = _("Its last use failed: %(why)s") % {"why": found.why}
-        todo = _("Test it in Models and search. Until it answers, search only finds exact words.")
+        todo = _("Test it in Models and search. Until it answers, search matches words only.")
         return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
     if not vectors.extension_version():
-        lacks = _(
-            "The database doesn’t have the extension “vector”, so search only finds exact words."
-        )
-        todo = _("Install pgvector there and run “%(manage)s vectors”.") % BY_HAND
+        lacks = _("The database doesn’t have the extension “vector”, so search matches words only.")
+        todo = _("Install pgvector on the database server and run “%(manage)s vectors”.") % BY_HAND
         return Part(name, WARN, f"{text} {lacks}", todo)
     return Part(name, GOOD, text)
 

@@ -43,4 +43,4 @@ def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
 
     sign_in_in_another_tab(visitor, newcomer)
     visitor.press("Add to the library")
-    expect(visitor.page.locator("#toasts")).to_contain_text("is in the library")
+    expect(visitor.page.locator("#toasts")).to_contain_text("added to Library")
