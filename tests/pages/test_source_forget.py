@@ -159,7 +159,7 @@ def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("run:999", "Nothing from this source is remembered"),
+        ("run:999", "There are no records from this source"),
         (" ", "Enter a source"),
         ("x" * 300, "at most 200"),
     ],
