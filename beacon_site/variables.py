@@ -151,7 +151,7 @@ VARIABLES = {
         Variable(
             "BEACON_EMBEDDINGS_BASE_URL",
             "an OpenAI-compatible endpoint with `/embeddings`. Set its model "
-            "(`text-embedding-3-small` by default) and key in Settings → Connections",
+            "(`text-embedding-3-small` by default) and key in Settings → Models and search",
             usual="the model's endpoint",
         ),
         Variable(

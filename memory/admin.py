@@ -114,7 +114,7 @@ class UserAdmin(NoOracleAdmin, _UserAdmin):
     )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Refuse: people are invited in Settings, People."""
+        """Refuse: people are invited in Settings → Users."""
         return False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
@@ -123,7 +123,7 @@ class UserAdmin(NoOracleAdmin, _UserAdmin):
         return [name for name in names if name not in self.OPEN]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse: it would delete everything a person owns.  Settings, People disables accounts."""
+        """Refuse: it would delete everything a person owns.  Settings → Users disables accounts."""
         return False
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
@@ -197,7 +197,7 @@ class ConnectionAdmin(ReadOnlyAdmin):
     def settings_page(self, row: memory.Connection) -> str:
         """Return the link to the page where staff edit it."""
         return format_html(
-            '<a href="{}">{}</a>', reverse("memory:connections"), _("Settings, Connections")
+            '<a href="{}">{}</a>', reverse("memory:connections"), _("Settings → Models and search")
         )
 
 

@@ -210,7 +210,7 @@ def follow_languages() -> None:
 
 @shared_task
 def verify() -> None:
-    """Check the stored data without repairing it. The Health page shows the result."""
+    """Check the stored data without repairing it. System status shows the result."""
     for result in invariants.verify(quick=True):
         if result.rows:
             logger.warning("invariant broken", name=result.invariant.name, rows=len(result.rows))

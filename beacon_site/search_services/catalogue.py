@@ -38,7 +38,7 @@ class SearchService:
 
     @property
     def is_set_up_in_settings(self) -> bool:
-        """Whether Settings → Connections has a URL, and perhaps a key, for it."""
+        """Whether Settings → Models and search has a URL, and perhaps a key, for it."""
         return bool(self.url_variable)
 
 

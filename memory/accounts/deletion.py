@@ -60,7 +60,7 @@ def check_may_go(person: User) -> None:
     if {user.pk for user in staff} == {person.pk}:
         raise InvalidValue(
             _(
-                "This is the only active admin account, so it can’t be deleted. Invite another admin under Settings, People first. To remove Beacon completely, stop it and delete its data folder."
+                "This is the only active admin account, so it can’t be deleted. Invite another admin under Settings → Users first. To remove Beacon completely, stop it and delete its data folder."
             )
         )
 

@@ -304,7 +304,7 @@ def _actions(said: list[Message]) -> str:
 
 
 def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
-    """Return what a model makes of it; None without one, or where it fails (Spending has why)."""
+    """Return what a model makes of it; None without one, or where it fails (Usage and limits has the reason)."""
     roles = {"user": _("Person"), "assistant": _("Agent")}
     talk = "\n\n".join(f"{roles[one.role]}: {one.content}" for one in said if one.content)
     system = render_to_string("prompts/session_summary_system.txt", {"most": MOST_STEPS})

@@ -31,7 +31,7 @@ MOST_SOULS = 20  # shown of the chain; the list of notes has them all
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """Who the agent is: what the form under Settings, Persona asks for."""
+    """Who the agent is: what the form under Settings → Persona asks for."""
 
     name: str
     personality: str

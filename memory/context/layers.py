@@ -68,7 +68,7 @@ class _Asked:
     def why_not(self, note: Note) -> str:
         """Return why the note may not enter; empty where it may."""
         if note.superseded_by_id is not None:
-            return _("superseded by a newer note")
+            return _("replaced by a newer note")
         if note.has_expired(self.now):
             return _("expired")
         if note.sensitivity == "sensitive":

@@ -42,7 +42,7 @@ from memory.search.vectors import recalled_models
 
 logger = structlog.get_logger(__name__)
 
-LAST_RESULT = "verify:last"  # in the cache, for the Health page
+LAST_RESULT = "verify:last"  # in the cache, for System status
 KEPT_SECONDS = 30 * 24 * 3600
 FRESH_SECONDS = 3600.0  # an upload's file exists before its row
 
@@ -84,9 +84,9 @@ class Result(NamedTuple):
 
 
 def verify(*, fix: bool = False, quick: bool = False) -> Iterator[Result]:
-    """Check every invariant, with `fix` also repair, and keep the outcome for the Health page.
+    """Check every invariant, with `fix` also repair, and keep the outcome for System status.
 
-    `quick` skips those that read everything; what was last found of them stays on the Health page.
+    `quick` skips those that read everything; what was last found of them stays on System status.
     """
     broken: list[str] = []
     skipped: set[str] = set()

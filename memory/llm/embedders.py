@@ -64,11 +64,11 @@ def why_none() -> str:
         )
     if mode == ENDPOINT:
         return _(
-            "Searched by words only, because BEACON_EMBEDDINGS requires an embeddings endpoint and none is set up. An admin can add one in Settings, Connections."
+            "Searched by words only, because BEACON_EMBEDDINGS requires an embeddings endpoint and none is set up. An admin can add one in Settings → Models and search."
         )
     return (
         _(
-            "Searched by words only, because no embedder is set up. Install a local one with “%(embedder)s”, or ask an admin to add an endpoint in Settings, Connections."
+            "Searched by words only, because no embedder is set up. Install a local one with “%(embedder)s”, or ask an admin to add an endpoint in Settings → Models and search."
         )
         % BY_HAND
     )

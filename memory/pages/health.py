@@ -153,13 +153,13 @@ def _model() -> Part:
     profile = connections.llm_profile()
     if profile is None:
         text = _("No model is set up. Reports quote their sources.")
-        return Part(_("Model"), GOOD, text, _("To use a model, add it in Connections."))
+        return Part(_("Model"), GOOD, text, _("To use a model, add it in Models and search."))
     calls = ModelCall.objects.filter(model=profile.model).defer("prompt", "answer", "error")
     last = calls.exclude(failure=ModelCall.Failure.LEFT).order_by("-id").first()
     name, values = _("Model"), {"model": profile.model}
     if last is None:
         text = _("%(model)s is set up but hasn’t been used yet.") % values
-        return Part(name, WARN, text, _("Test it in Connections."))
+        return Part(name, WARN, text, _("Test it in Models and search."))
     values["purpose"] = last.aim
     if not last.failure:
         text = _("%(model)s answered its last call (%(purpose)s).") % values
@@ -168,7 +168,7 @@ def _model() -> Part:
     text = _("The last call of %(model)s (%(purpose)s) failed: %(why)s.") % values
     if last.failure == ModelCall.Failure.NONSENSE:  # one answer of one person's run
         return Part(name, GOOD, text, at=last.created)
-    todo = _("Test it in Connections. Until it answers, runs work without a model.")
+    todo = _("Test it in Models and search. Until it answers, runs work without a model.")
     return Part(name, BAD, text, todo, at=last.created)
 
 
@@ -182,13 +182,11 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
         failure = _("Its last use failed: %(why)s") % {"why": found.why}
-        todo = _("Test it in Connections. Until it answers, search only finds exact words.")
+        todo = _("Test it in Models and search. Until it answers, search matches words only.")
         return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
     if not vectors.extension_version():
-        lacks = _(
-            "The database doesn’t have the extension “vector”, so search only finds exact words."
-        )
-        todo = _("Install pgvector there and run “%(manage)s vectors”.") % BY_HAND
+        lacks = _("The database doesn’t have the extension “vector”, so search matches words only.")
+        todo = _("Install pgvector on the database server and run “%(manage)s vectors”.") % BY_HAND
         return Part(name, WARN, f"{text} {lacks}", todo)
     return Part(name, GOOD, text)
 
@@ -199,7 +197,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
             if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
     if lost:
         text = _("These keys can’t be read because SECRET_KEY has changed: %(names)s.")
-        todo = _("Enter them again in Connections, or restore the old SECRET_KEY.")
+        todo = _("Enter them again in Models and search, or restore the old SECRET_KEY.")
         yield Part(_("Keys"), BAD, text % {"names": ", ".join(lost)}, todo)
     usual = connections.search_services()
     names = ", ".join(str(BY_NAME[name].label) for name in usual)
@@ -211,7 +209,9 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
     text = _("Topics search these services by default: %(names)s.") % {"names": names}
     if missing:
         lacks = _("BEACON_SEARCH names services that aren’t set up: %(names)s.")
-        todo = _("Enter the key or URL in Connections, or remove the name from BEACON_SEARCH.")
+        todo = _(
+            "Enter the key or URL in Models and search, or remove the name from BEACON_SEARCH."
+        )
         text = f"{text} {lacks % {'names': ', '.join(missing)}}"
         yield Part(_("Search services"), BAD, text, todo)
     elif not set(usual) - {"library", "sample", "feeds"}:
@@ -236,7 +236,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
         return Part(name, GOOD, text)
     line = _("These failed in the last run that asked them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
-    todo = _("Test them in Connections. If all fail, check this machine’s network.")
+    todo = _("Test them in Models and search. If all fail, check this machine’s network.")
     entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
     outside = set(usual) - {"library", "sample", "feeds"}
     if entered & unreachable or (settings.BEACON_SEARCH and outside <= unreachable):

@@ -1,4 +1,4 @@
-"""The Spending page: its charts, its export, and a person's monthly limits."""
+"""Usage and limits: its charts, its export, and a person's monthly limits."""
 
 from __future__ import annotations
 

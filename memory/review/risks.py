@@ -465,7 +465,7 @@ def _text(value: Any) -> str:
 
 
 def _kind(proposal: Proposal) -> str:
-    """Return the kind of write in the terms of review levels."""
+    """Return the kind of write in the terms of review rules."""
     kind = _text(proposal.after.get("kind"))
     if proposal.record_type == "note" and kind in _LIKE_THE_SOUL:
         return "soul"

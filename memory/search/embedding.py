@@ -94,7 +94,7 @@ def work_off(seconds: float = SECONDS) -> int:
 
     Safe to run twice at once: a claimed row belongs to its task for LEASE, and a vector is stored
     only if its record still says what was embedded.  Never raises for the embedder: rows it failed
-    at wait, and the first of several failures is told (Settings, Connections; Health; Activity).
+    at wait, and the first of several failures is told (Settings → Models and search; Health; Activity).
     """
     embedder = embedders.embedder()
     if embedder is None:

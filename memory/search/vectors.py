@@ -306,7 +306,7 @@ def nearest_each(
     if not extension_version():
         return Unavailable(
             _(
-                "Searched by words only, because the database has no “vector” extension. Install pgvector there and run “%(manage)s vectors”."
+                "Searched by words only, because the database has no “vector” extension. Install pgvector on the database server and run “%(manage)s vectors”."
             )
             % BY_HAND
         )

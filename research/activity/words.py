@@ -234,7 +234,7 @@ def subject(record_type: str) -> str:
 
 
 def of_change(revision: Revision) -> str:
-    """Return what a revision did: made, moved, superseded or changed."""
+    """Return what a revision did to its record."""
     names, had = revision.names, revision.had  # type: ignore[attr-defined]
     if not had:
         return _("created")
@@ -249,11 +249,11 @@ def of_change(revision: Revision) -> str:
 
 
 def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
-    """Return the fields that a person cares for, as they name them; what a record says is words."""
+    """Return the fields that a person cares for, as the person names them. A record's content is its text."""
     told = sorted({name for name in names if name not in QUIET})
     model = record_models().get(record_type)
     named = field_words(model, told) if model else told
-    return [_("words") if name in _SAYS else said for name, said in zip(told, named, strict=True)]
+    return [_("text") if name in _SAYS else said for name, said in zip(told, named, strict=True)]
 
 
 def of_log(line: Activity) -> str:

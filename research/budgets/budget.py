@@ -175,7 +175,7 @@ class RunMeter:
         self.run.money += spent["money"] or 0
 
     def check(self) -> None:
-        """Raise BudgetReached if the run's or its owner's monthly budget is used up."""
+        """Raise BudgetReached if the run or its owner has reached a limit."""
         run, budget = self.run, self.budget
         if run.tokens >= budget.tokens:
             raise BudgetReached(
@@ -233,7 +233,7 @@ class RunMeter:
                 _(
                     "The cost limit can’t be enforced because the price of %(model)s isn’t set. The "
                     "run’s limit of %(most)d tokens still applies. An admin can enter the price in "
-                    "Settings → Connections."
+                    "Settings → Models and search."
                 )
                 % {"model": model, "most": self.budget.tokens}
             )

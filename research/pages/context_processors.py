@@ -124,7 +124,7 @@ def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[s
         _item(path, _("Files"), reverse("memory:files"), "f", "files"),
         _item(path, _("Notes"), reverse("memory:notes"), "n", "notes"),
         _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
-        _item(path, _("Content"), reverse("memory:content"), "k", "content"),
+        _item(path, _("Content store"), reverse("memory:content"), "k", "content"),
         _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),
     ]
     trust = [
@@ -150,39 +150,39 @@ def settings_pages(user: User) -> list[dict[str, Any]]:
     """Return the groups of Settings pages that the person can open. `tab` is the name of a page."""
     groups = [
         (
-            _("You"),
+            _("Account"),
             [
                 ("profile", _("Profile"), "memory:profile"),
-                ("sign-ins", _("Password and sign-ins"), "memory:sign-ins"),
+                ("sign-ins", _("Security"), "memory:sign-ins"),
                 ("notifications", _("Notifications"), "research:channels"),
-                ("spending", _("Spending"), "memory:spending"),
+                ("spending", _("Usage and limits"), "memory:spending"),
             ],
         ),
         (
-            _("Memory"),
+            _("Agents and API"),
             [
+                ("agents", _("Agents"), "memory:agents"),
+                ("tokens", _("API tokens"), "memory:tokens"),
+                ("review", _("Review rules"), "memory:review-levels"),
                 ("persona", _("Persona"), "memory:persona"),
                 ("soul", _("Soul"), "memory:soul"),
-                ("review", _("Review levels"), "memory:review-levels"),
-                ("sources", _("Sources"), "research:source-rules"),
-                ("archive", _("Export and import"), "memory:archive"),
             ],
         ),
         (
-            _("Programs"),
+            _("Data"),
             [
-                ("tokens", _("API tokens"), "memory:tokens"),
-                ("agents", _("Agents"), "memory:agents"),
+                ("sources", _("Source rules"), "research:source-rules"),
+                ("archive", _("Import and export"), "memory:archive"),
             ],
         ),
     ]
     if user.is_staff:
-        of_staff = [
-            ("connections", _("Connections"), "memory:connections"),
-            ("health", _("Health"), "memory:health"),
-            ("people", _("People"), "memory:people"),
+        of_admins = [
+            ("connections", _("Models and search"), "memory:connections"),
+            ("health", _("System status"), "memory:health"),
+            ("people", _("Users"), "memory:people"),
         ]
-        groups.append((_("This Beacon"), of_staff))
+        groups.append((_("Server"), of_admins))
     return [
         {
             "title": title,

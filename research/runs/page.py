@@ -409,8 +409,8 @@ def _todo(run: Run, step: Step | None, asked: list[dict[str, Any]]) -> str:
         )
     if step is not None and step.name == "search":
         return _(
-            "Check the topic’s search services and Settings → Connections, then retry the run."
+            "Check the topic’s search services and Settings → Models and search, then retry the run."
         )
     if step is not None and step.name in ("plan", "write"):
-        return _("Test the model in Settings → Connections, then retry the run.")
+        return _("Test the model in Settings → Models and search, then retry the run.")
     return _("Retry the run. If it fails again, see the worker’s log.")

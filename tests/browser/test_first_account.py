@@ -34,11 +34,11 @@ def make_account(visitor: Visitor, name: str) -> None:
 
 
 def look_round(visitor: Visitor) -> None:
-    """Do what the host does first: Health, a feed tried, a token, the admin site."""
+    """Do what the host does first: System status, a feed tried, a token, the admin site."""
     page = visitor.page
     visitor.goto("/settings/health/")
     expect(page.locator("main")).to_contain_text("Worker")
-    visitor.follow("Connections")
+    visitor.follow("Models and search")
     feeds = page.locator("#connection_free")
     feeds.locator("[name$=url]").fill("http://127.0.0.1:9/feed.xml")  # this machine's own
     feeds.get_by_role("button", name="Test").click()
@@ -66,7 +66,7 @@ def test_the_one_time_link_makes_the_first_account_and_leads_to_an_empty_home(
     visitor.goto(link)
     assert visitor.violations() == []
     make_account(visitor, "ada")
-    expect(visitor.page.get_by_text("What works without a model or a key")).to_be_visible()
+    expect(visitor.page.get_by_text("Available without a model or a key")).to_be_visible()
     expect(visitor.page.locator(".banner")).to_contain_text("No background worker is running")
     assert visitor.violations() == []
     look_round(visitor)

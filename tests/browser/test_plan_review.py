@@ -61,7 +61,9 @@ def test_queries_are_changed_and_the_run_goes_on_with_them(
 
     visitor.page.locator(BOX).fill("same\nsame")
     visitor.press("Run these queries")
-    expect(visitor.page.locator("#plan-form .errorlist")).to_contain_text("“same” is listed more than once")
+    expect(visitor.page.locator("#plan-form .errorlist")).to_contain_text(
+        "“same” is listed more than once"
+    )
     visitor.page.locator(BOX).fill("what changed in PostgreSQL\nPostgreSQL faults")
     visitor.press("Run these queries")
 

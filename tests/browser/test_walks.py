@@ -126,6 +126,6 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     visitor.press("Trash")
     expect(page.locator("#toasts .toast").first).to_contain_text("Moved to Trash")
     visitor.press("Undo")
-    expect(page.locator("#toasts .toast").last).to_contain_text("Undone")
+    expect(page.locator("#toasts .toast").last).to_contain_text("Change undone")
     visitor.goto("/recall/?q=heron")
     expect(page.locator("ol.hits")).to_contain_text("128 GB")

@@ -51,15 +51,15 @@ def test_settings_lists_its_pages_beside_the_page_or_behind_a_button(
     visitor.sign_in("grace")
     visitor.goto("/settings/profile/")
     pages = visitor.page.get_by_role("navigation", name="Settings")
-    expect(pages.get_by_role("link", name="Connections")).to_be_visible()
+    expect(pages.get_by_role("link", name="Models and search")).to_be_visible()
     tops = [link.bounding_box() for link in pages.get_by_role("link").all()]
     assert len({round(box["x"]) for box in tops if box}) == 1  # one column
 
     visitor.page.set_viewport_size({"width": 390, "height": 844})
-    expect(pages.get_by_role("link", name="Connections")).to_be_hidden()
+    expect(pages.get_by_role("link", name="Models and search")).to_be_hidden()
     pages.get_by_role("button", name="All settings").click()
-    visitor.click(pages.get_by_role("link", name="Connections"))
-    expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Connections")
+    visitor.click(pages.get_by_role("link", name="Models and search"))
+    expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Models and search")
 
 
 @pytest.mark.parametrize("path", ["/", "/reports/", "/notes/?q=version", "/topics/"])

@@ -167,7 +167,7 @@ def test_what_is_sensitive_expired_superseded_or_gone_never_enters(
     assert "The zebra is trashed." not in left
     assert left["The zebra is secret."] == "sensitive, so it’s never included"
     assert left["The zebra is expired."] == "expired"
-    assert left["The zebra is superseded."] == "superseded by a newer note"
+    assert left["The zebra is superseded."] == "replaced by a newer note"
     assert left["The zebra is elsewhere."] == "visible only to agent:x"
 
 

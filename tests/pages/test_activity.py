@@ -66,7 +66,7 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
     ]  # fmt: skip
     assert [(line.said, line.details) for line in lines][:5] == [
         ("moved to Trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
-        ("changed", ["words"]), ("created", []),
+        ("changed", ["text"]), ("created", []),
     ]  # fmt: skip
     assert lines[0].label == "Other words"
 

@@ -264,7 +264,7 @@ def test_the_later_run_first_is_said_and_facts_keep_the_order_of_time(
     facts = page(browser, topic, from_=2, to=1)
     lines = page(browser, topic, from_=2, to=1, view="lines")
 
-    assert "Facts are shown in order of time, from Run #1 to Run #2" in facts
+    assert "Facts are shown in chronological order, from Run #1 to Run #2" in facts
     assert "repairs index corruption" in section(facts, "group-new")
     assert "so text marked as added comes from the earlier Run #1" in lines
 

@@ -45,7 +45,7 @@ def home(browser: Client) -> str:
 def test_a_fresh_account_is_told_what_works_and_offered_the_sample(browser: Client):
     body = home(browser)
 
-    assert "What works without a model or a key" in body
+    assert "Available without a model or a key" in body
     assert "Try the sample topic" in body
     assert 'action="/topics/sample/"' in body
     assert 'href="/topics/new/"' in body
@@ -81,7 +81,7 @@ def test_what_was_read_is_gone_from_the_list(browser: Client, alice: Any):
     body = home(browser)
 
     assert "You’re up to date." in body
-    assert "What works without a model" not in body
+    assert "Available without a model" not in body
 
 
 def test_a_run_that_goes_on_shows_what_it_does_and_how_far(browser: Client, alice: Any):

@@ -44,7 +44,7 @@ def test_a_topic_is_found_by_words_in_any_order(browser: Client, alice: User) ->
 
 def test_pages_are_found_by_a_part_of_their_name(browser: Client) -> None:
     assert links(browser, "conf")["Conflicts"] == "/conflicts/"
-    assert links(browser, "spend")["Spending"] == "/settings/spending/"
+    assert links(browser, "usage")["Usage and limits"] == "/settings/spending/"
 
 
 def test_notes_and_documents_are_found(browser: Client, alice: User) -> None:
@@ -92,7 +92,7 @@ def test_any_words_are_a_question(browser: Client) -> None:
 def test_without_scripts_it_is_a_page_that_the_rail_leads_to(browser: Client) -> None:
     home = browser.get("/").content.decode()
     assert f'class="palette-open" href="{reverse("research:palette")}"' in home
-    page = browser.get(URL, {"words": "spend"}).content.decode()
+    page = browser.get(URL, {"words": "usage"}).content.decode()
     assert '<a href="/settings/spending/">' in page
     assert '<form method="get" class="search"' in page
 

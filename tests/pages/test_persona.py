@@ -1,4 +1,4 @@
-"""Settings, Persona and Soul: who the agent is and how it thinks."""
+"""Settings → Persona and Soul: who the agent is and how it thinks."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_the_number_of_queries_is_fixed(
 def test_the_profile_shows_what_the_agent_is_told(client: Client):
     page = client.get("/settings/profile/").content.decode()
 
-    assert "What agents know about you" in page and "signs in as alice" in page
+    assert "Your profile note" in page and "signs in as alice" in page
 
 
 @pytest.mark.requirement("R208")

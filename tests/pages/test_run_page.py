@@ -127,7 +127,7 @@ def test_a_failed_run_says_what_happened_why_and_what_to_do(browser: Client, top
     assert "failed at the step “Search”" in shown
     assert "the key is wrong" in shown
     assert "Retry from “Search”" in shown
-    assert "Settings → Connections" in shown
+    assert "Settings → Models and search" in shown
 
 
 def test_a_cancelled_run_shows_where_it_stopped(browser: Client, topic: Topic):

@@ -140,7 +140,9 @@ def test_where_nothing_was_read_it_says_so(browser: Client, topic: Topic):
 def test_reports_that_list_nothing_say_that_nothing_is_new(browser: Client, topic: Topic):
     DeltaItem.objects.filter(run__topic=topic).delete()
 
-    assert "Nothing new. No change in these reports still applies." in section(browser, topic)
+    assert "Nothing new. None of the changes in these reports still apply." in section(
+        browser, topic
+    )
 
 
 def test_hundred_unread_reports_cost_no_query_more(

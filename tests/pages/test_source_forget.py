@@ -159,7 +159,7 @@ def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("run:999", "Nothing from this source is remembered"),
+        ("run:999", "There are no records from this source"),
         (" ", "Enter a source"),
         ("x" * 300, "at most 200"),
     ],
@@ -191,7 +191,7 @@ def test_too_many_at_once_change_nothing(
 def test_a_stranger_forgets_and_takes_back_nothing(
     client_of: Callable[[Any], Client], alice: Any, bob: Any, run: Any
 ) -> None:
-    assert "Nothing from this source is remembered" in text_of(
+    assert "There are no records from this source" in text_of(
         client_of(bob).get(PAGE, {"source": run.source})
     )
     key, _count = forget.forget_source(alice, run.source, by=alice.actor)

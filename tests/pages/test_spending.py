@@ -1,4 +1,4 @@
-"""Settings, Spending: what calls of the model cost, and what a month may cost."""
+"""Settings → Usage and limits: what calls of the model cost, and what a month may cost."""
 
 from __future__ import annotations
 

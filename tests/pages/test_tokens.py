@@ -1,4 +1,4 @@
-"""Settings, API tokens: made and shown once, listed, revoked."""
+"""Settings → API tokens: made and shown once, listed, revoked."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_the_number_of_queries_does_not_grow_with_agents(
 def test_of_an_agent_that_was_shown_web_text_it_is_said_that_its_words_wait(
     browser: Client, alice: User
 ) -> None:
-    said = "what it writes outside a topic waits for your review"
+    said = "Its writes outside a topic wait for your review"
     agent = _token(alice).agent
     assert said not in browser.get(AGENTS).content.decode()
     trust.note(agent, "external")

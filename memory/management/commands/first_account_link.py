@@ -21,7 +21,7 @@ class Command(MigratedCommand):
         """Issue a link, which replaces the previous one."""
         if User.objects.exists():
             self.stderr.write(
-                _("There’s already an account. Its admin can invite others in Settings, People.")
+                _("There’s already an account. Its admin can invite others in Settings → Users.")
             )
             return
         _invitation, token = Invitation.give_out(by=None, makes_staff=True, is_first=True)

@@ -157,7 +157,7 @@ def try_model(by: User) -> ProbeResult:
 
 
 def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: bool) -> None:
-    """Record a test as a call, so that its cost appears in Spending; texts are left out."""
+    """Record a test as a call, so that its cost appears in Usage and limits. Texts are left out."""
     failure = ""
     if not result.ok:
         kinds = ModelCall.Failure
