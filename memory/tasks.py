@@ -153,8 +153,8 @@ def follow_mirror() -> None:
 def embed_due() -> None:
     """Create the embeddings that records wait for; safe to deliver twice.
 
-    Only one task does so at a time: after an import it takes minutes, and with every worker on it
-    no run could start and no bulk act could continue.
+    Only one task does so at a time. After an import it takes minutes, and if every worker did it,
+    no run could start and no bulk action could continue.
     """
     with advisory_lock(LockId.EMBEDDING) as is_mine:
         if is_mine and (made := embedding.work_off()):
@@ -163,7 +163,7 @@ def embed_due() -> None:
 
 @shared_task(acks_late=True)
 def carry_out_bulk_act(pk: str) -> None:
-    """Do a bulk act, or continue it; safe to deliver twice."""
+    """Do a bulk action, or continue it; safe to deliver twice."""
     try:
         bulk.carry_out(pk)
     except (OperationalError, InterfaceError):
@@ -175,7 +175,7 @@ def carry_out_bulk_act(pk: str) -> None:
 
 @shared_task
 def take_up_bulk_acts() -> None:
-    """Continue bulk acts without a worker."""
+    """Continue bulk actions without a worker."""
     for pk in bulk.to_be_taken_up():
         try:
             carry_out_bulk_act(str(pk))

@@ -257,7 +257,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
                 if part.pid is not None:
                     self._procmgr.kill(part.pid)
                 self._ended(name, 1)
-            # Its last output may only just have arrived, so the next check decides.
+            # Its last output could have arrived just now, so the next check decides.
             part.is_lost = not part.reader.is_alive()
 
     def _act(self) -> None:

@@ -242,7 +242,6 @@ class Layer:
 
     @property
     def size(self) -> Size:
-        """Return the layer's size in the prompt."""
         return counted(self.text)
 
 
@@ -266,7 +265,6 @@ class Context:
         return [line.record for layer in self.layers for line in layer.lines if line.record]
 
     def layer(self, name: str) -> Layer:
-        """Return the layer of this name."""
         return next(one for one in self.layers if one.name == name)
 
 

@@ -1,7 +1,7 @@
-"""What changed since a proposal was made: facts it quotes, and the record it would change.
+"""What has changed since a proposal: the facts that it quotes, and the record it would change.
 
 Data flow: proposals -> their topics -> facts that were replaced, corrected or marked as wrong ->
-those whose words are in the proposal's new lines; and the versions of their targets.  A handful of
+those whose words are in the proposal's new lines; and the versions of their targets. A handful of
 queries for any number of proposals.
 """
 

@@ -174,7 +174,7 @@ def mark_missing(model: str) -> int:
 
 
 def _claimed() -> list[EmbeddingDue]:
-    """Claim the next rows for LEASE; a row that failed twice is claimed alone."""
+    """Claim the next rows for LEASE; a row that failed twice gets its own batch."""
     now = timezone.now()
     with transaction.atomic():
         waiting = EmbeddingDue.objects.filter(not_before__lte=now).order_by("not_before", "id")

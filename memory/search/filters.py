@@ -99,7 +99,7 @@ def holding(rows: Rows, question: Question, language: str = ENGLISH, owner: Any 
     wanted += [query for one in question.phrases if (query := phrase_query(one, language))]
     left_out = [query for one in question.without if (query := phrase_query(one, language))]
     if question.words and not wanted:
-        return rows.none()  # punctuation alone matches no text
+        return rows.none()  # text without letters or digits matches nothing
     if wanted:
         rows = rows.filter(_entries(" & ".join(f"({query})" for query in wanted), space))
     if left_out:

@@ -27,7 +27,6 @@ class MonthLimits:
 
 
 def limits_of(user: User) -> MonthLimits:
-    """Return the user's monthly limits."""
     return MonthLimits(user.monthly_tokens, user.monthly_money)
 
 

@@ -192,7 +192,6 @@ def _sign_in_address(goal: str) -> str:
 
 @require_POST
 def sign_out(request: BeaconRequest) -> HttpResponse:
-    """Sign out of this browser."""
     if request.user.is_authenticated:
         sign_ins.end(request)
         messages.success(request, _("You’re signed out."))
@@ -317,7 +316,6 @@ def _people() -> dict[str, Any]:
 @require_POST
 @staff_only
 def disable(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Disable an account."""
     person = get_object_or_404(User, pk=pk)
     try:
         people.disable(person, by=request.user)
@@ -333,7 +331,6 @@ def disable(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_POST
 @staff_only
 def enable(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Enable a disabled account."""
     person = get_object_or_404(User, pk=pk)
     people.enable(person, by=request.user)
     if person.pk != request.user.pk:
@@ -548,7 +545,6 @@ def _tokens_page(
 @require_POST
 @login_required
 def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Revoke a token at once."""
     token = get_object_or_404(
         ApiToken.objects.of(request.user).select_related("agent__owner"), pk=pk
     )

@@ -141,7 +141,7 @@ def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The records of a bulk act: the selected ones, else all that match the page's filters."""
+    """The records of a bulk action: the selected ones, else all that match the page's filters."""
 
     wanted: Wanted = Wanted()
     keys: Sequence[str] = ()
@@ -279,7 +279,7 @@ def _name(user: User, rows: Iterable[TrashRow]) -> None:
     for revision in revisions:
         row = by_id[revision.record_id]
         row.label, row.actor = plain(revision.label), named[revision.actor].words
-        # The reason that every deletion has says nothing.
+        # Every deletion has this reason, so it isn't worth showing.
         row.why = "" if revision.reason == _("moved to Trash") else revision.reason
 
 
@@ -432,7 +432,7 @@ class Restored:
 
 
 def restore_chosen(user: User, chosen: Chosen, *, seconds: float = SECONDS) -> Restored:
-    """Restore the selected records one by one, for as long as a request may last.
+    """Restore the selected records one by one, within the time limit of a request.
 
     Newest first: a replacement comes before what it replaced.
     """
@@ -486,7 +486,7 @@ def revisions_of(key: str) -> list[int]:
 
 
 def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
-    """Move to Trash again what these revisions restored and nobody has changed since.
+    """Move to Trash again what these revisions restored, except what has changed since.
 
     Returns how many were moved, and why others weren't.
     """
