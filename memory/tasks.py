@@ -231,7 +231,7 @@ def maintain() -> None:
 
 @shared_task
 def find_conflicts_of(owner_id: int) -> None:
-    """Search for one owner's near-duplicates; a failure is logged and doesn't stop other owners."""
+    """Search for one owner's near-duplicates. A failure is logged and doesn't stop other owners."""
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return

@@ -183,9 +183,9 @@ def _is_held(
 
 
 def _consolidate(session: Session) -> None:
-    """Save decisions and conclusions as observations;
+    """Save decisions and conclusions as observations.
 
-    if one from an agent is held, all of them are.
+    If one of an agent's observations is held, all of them are.
     """
     user, answers = words_trust(session), trust_of(session)
     bound = trust_in_answers(user, answers)
@@ -224,9 +224,9 @@ def read_in(messages: Iterable[Message]) -> str:
 
 
 def _log_requests(session: Session) -> None:
-    """Save the person's requests as one log for 30 days;
+    """Save the person's requests as one log for 30 days.
 
-    what they asked to remember is already stored.
+    Requests to remember something are already stored.
     """
     asked = [one.content for one in said_in(session) if one.role == "user"]
     requests = [shorten(text, LONGEST_REQUEST) for text in asked if not is_to_keep(text)]

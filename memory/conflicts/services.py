@@ -88,10 +88,7 @@ def _facts(owner: User) -> Iterator[tuple[Any, Any]]:
 
 
 def _notes(owner: User) -> Iterator[tuple[Any, Any]]:
-    """Yield similar notes of one kind;
-
-    summaries are skipped, since they always resemble each other.
-    """
+    """Yield similar notes of one kind, except summaries, which always resemble each other."""
     active = Note.objects.of(owner).active().exclude(kind__in=Note.IDENTITY)
     active = active.exclude(~Q(job=""), kind=Note.Kind.SUMMARY)
     for note in active.order_by("-updated")[:MOST_NOTES]:

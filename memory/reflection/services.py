@@ -157,9 +157,9 @@ def length_of(result: object) -> int:
 
 
 def why_not_talk(messages: int, by_user: int) -> str:
-    """Return why a conversation isn't reflected on;
+    """Return why a conversation isn't reflected on, or "".
 
-    "" with six messages, two of them the person's.
+    It needs at least six messages, two of them the person's.
     """
     if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
         return ""

@@ -24,7 +24,7 @@ from memory.review.risks import added_lines
 
 MOST_FACTS = 5_000  # checked for one page of proposals, the latest changed first
 MOST_ROWS = 24  # of a diff
-MOST_STEPS = 20  # from a fact to the one that replaced it, and on
+MOST_STEPS = 20  # from a fact through its replacements to the current one
 _REPLACED, _WRONG, _CORRECTED, _TARGET = "replaced", "wrong", "corrected", "target"
 
 

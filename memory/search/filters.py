@@ -152,10 +152,7 @@ def _plain(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
 
 
 def _starting(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
-    """Return the condition that a field equals one of the values;
-
-    a final `*` matches any ending.
-    """
+    """Return the condition that a field has one of the values (`abc*` is a prefix)."""
 
     def condition(values: tuple[str, ...], about: _Asked) -> Q:
         if not about.has(field):
@@ -178,10 +175,7 @@ def _tag(values: tuple[str, ...], about: _Asked) -> Q:
 
 
 def _topic(values: tuple[str, ...], about: _Asked) -> Q:
-    """Match a topic by slug or title, or by prefix with `*`;
-
-    `none` matches records without a topic.
-    """
+    """Match a topic by slug or title, or by prefix (`*`); `none` means without a topic."""
     path = getattr(about.model, "TOPIC_PATH", "topic" if about.has("topic") else "")
     if not path:
         return _NONE
@@ -443,9 +437,9 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Amo
         conditions.add("e.created < %s", asked.before)
     rare = [one for one in asked.filters if one.field not in _OF_INDEX]
     if rare:
-        # The entries' space already belongs to the owner. Don't add a condition on an index by
-        # owner: for records written since the last ANALYZE the planner considers it as fast as the
-        # key, and then reads all of it.
+        # The entries' space already belongs to the owner, so there is no condition on the owner. For
+        # records written since the last ANALYZE, the planner considers an index by owner as fast as
+        # the key, and then reads all of it.
         rows = narrowed(kind.model.objects.all(), rare, zone=asked.zone, now=asked.now)
         # Evaluated per entry. As an ordinary condition, Postgres would first build a list of all
         # such records, whatever the words match.

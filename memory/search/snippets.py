@@ -110,9 +110,9 @@ def _wanted(query: str, language: str) -> tuple[frozenset[str], re.Pattern[str]]
 
 
 def _beginning(term: str) -> str:
-    """Return a pattern for the beginning of words with this stem;
+    """Return a pattern for the beginning of words with this stem.
 
-    stemming can change the last letter.
+    Stemming can change the last letter.
     """
     if is_unspaced(term[0]):
         return re.escape(term)

@@ -300,10 +300,7 @@ def nearest(
 def nearest_each(
     owner: Any, text: str, looks: Sequence[Look], limit: int
 ) -> list[list[Near]] | Unavailable:
-    """Return the result of `nearest()` for each look;
-
-    `text` is embedded only once. Never raises.
-    """
+    """Return the result of `nearest()` for each look, but embed `text` only once. Never raises."""
     embedder = embedders.embedder(for_question=True)
     if embedder is None:
         return Unavailable(embedders.why_none())

@@ -152,7 +152,7 @@ class Month:
 
 @dataclass(slots=True)
 class Detail:
-    """One month by topic, model and so on, the largest spender first."""
+    """One month in detail: by topic, model and so on, the largest spender first."""
 
     by_model: list[Line] = field(default_factory=list)
     by_purpose: list[Line] = field(default_factory=list)

@@ -232,7 +232,7 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
         try:
             with transaction.atomic():
                 user = invitation.accept(**form.wanted())
-        except IntegrityError:  # two links, one name, at the same time
+        except IntegrityError:  # two links used with one name at the same time
             form.add_error("username", _("This username has just been taken."))
         else:
             if user is None:
@@ -378,7 +378,7 @@ def profile(request: BeaconRequest) -> HttpResponse:
     form = ProfileForm(request.POST or None, instance=person)
     before = settings_undo.now(request.user, "profile") if request.method == "POST" else {}
     if request.method == "POST" and form.is_valid():
-        # The user note repeats the profile, from the same moment (R202).
+        # The user note repeats the profile and is updated with it (R202).
         with transaction.atomic():
             request.user = form.save()
             identity.write_profile(request.user, by=request.actor)

@@ -494,10 +494,7 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
 
 
 def _begin(request: BeaconRequest, act: BulkAct) -> None:
-    """Do a small action at once;
-
-    a large one is done by a task, which the scheduler finds by its row.
-    """
+    """Do a small action immediately; leave a large one to a task, which finds it by its row."""
     if is_large(act):
         transaction.on_commit(lambda: nudge(act))
         messages.info(request, _("This runs in the background. You can follow it on this page."))

@@ -206,10 +206,7 @@ def waiting_from(owner: User, source: str) -> Any:
 
 
 def reject_from(owner: User, source: str, *, by: Actor, why: str) -> int:
-    """Reject everything pending from a source that is being deleted;
-
-    `why` identifies that action.
-    """
+    """Reject everything pending from a source that is being deleted (`why` identifies that)."""
     rows = list(waiting_from(owner, source))
     return decide(owner, rows, "reject", by=by, why=why, seconds=60.0).done
 
