@@ -167,7 +167,7 @@ def _mcp_in_words() -> list[str]:
 
 
 def _for_others() -> list[str]:
-    """Return a hint if Beacon listens to other machines, but BEACON_URL doesn't name an address."""
+    """Return a hint if Beacon listens to other machines, but BEACON_URL doesn't name its host."""
     if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
         return []
     said = (

@@ -1,7 +1,7 @@
-"""Import from other programs: zips of Markdown files, and JSON lines.
+"""Import from other apps: zips of Markdown files, and JSON lines.
 
 Each file is read into entries (future notes or observations) and problems, then the entries are
-stored or only previewed. Only a file's text and dates are trusted, and not what else it claims.
+stored or only previewed. A file's text and dates are trusted, but nothing else that it claims.
 """
 
 from __future__ import annotations

@@ -283,9 +283,9 @@ def _keep(act: _Act, kept: Any, other: Any) -> list[Any]:
 
 
 def _put_away(act: _Act, record: Any, why: str) -> None:
-    """Remove a record from memory: a fact from the topic's list, others to the trash.
+    """Remove a record from memory: a fact from the topic's list, others to Trash.
 
-    A wrong fact is struck, so that no run repeats it; a duplicate is retired.
+    A wrong fact is marked as wrong, so that no run repeats it; a duplicate is retired.
     """
     if not isinstance(record, TopicFact):
         record.trash(why=why, **act.told)

@@ -249,7 +249,7 @@ def _dead_link(request: HttpRequest) -> HttpResponse:
 
 
 def _too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
-    """Answer a sign-in if its address has used up the attempts of this minute."""
+    """Answer a sign-in if its IP address has used up the attempts of this minute."""
     logger.warning("sign-in blocked for an address", ip=sign_ins.address_of(request))
     most = settings.BEACON_SIGN_INS_PER_MINUTE
     answer = render(request, "memory/locked_out.html", {"most": most, "seconds": wait}, status=429)

@@ -98,7 +98,7 @@ def _came_from(model: type[Remembered], source: str) -> Q:
             return named | at
         return at if model is TopicFact else named
     came = Q(source__in=[source, source + HEURISTIC])
-    if ":" not in source:  # only a program's or run's scope; the owner's scope isn't a source
+    if ":" not in source:  # only an app's or run's scope; the owner's scope isn't a source
         return came
     if model is ContentItem:
         inside = Q(scope__startswith=f"{source}/") | Q(kept_with__startswith=f"{source}/")

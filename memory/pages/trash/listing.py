@@ -180,7 +180,7 @@ def _went_along(user: User) -> QuerySet[Any]:
 
 
 def number_along(user: User) -> int:
-    """Return how many records in Trash went there with another."""
+    """Return how many records went to Trash along with another."""
     parts = [
         rows.filter(pk__in=_went_along(user)).values("pk")
         for name, rows in trashed(user)
@@ -202,7 +202,7 @@ def _says(model: type[Any], word: str) -> Q:
 
 
 def _by_whom(rows: QuerySet[Any], user: User, who: str) -> QuerySet[Any]:
-    """Keep what the person deleted last, or what anyone else did."""
+    """Keep what the person deleted last, or what others did."""
     moved = Revision.objects.filter(record_id=OuterRef("pk"), after__has_key="trashed_at")
     last = Subquery(moved.order_by("-id").values("actor")[:1])
     rows = rows.annotate(moved_by=last)
