@@ -72,7 +72,7 @@ def _warm_up(**kwargs: Any) -> None:
 
 @signals.worker_ready.connect  # type: ignore[untyped-decorator]
 def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
-    # Runs and upkeep can share a worker or have their own (beacon_site.launcher.runner).
+    # Runs and maintenance can share a worker or have their own (beacon_site.launcher.runner).
     name, queues = str(sender.hostname), set(app.amqp.queues.consume_from)
     kinds = {name: "worker"} if "research" in queues else {}
     kinds |= {f"{name}, upkeep": "upkeep"} if "maintenance" in queues else {}

@@ -113,7 +113,7 @@ def folder(name: str, *, made: bool = False) -> str:
 
 
 def url(name: str, default: str = "") -> str:
-    """Return the variable as an http(s) address without a trailing slash."""
+    """Return the variable as an http(s) URL without a trailing slash."""
     value = (_given(name, "address", default) or default).rstrip("/")
     if value and urlsplit(value).scheme not in {"http", "https"}:
         raise ImproperlyConfigured(f"{name} must begin with http:// or https://, not {value!r}.")

@@ -42,7 +42,6 @@ SECONDS = Histogram(
 
 
 def count(request: HttpRequest, status: int, seconds: float) -> None:
-    """Count one request."""
     route = route_of(request)
     REQUESTS.labels(route, method_of(request), f"{status // 100}xx").inc()
     SECONDS.labels(route).observe(seconds)

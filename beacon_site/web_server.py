@@ -33,7 +33,7 @@ COUNTS = "beacon-counts-"
 
 message.MAX_REQUEST_LINE = LONGEST
 limit_request_line = LONGEST - 1
-limit_request_field_size = LONGEST  # Referer and HX-Current-URL repeat the address
+limit_request_field_size = LONGEST  # Referer and HX-Current-URL repeat the URL
 logconfig_dict = settings.LOGGING
 
 

@@ -61,7 +61,7 @@ def _password(request: HttpRequest, extra_context: dict[str, Any] | None = None)
 
 
 def _no_autocomplete(request: HttpRequest) -> HttpResponse:
-    """Refuse: no field here has choices, and Django's answer would name rows without the mask."""
+    """Refuse: no field here has choices, and Django's answer would show row names unmasked."""
     raise Http404
 
 
@@ -350,7 +350,7 @@ class SourceRuleAdmin(ReadOnlyAdmin):
 
 @admin.register(memory.BulkAct)
 class BulkActAdmin(ReadOnlyAdmin):
-    """Bulk acts and their progress."""
+    """Bulk actions and their progress."""
 
     list_display = ("owner", "page", "act", "state", "done", "total", "created")
     list_filter = ("state", "page", "act")
@@ -403,7 +403,6 @@ class TopicFactAdmin(RememberedAdmin):
     PAGE = ("research:topic", ("topic__slug",))
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the fact or its topic is sensitive."""
         return super().is_sensitive(row) or super().is_sensitive(row.topic)
 
 
@@ -535,7 +534,6 @@ class SeenUrlAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def topic_owner(self, row: Any) -> str:
-        """Return the owner of the topic."""
         return str(row.topic.owner)
 
 

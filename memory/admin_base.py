@@ -1,6 +1,7 @@
-"""Read-only admin pages for rows that only the product's own methods write, with masks.
+"""Read-only admin pages, with masks, for rows that only Beacon's own methods write.
 
-Staff see all accounts here; sensitive text is shown to its owner only, and a secret to nobody.
+Staff see all accounts here. Sensitive text is shown only to its owner, and secrets are shown to no
+one.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
 
 @dataclass(frozen=True)
 class _Named:
-    """A stand-in for a row where a page names it."""
+    """A stand-in for a row wherever a page shows its name."""
 
     pk: Any
     name: str

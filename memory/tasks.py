@@ -155,8 +155,8 @@ def follow_mirror() -> None:
 def embed_due() -> None:
     """Create the embeddings that records wait for; safe to deliver twice.
 
-    Only one task does so at a time: after an import it takes minutes, and with every worker on it
-    no run could start and no bulk act could continue.
+    Only one task does so at a time. After an import it takes minutes, and if every worker did it,
+    no run could start and no bulk action could continue.
     """
     with advisory_lock(LockId.EMBEDDING) as is_mine:
         if is_mine and (made := embedding.work_off()):
@@ -165,7 +165,7 @@ def embed_due() -> None:
 
 @shared_task(acks_late=True)
 def carry_out_bulk_act(pk: str) -> None:
-    """Do a bulk act, or continue it; safe to deliver twice."""
+    """Do a bulk action, or continue it; safe to deliver twice."""
     try:
         bulk.carry_out(pk)
     except (OperationalError, InterfaceError):
@@ -177,7 +177,7 @@ def carry_out_bulk_act(pk: str) -> None:
 
 @shared_task
 def take_up_bulk_acts() -> None:
-    """Continue bulk acts without a worker."""
+    """Continue bulk actions without a worker."""
     for pk in bulk.to_be_taken_up():
         try:
             carry_out_bulk_act(str(pk))
@@ -233,7 +233,7 @@ def maintain() -> None:
 
 @shared_task
 def find_conflicts_of(owner_id: int) -> None:
-    """Search for one owner's near-duplicates; a failure is logged and doesn't stop other owners."""
+    """Search for one owner's near-duplicates. A failure is logged and doesn't stop other owners."""
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return

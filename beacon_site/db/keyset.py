@@ -51,7 +51,8 @@ def keyset(rows: QuerySet[Any], *, by: str, falling: bool, cursor: str) -> Query
     beyond = "lt" if falling else "gt"
     after = Q(**{f"{by}__{beyond}": value}) | Q(**{by: value, f"pk__{beyond}": key})
     try:
-        # The first condition lets an index start there.  The second alone would scan all rows before.
+        # The first condition lets an index start there. Without it, all earlier rows would be
+        # scanned.
         return rows.filter(Q(**{f"{by}__{beyond}e": value}) & after)
     except (ValidationError, ValueError, TypeError):
         return rows

@@ -147,8 +147,8 @@ def identity(pid: int) -> str | None:
     """Return a text that is unique to this process, or None if the process is dead.
 
     It includes the machine's boot id, since after a restart another process can have the same
-    number and start time.  A zombie counts as dead, since in a container without an init it may
-    never be reaped.
+    number and start time. A zombie counts as dead, since a container without an init never reaps
+    it.
     """
     if sys.platform.startswith("linux"):
         try:

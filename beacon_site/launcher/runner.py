@@ -257,7 +257,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
                 if part.pid is not None:
                     self._procmgr.kill(part.pid)
                 self._ended(name, 1)
-            # Its last output may only just have arrived, so the next check decides.
+            # Its last output could have arrived just now, so the next check decides.
             part.is_lost = not part.reader.is_alive()
 
     def _act(self) -> None:
@@ -317,9 +317,10 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
             self._trouble = str(exc)
 
     def _end_orphans(self) -> None:
-        """Kill the children of a head that was killed.
+        """Kill the children of a head process that was killed.
 
-        They would keep the web server's port, and its output open, so that its end went unnoticed.
+        They would keep the web server's port and its output open, so no one would notice that it
+        ended.
         """
         for part in self._parts.values():
             pid = part.pid
@@ -338,7 +339,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
 
 
 def _answers(url: str) -> bool:
-    """Return whether a web server answers at the address, with any status."""
+    """Return whether a web server answers at the URL, with any status."""
     try:
         urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own address  # nosec B310
     except urllib.error.HTTPError:

@@ -64,7 +64,7 @@ def _as_object(line: str, message: Message) -> str:
 OWN = ("beacon", "system")
 
 
-# --- acts of `python -m beacon_site.launcher.up` ---
+# --- commands of `python -m beacon_site.launcher.up` ---
 
 DOWN_SECONDS = 45.0
 
@@ -167,7 +167,7 @@ def _mcp_in_words() -> list[str]:
 
 
 def _for_others() -> list[str]:
-    """Return a hint if Beacon listens to other machines, but BEACON_URL doesn't name an address."""
+    """Return a hint if Beacon listens to other machines, but BEACON_URL doesn't name its host."""
     if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
         return []
     said = (
@@ -263,7 +263,7 @@ ACTS: dict[str, Callable[[], int]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the act that the argument names; return the exit code."""
+    """Run the command that the argument names; return the exit code."""
     name = arguments[0] if arguments else "up"
     if name not in ACTS or len(arguments) > 1:
         print(

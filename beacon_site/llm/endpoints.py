@@ -22,7 +22,7 @@ from beacon_site.net.errors import ProviderRejected
 VENDOR_URL = "https://api.openai.com/v1"
 TAILS = ("/chat/completions", "/completions", "/chat", "/embeddings", "/models", "/responses")
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-LOCAL_SECONDS = 300.0  # 1,500 tokens at 5 a second, as a laptop writes them
+LOCAL_SECONDS = 300.0  # 1,500 tokens at 5 per second, as on a laptop
 PORTS = {11434: "ollama", 1234: "lmstudio"}
 
 

@@ -181,12 +181,10 @@ class Size:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether the tokens are an estimate."""
         return self.how == ESTIMATED
 
 
 def counted(text: str) -> Size:
-    """Return the size of `text`."""
     size = len(text.encode("utf-8", "replace"))
     vocabulary = _vocabulary()
     if vocabulary is None:

@@ -140,7 +140,7 @@ def _declared_within(content: bytes) -> str:
 
 
 def _detected(content: bytes) -> str:
-    """Guess by the letters alone: markup is ASCII in every charset and hides them."""
+    """Guess by the letters only, since markup is ASCII in every charset and hides them."""
     sample = MARKUP.sub(b" ", content[: 4 * SAMPLE_BYTES])[:SAMPLE_BYTES]
     # A character cut in half at the end of the sample would rule out its charset.
     lines = sample.rsplit(b"\n", 1)

@@ -303,7 +303,7 @@ def _by_selectolax(tree: LexborHTMLParser) -> str:
     body = tree.body
     if body is None:
         return ""
-    # From here on, the tree is changed and can't be used for anything else.
+    # The code below changes the tree, so it can't be used for anything else.
     for node in body.css(NOISE):
         node.decompose()
     tables = _take_tables(body)

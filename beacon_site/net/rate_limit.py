@@ -40,7 +40,7 @@ _LONGEST_WAIT = ContextVar("longest wait for a turn", default=math.inf)
 
 @contextmanager
 def waiting_at_most(seconds: float) -> Iterator[None]:
-    """Limit how long turns are waited for in this block, when a person waits for the page."""
+    """Limit the wait for a turn in this block, when a person waits for the page."""
     token = _LONGEST_WAIT.set(seconds)
     try:
         yield

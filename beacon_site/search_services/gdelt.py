@@ -117,9 +117,9 @@ class GdeltSearch:
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` articles, best or newest first.
 
-        There is only one page.  Of a story in many papers, only the first is returned.  Raises
-        ProviderUnavailable (down, slow, rate limited) or ProviderRejected (URL, request, a query of
-        only short words).
+        There is only one page. If many papers print a story, only the first one is returned. Raises
+        ProviderUnavailable (down, slow, rate limited) or ProviderRejected (URL, request, a query
+        with only short words).
         """
         url = endpoint(self._http.name, self._base_url, "/api/v2/doc/doc")
         worded = self.worded(query, options)

@@ -183,7 +183,7 @@ def _text(item: Mapping[str, Any], *names: str) -> str:
 
 
 def _address(item: Mapping[str, Any]) -> str:
-    """Return a result's URL; a job has none of its own, but links to apply."""
+    """Return a result's URL. A job has no URL itself, but it has links to apply."""
     if direct := _text(item, "link", "url"):
         return direct
     for name in ("apply_options", "related_links"):

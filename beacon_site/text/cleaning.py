@@ -53,7 +53,7 @@ _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _OLD_BREAKS = re.compile(
     "[\x0b\x0c\x85]"
 )  # line and page breaks, replaced so that words don't run together
-_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs by name alone
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs in name only
 _JOINER = "\u200d"
 _JOINED = frozenset(_JOINER + "".join(map(chr, range(0x1F3FB, 0x1F400))))  # and skin tones
 _LIST_MARKER = re.compile(r"^\s*(?:[-*+•·–—]|\d{1,3}[.)、]|\[\d+\]:?|#{1,6}|>)\s+")

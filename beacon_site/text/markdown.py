@@ -78,11 +78,11 @@ def render(text: str) -> SafeString:
 
 
 def by_direction(html: SafeString) -> SafeString:
-    """Return rendered HTML in which each block has the direction of its own first letters.
+    """Return rendered HTML in which each block gets its direction from its first letters.
 
-    A text can mix scripts, so it can't have a single direction.  Blocks inside a list, a quotation
-    or a table follow it, because browsers skip elements with their own direction when they look for
-    its first letter.
+    A text can mix scripts, so it can't have a single direction. Blocks inside a list, a quotation
+    or a table use that element's direction, because browsers skip elements with a direction when
+    they look for the first letter.
     """
     depth = 0
 

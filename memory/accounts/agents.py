@@ -1,6 +1,6 @@
 """The four settings of an agent (seed 002), and the instructions for connecting one.
 
-Each program that used a token is an agent, and so is Beacon's own researcher.
+Each app that used a token is an agent, and so is Beacon's own researcher.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One program's setup: its key, its name, where to put the configuration, and the configuration."""
+    """One app's setup: its key, its name, where to put the configuration, and the configuration."""
 
     key: str
     name: str
@@ -93,9 +93,9 @@ class Setup:
 
 
 def mcp_url() -> str:
-    """Return the URL of the MCP server for programs.
+    """Return the URL of the MCP server for apps.
 
-    With https, a proxy forwards /mcp on the same host; otherwise programs use the port directly.
+    With https, a proxy forwards /mcp on the same host; otherwise apps use the port directly.
     """
     if settings.BEACON_HTTPS:
         return f"{settings.BEACON_URL}{MCP_PATH}"
@@ -107,7 +107,7 @@ def mcp_url() -> str:
 def setups(
     token: str = "", *, with_paths: bool = False
 ) -> list[Setup]:  # none: the form has a gap there  # nosec B107
-    """Return the setups of common programs; `with_paths` includes this machine's folders."""
+    """Return the setups of common apps; `with_paths` includes this machine's folders."""
     words = token or PLACE
     return [*_by_address(words), _by_pipe(words, with_paths=with_paths), _by_compose(words)]
 
@@ -182,7 +182,7 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
 def _program(*, with_paths: bool) -> tuple[str, list[str]]:
     """Return the program that runs Beacon's commands on this machine, and its first arguments."""
     if installed.IS_WHEEL:
-        # Next to the running Python, since the calling program may have another PATH.
+        # Next to the running Python, since the calling app can have another PATH.
         return (str(Path(sys.executable).with_name("beacon")) if with_paths else "beacon"), []
     folder = str(settings.BASE_DIR) if with_paths else "/path/to/beacon"
     python = sys.executable if with_paths else f"{folder}/.venv/bin/python"

@@ -61,7 +61,7 @@ def is_told(request: HttpRequest, username: str) -> bool:
 
 
 def closed_for(address: str | None) -> int:
-    """Count an attempt from an address; return the seconds it has to wait, or 0.
+    """Count an attempt from an IP address; return the seconds it has to wait, or 0.
 
     Without Redis nothing is counted, and people can still sign in (decision 5).
     """

@@ -23,11 +23,11 @@ from memory.models import Activity, Agent, ApiToken, Invitation, User
 from memory.models.accounts import LONGEST_NAME
 
 PREFIX = "bcn_"
-METRICS = "metrics"  # for admins only: metrics of the site, without anyone's memory
+METRICS = "metrics"  # for admins only: the site's metrics, but no one's memory
 SCOPES = ("read", "write", "admin", METRICS)
 NOTED_EACH = timedelta(minutes=1)  # between two updates of a token's last use
 LONGEST_TEXT = 200  # characters; a longer text can't be a token and isn't hashed
-# Beacon's own agents; a program with such a name could pose as one of them.
+# Beacon's own agents; an app with such a name could pose as one of them.
 BUILT_IN = frozenset({"research", "reflector", "maintenance", "system", "beacon"})
 
 

@@ -44,7 +44,7 @@ BARE = frozenset(
         "key", "run", "proposal", "cleared", "pruned", "scope", "findings", "insights", "lessons",
     }
 )  # fmt: skip
-# Of a problem also Beacon's message, without stored text quoted in it.
+# In a problem, also Beacon's message, without stored text quoted in it.
 OF_PROBLEM = frozenset({"type", "title", "detail", "errors", "have", "most"})
 _QUOTED = re.compile("“([^”]*)”")
 _ALL_QUOTED = re.compile("“.*”", re.DOTALL)

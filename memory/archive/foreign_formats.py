@@ -1,7 +1,7 @@
-"""Import from other programs: zips of Markdown files, and JSON lines.
+"""Import from other apps: zips of Markdown files, and JSON lines.
 
-Each file is read into entries (future notes or observations) and problems, then the entries are stored
-or only previewed.  Of what a file says about itself, only its text and dates are trusted.
+Each file is read into entries (future notes or observations) and problems, then the entries are
+stored or only previewed. A file's text and dates are trusted, but nothing else that it claims.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ def _bullets(
 def _front_matter(text: str) -> tuple[dict[str, Any], str, int]:
     """Return the front matter, the text after it, and the line number of that text.
 
-    Values are text or lists of text.  Anything more complex is ignored, since it is no reason to
-    refuse the note.
+    Values are text or lists of text. Anything more complex is ignored, so that the note can still
+    be imported.
     """
     rows = text.split("\n")
     if rows[0].strip() != "---":

@@ -211,7 +211,7 @@ def _end(row: Archive, state: str, **fields: Any) -> None:
     logger.info("archive ended", archive=str(row.pk), way=row.way, state=state)
 
 
-# --- how far, and for how long --------------------------------------------------------------------
+# --- progress and cleanup -------------------------------------------------------------------------
 
 
 def _teller(row: Archive) -> Any:

@@ -152,7 +152,7 @@ def _others(file: MemoryFile) -> int:
 
 
 def _fits(blame: Any, text: str) -> bool:
-    """Whether it is a valid blame of this text, since an archive can be edited by hand."""
+    """Whether it is a valid blame of this text, since someone could have edited the archive."""
     try:
         lines = sum(int(number) for number, _version in blame)
     except (TypeError, ValueError):

@@ -1,7 +1,8 @@
-"""What an answer names as its sources: marks such as [note:0190…] and [file:facts/user.md].
+"""A conversation's sessions, messages and citations.
 
-Only what was given to the model or read by it in this session, and is the owner's still, counts;
-any other mark is taken out of the answer, so that nobody takes it for a source.
+Answers cite sources by marks such as [note:0190…] and [file:facts/user.md]. A mark counts only if
+the model received or read the source in this session and it still belongs to the owner. Any other
+mark is removed from the answer, so that it can't be mistaken for a source.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LONGEST_QUOTE = 280
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An answer with its true marks alone, the cards of what they name, and how many were false."""
+    """An answer with only its valid marks, their sources' cards, and the number of invalid ones."""
 
     text: str
     cites: list[dict[str, str]]
@@ -46,7 +47,7 @@ class Checked:
 
 
 def given_of(records: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the marks that may be cited, of records as tools name them."""
+    """Return the marks of records that can be cited, from the names that tools use."""
     marks = set()
     for one in records:
         if one.get("type") == MemoryFile.record_type():
@@ -57,12 +58,12 @@ def given_of(records: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def records_as_named(records: Iterable[Any]) -> list[dict[str, str]]:
-    """Return records as tools name them."""
+    """Return records by the names that tools use."""
     return [named(record) for record in records]
 
 
 def check(owner: User, text: str, given: set[str]) -> Checked:
-    """Return the answer with those marks alone that name what was given and is the owner's."""
+    """Return the answer with only the marks of records that were given and belong to the owner."""
     wanted = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
     cards = _cards(owner, {full for mark in wanted if (full := _full(mark, given))})
     shown: dict[str, dict[str, str]] = {}
@@ -85,7 +86,7 @@ def check(owner: User, text: str, given: set[str]) -> Checked:
 
 
 def _full(mark: str, given: set[str]) -> str:
-    """Return the mark as it was given; an id may be cut after eight digits, where it is the only one."""
+    """Return the complete mark; an id can be cut to eight digits if it is unambiguous."""
     if mark in given:
         return mark
     kind, _colon, key = mark.partition(":")
@@ -96,7 +97,7 @@ def _full(mark: str, given: set[str]) -> str:
 
 
 def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
-    """Return what is shown of each record that is still there: one query for each type."""
+    """Return a card for each record that still exists: one query per type."""
     keys: dict[str, list[str]] = {}
     for mark in marks:
         kind, _colon, key = mark.partition(":")
@@ -126,16 +127,16 @@ def _is_uuid(key: str) -> bool:
 
 # --- conversation ---
 
-MOST_MESSAGE = 65_536  # bytes of UTF-8 of one message
+MOST_MESSAGE = 65_536  # bytes of UTF-8 per message
 LONGEST_TITLE = 80
-MOST_TRIES = 3  # workers that may be lost over one answer
+MOST_TRIES = 3  # workers that can be lost during one answer
 LEASE = timedelta(
     seconds=45
 )  # the worker's heartbeat renews it; after that another worker takes the answer
 LOG_DAYS = 30  # R205
 PENDING = (Message.State.WAITING, Message.State.ANSWERING)
 
-# R205: what is meant as something to keep, not “do you remember …?”.
+# R205: requests to remember something, not “do you remember …?”.
 _TO_KEEP = re.compile(
     r"^(?:please[,\s]+|and\s+|also\s+)?(?:remember|note)\b"
     r"|\b(?:remember|note)(?:\s+(?:that|this|down|it|my|our|the\s+following|i|we)\b|:)"
@@ -150,11 +151,11 @@ _ASKED = re.compile(
 
 
 class SessionOver(MemoryRefused):
-    """The session is ended, or lies in the trash: nothing is said in it any more."""
+    """The session has ended or is in Trash, so no messages can be added."""
 
 
 class StillAnswering(MemoryRefused):
-    """An answer is being worked out; the next question waits for it."""
+    """An answer is in progress; the next question has to wait for it."""
 
 
 def start(
@@ -165,9 +166,10 @@ def start(
     agent: Agent | None = None,
     trust: str = Trust.AGENT,
 ) -> Session:
-    """Return a new session; with the `key` of one that the owner has begun already, that one.
+    """Return a new session, or the owner's existing one with this `key`.
 
-    One that an `agent` begins is the agent's, of the `trust` of what it says: not the owner's word.
+    A session that an `agent` starts belongs to the agent and has the `trust` of its words, not the
+    owner's.
     """
     if key is not None:
         known: Session | None = Session.objects.of(owner).filter(pk=key).first()
@@ -187,17 +189,17 @@ def start(
             session.save(force_insert=True)
             Revision.record_first([session], by=by)
     except IntegrityError:
-        # The same form sent twice at once, or a key that is somebody else's.
+        # The same form was sent twice at once, or the key belongs to someone else.
         mine: Session | None = Session.objects.of(owner).filter(pk=key).first()
         return mine or start(owner, title, agent=agent, trust=trust)
     return session
 
 
 def begin(owner: User, text: str, *, key: uuid.UUID | None) -> Session:
-    """Return the session that a first question begins: the same one where its form is sent twice.
+    """Return the session that a first question starts; sending its form twice returns the same one.
 
-    Whoever goes back to the form and asks something else begins another, and so does whoever asks
-    again what stands in a session that is over.  Raises InvalidValue for no such question.
+    A different question from the same form starts another session, and so does repeating a question
+    whose session has ended. Raises InvalidValue for an empty or too long question.
     """
     words = checked_message(text)
     keys = () if key is None else (key, uuid.uuid5(key, words))
@@ -211,12 +213,12 @@ def begin(owner: User, text: str, *, key: uuid.UUID | None) -> Session:
 
 
 def checked_title(title: str) -> str:
-    """Return a title as it is stored, one line; cut where it is too long."""
+    """Return a title as one line, shortened to the limit."""
     return shorten(one_line(clean(title)[0]), LONGEST_TITLE)
 
 
 def checked_message(text: str) -> str:
-    """Return a message as it is stored.  Raises InvalidValue for an empty or too long one."""
+    """Return a message in its stored form. Raises InvalidValue for an empty or too long one."""
     text = clean(text)[0].replace("\r\n", "\n").strip()
     size, problem = len(text.encode()), ""
     if not is_visible(text):
@@ -233,15 +235,15 @@ def checked_message(text: str) -> str:
 def ask(
     session: Session, text: str, *, by: Actor, seen: int | None = None, trust: str = ""
 ) -> Message:
-    """Store what a person says, with an answer that waits; return that answer.
+    """Store a person's message with a pending answer; return that answer.
 
-    `seen` is the position of the last message that the asking page showed: the same words sent
-    twice from there are one question.  `trust` is how far to believe a program's words: an agent's
-    session is believed no further from then on.  “Remember …” also writes a log note of 30 days (R205).
-    Raises InvalidValue, SessionOver, or StillAnswering.
+    `seen` is the position of the last message that the page showed: the same words sent twice from
+    there are one question. `trust` is the trust of an app's words; it lowers the trust of an
+    agent's session. “Remember …” also writes a log note for 30 days (R205). Raises InvalidValue,
+    SessionOver, or StillAnswering.
     """
     text = checked_message(text)
-    # Before the lock: what changed on disk is taken in first, which may take its time.
+    # Before the lock: this imports changes from disk, which can take a while.
     index = "" if session.messages.filter(is_index=True).exists() else index_text(session.owner)
     with transaction.atomic():
         held = _held(session)
@@ -269,7 +271,7 @@ def ask(
 
 
 def _held(session: Session) -> Session:
-    """Return the session's row, held.  Raises SessionOver where nothing may be said any more."""
+    """Return the session's row, locked. Raises SessionOver if it can't take messages."""
     held: Session = Session.objects.select_for_update().get(pk=session.pk)
     if held.trashed_at is not None or held.ended_at is not None:
         words = _("This conversation has ended. Ask your question in a new one.")
@@ -278,7 +280,7 @@ def _held(session: Session) -> Session:
 
 
 def _sent_twice(last: Message, text: str, seen: int | None) -> Message | None:
-    """Return the answer to these very words if they were sent from the same page already."""
+    """Return the answer to the same words if they were already sent from the same page."""
     if last.role != "assistant" or seen is None or last.position <= seen:
         return None
     before = Message.objects.filter(session=last.session, position=last.position - 1).first()
@@ -292,12 +294,12 @@ def _add(session: Session, position: int, role: str, content: str, **more: Any) 
 
 
 def is_to_keep(text: str) -> bool:
-    """Whether a message asks for something to be remembered (R205)."""
+    """Whether a message asks Beacon to remember something (R205)."""
     return bool(_TO_KEEP.search(text)) and not _ASKED.search(text)
 
 
 def _lower(session: Session, trust: str) -> None:
-    """Believe an agent's session no further than what its agent says in it."""
+    """Lower an agent's session to the trust of what its agent says in it."""
     if session.agent_id is None or not trust:
         return
     lowest = lowest_trust([session.trust, trust])
@@ -307,9 +309,10 @@ def _lower(session: Session, trust: str) -> None:
 
 
 def _keep(said: Message, by: Actor, trust: str) -> None:
-    """Write what is to be remembered as a volatile log of 30 days, and name it at the message.
+    """Save what is to be remembered as a temporary log for 30 days, and link it to the message.
 
-    A person's words are stored at once; a program's pass the review, as all that agents write.
+    A person's words are stored immediately; an app's words go through review, like all agent
+    writes.
     """
     if not is_to_keep(said.content):
         return
@@ -332,19 +335,19 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
     said.save(update_fields=["cites"])
 
 
-# --- an answer that waits ---------------------------------------------------------------------------
+# --- pending answers ------------------------------------------------------------------------------
 
 
 def nudge(message_id: int) -> bool:
-    """Tell a worker that an answer waits; the tick does so if this fails."""
+    """Tell a worker about a pending answer; if this fails, the periodic task does it."""
     return send("memory.tasks.answer_message", message_id, queue="reflect")
 
 
 def claim(message_id: int) -> Message | None:
-    """Lease a waiting answer, or one whose worker is lost; None if it is taken, done or given up.
+    """Claim a pending answer, or one whose worker is lost; None if it is taken, done or given up.
 
-    One UPDATE decides.  The returned `attempt` is the fence: every later write asks for it.  The
-    calls of tools that were carried out stay: what they wrote stands, and is not written twice.
+    One UPDATE decides. Every later write checks the returned `attempt` (a fencing token). Finished
+    tool calls are kept, so their writes aren't repeated.
     """
     waiting = Q(state=Message.State.WAITING)
     lost = Q(state=Message.State.ANSWERING, lease_until__lt=Now())
@@ -362,14 +365,14 @@ def claim(message_id: int) -> Message | None:
 
 
 def mine(message: Message) -> QuerySet[Message]:
-    """Return the row of an answer as long as this worker holds it."""
+    """Return the answer's row, as long as this worker still has the claim."""
     return Message.objects.filter(
         pk=message.pk, state=Message.State.ANSWERING, attempt=message.attempt
     )
 
 
 def _give_up(message_id: int) -> None:
-    """End an answer over which as many workers were lost as may be."""
+    """Fail an answer that has lost too many workers."""
     words = _("The worker stopped unexpectedly %(n)d times. Try again.")
     Message.objects.filter(
         pk=message_id,
@@ -380,14 +383,14 @@ def _give_up(message_id: int) -> None:
 
 
 def due() -> list[int]:
-    """Return the answers that wait for a worker, or whose worker is lost."""
+    """Return the answers that are pending or whose worker is lost."""
     lost = Q(state=Message.State.ANSWERING, lease_until__lt=timezone.now())
     rows = Message.objects.filter(Q(state=Message.State.WAITING) | lost).order_by("id")
     return list(rows.values_list("pk", flat=True)[:100])
 
 
 def stop(message: Message) -> bool:
-    """Stop an answer: what is written of it stays.  False if it was over already."""
+    """Stop an answer and keep the text so far. False if it was already finished."""
     said = _("You stopped it.")
     pending = Message.objects.filter(pk=message.pk, state__in=PENDING)
     done = pending.exclude(content="").update(
@@ -397,9 +400,9 @@ def stop(message: Message) -> bool:
 
 
 def again(message: Message) -> bool:
-    """Let the last answer of a session be worked out anew, if it failed; False if it may not be.
+    """Retry the last answer of a session if it failed; False if that isn't possible.
 
-    It goes on after the calls of tools that were carried out.
+    It continues after the tool calls that were already made.
     """
     with transaction.atomic():
         held = _held(message.session)
@@ -414,12 +417,12 @@ def again(message: Message) -> bool:
 
 
 def rename(session: Session, title: str, *, by: Actor, expected_version: int | None = None) -> None:
-    """Give the session another title.  Raises InvalidValue for none, StaleWrite for a newer one."""
+    """Rename the session. Raises InvalidValue if empty, StaleWrite if it was renamed since."""
     title = checked_title(title)
     if not is_visible(title):
         problem = _("Enter a one-line title of at most %(most)d characters.")
         problem %= {"most": LONGEST_TITLE}
         raise InvalidValue(problem, errors={"title": [problem]})
-    if title == session.title:  # the form sent twice
+    if title == session.title:  # the form was sent twice
         return
     session.change(by=by, title=title, expected_version=expected_version, why=_("renamed"))

@@ -1,9 +1,9 @@
-"""Ending a session, and what it leaves behind: observations, a summary note, a log, a reflection.
+"""Ends a session and writes what remains of it: observations, a summary note, a log, a reflection.
 
-Data flow: the person ends it -> the session is over at once, and a Reflection row waits -> a worker
-consolidates the transcript, writes the note of seven days and the log of what was asked, and looks
-back if the session was worth it.  Each part adds nothing when it is done twice.  What an agent's
-session leaves passes the review as that agent's own writes do.
+The session ends immediately, and a Reflection row is queued. A worker then consolidates the
+transcript, writes the seven-day summary note and the log of requests, and reflects on the session
+if it was worth it. Repeating a part adds nothing. What remains of an agent's session goes through
+review like any write of that agent.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ logger = structlog.get_logger(__name__)
 SUMMARY_DAYS = 7  # R246
 TAG = "session"
 MOST_STEPS, LONGEST_STEP, LONGEST_RESULT = 4, 300, 1_200
-LONGEST_TALK = 12_000  # characters of a transcript that a model sums up
-MOST_REQUESTS, LONGEST_REQUEST = 40, 300  # of a session that its log tells
-GIVE_UP = timedelta(days=1)  # what could not be finished in a day is given up
+LONGEST_TALK = 12_000  # characters of a transcript that a model summarizes
+MOST_REQUESTS, LONGEST_REQUEST = 40, 300  # of a session's requests in its log
+GIVE_UP = timedelta(days=1)  # unfinished work is given up after this time
 
 
 class SessionSummary(BaseModel):
@@ -69,7 +69,7 @@ class SessionSummary(BaseModel):
 
 
 def end(session: Session, *, by: Actor) -> bool:
-    """End a session; what it leaves is worked out by a worker.  False if it was over already."""
+    """End a session; a worker finishes it later. False if it had already ended."""
     with transaction.atomic():
         held: Session = Session.objects.select_for_update().get(pk=session.pk)
         if held.ended_at is not None or held.trashed_at is not None:
@@ -86,12 +86,12 @@ def end(session: Session, *, by: Actor) -> bool:
 
 
 def nudge(session_id: str) -> bool:
-    """Tell a worker that an ended session is to be finished; the tick does so if this fails."""
+    """Tell a worker to finish an ended session; if this fails, the periodic task does it."""
     return send("memory.tasks.finish_session", session_id, queue="reflect")
 
 
 def due() -> list[str]:
-    """Return the ended sessions that are not finished yet."""
+    """Return the ended sessions that aren't finished yet."""
     rows = Reflection.objects.filter(
         state=Reflection.State.WAITING, source__startswith=source_of("")
     )
@@ -99,7 +99,7 @@ def due() -> list[str]:
 
 
 def finish(session_id: str) -> bool:
-    """Work out what an ended session leaves; False if that is done, or somebody is at it."""
+    """Finish an ended session; False if it is finished already or another worker has it."""
     row = Reflection.objects.filter(
         source=source_of(session_id), state=Reflection.State.WAITING
     ).first()
@@ -148,7 +148,7 @@ def _fail(row: Reflection, why: str) -> None:
 
 
 def _why_blocked(session: Session) -> str:
-    """Return why an agent's session leaves nothing: its owner blocked the agent since."""
+    """Return why an agent's session leaves nothing: its owner has blocked the agent."""
     try:
         if session.agent is not None:
             review_blocked.check(session.owner, session.agent.actor)
@@ -160,9 +160,9 @@ def _why_blocked(session: Session) -> str:
 def _is_held(
     session: Session, kind: str, after: dict[str, Any], *, texts: Sequence[str], trust: str
 ) -> bool:
-    """Hold what an agent's session leaves, if the agent's own write of it would be held.
+    """Hold what remains of an agent's session, if the agent's own write would be held.
 
-    What a person's session leaves is never held.  Raises LimitReached where too much waits.
+    A person's session is never held. Raises LimitReached if too many proposals are pending.
     """
     if session.agent is None:
         return False
@@ -183,7 +183,10 @@ def _is_held(
 
 
 def _consolidate(session: Session) -> None:
-    """Keep what was decided and concluded as observations; all of an agent's wait if one does."""
+    """Save decisions and conclusions as observations.
+
+    If one of an agent's observations is held, all of them are.
+    """
     user, answers = words_trust(session), trust_of(session)
     bound = trust_in_answers(user, answers)
     lines = lines_in(turns_of(session), user=user, assistant=bound)
@@ -201,13 +204,13 @@ def _consolidate(session: Session) -> None:
 
 
 def said_in(session: Session) -> list[Message]:
-    """Return what was said: the list of files and answers that came to nothing left out."""
+    """Return the messages, without the list of files and without empty answers."""
     rows = session.messages.filter(is_index=False, state=Message.State.DONE)
     return list(rows.order_by("position"))
 
 
 def trust_of(session: Session) -> str:
-    """Return the lowest trust of what the session's answers read and were given."""
+    """Return the lowest trust of everything that the session's answers read or received."""
     return lowest_trust([words_trust(session), read_in(said_in(session))])
 
 
@@ -217,11 +220,14 @@ def read_in(messages: Iterable[Message]) -> str:
     return lowest_trust([Trust.OWNER, *(str(one["trust"]) for one in told if one.get("trust"))])
 
 
-# --- the log of what was asked (R247) -----------------------------------------------------------------
+# --- the log of requests (R247) -------------------------------------------------------------------
 
 
 def _log_requests(session: Session) -> None:
-    """Keep what the person asked as one log of 30 days; what they had noted stands as such already."""
+    """Save the person's requests as one log for 30 days.
+
+    Requests to remember something are already stored.
+    """
     asked = [one.content for one in said_in(session) if one.role == "user"]
     requests = [shorten(text, LONGEST_REQUEST) for text in asked if not is_to_keep(text)]
     if not requests or _written(session, Note.Kind.LOG, TAG):
@@ -236,7 +242,7 @@ def _log_requests(session: Session) -> None:
 
 
 def _written(session: Session, kind: str, tag: str) -> bool:
-    """Whether the note was written or proposed before, even if it is in the trash by now."""
+    """Whether the note was already written or proposed, even if it is in Trash by now."""
     source = source_of(session.pk)
     mine = Note.objects.of(session.owner).filter(job=source, kind=kind)
     proposed = Proposal.objects.of(session.owner).filter(
@@ -259,11 +265,11 @@ def _day(session: Session) -> str:
     return date_format(timezone.localtime(session.created), "j F Y")
 
 
-# --- the summary note (R246) --------------------------------------------------------------------------
+# --- the summary note (R246) ----------------------------------------------------------------------
 
 
 def _summarise(session: Session) -> None:
-    """Write what came of the session as a note of seven days: by the model, else by rules."""
+    """Write the session's result as a note for seven days: by the model, or else by rules."""
     said = said_in(session)
     if not said or _written(session, Note.Kind.SUMMARY, TAG):
         return
@@ -304,7 +310,7 @@ def _actions(said: list[Message]) -> str:
 
 
 def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
-    """Return what a model makes of it; None without one, or where it fails (Usage and limits has the reason)."""
+    """Return the model's summary; None without a model or if it fails (Usage and limits shows why)."""
     roles = {"user": _("Person"), "assistant": _("Agent")}
     talk = "\n\n".join(f"{roles[one.role]}: {one.content}" for one in said if one.content)
     system = render_to_string("prompts/session_summary_system.txt", {"most": MOST_STEPS})
@@ -328,7 +334,7 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
     return parsed if isinstance(parsed, SessionSummary) else None
 
 
-# --- looking back -------------------------------------------------------------------------------------
+# --- reflection -----------------------------------------------------------------------------------
 
 
 def _look_back(session: Session) -> None:

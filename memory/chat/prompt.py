@@ -1,7 +1,7 @@
-"""What the model is sent in a session: the six layers, the list of files, what was said and called.
+"""The messages for the model in a session: six layers, the list of files, and the conversation.
 
-The system prompt is built anew for each answer, so that an edit is used at once; the list of files
-is the one that the session began with (R159).
+The system prompt is rebuilt for each answer, so an edit takes effect immediately. The list of files
+is the one from the session's start (R159).
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ TOOLS = (
     "retrieve", "list_memory", "remember", "remember_fil", "update_memory", "update_soul",
     "scratchpad_get", "scratchpad_set", "scratchpad_list", "scratchpad_search",
 )  # fmt: skip
-LONGEST_QUESTION = 2_000  # characters of a message by which rules and summaries are chosen
+LONGEST_QUESTION = 2_000  # characters of a message that are used to choose rules and summaries
 
 
 @dataclass(slots=True)
 class Talk:
-    """A session as one answer sees it: what was said before, the question, and what was read."""
+    """A session as one answer sees it: earlier messages, the question, and what was read."""
 
     session: Session
     answer: Message
     question: Message
     before: list[Message]
-    given: set[str] = field(default_factory=set)  # marks that may be cited
+    given: set[str] = field(default_factory=set)  # marks that can be cited
 
     @property
     def source(self) -> str:
-        """Return what names the session as a source."""
+        """Return the session's name as a source."""
         return source_of(self.session.pk)
 
     @property
     def own_words(self) -> list[str]:
-        """Return what the person said, the question included; in a program's session nothing."""
+        """Return the person's own words, including the question; nothing in an agent's session."""
         if self.session.agent_id is not None:
             return []
         said = [one for one in self.before if one.role == "user" and not one.is_index]
@@ -75,8 +75,8 @@ def talk_of(answer: Message) -> Talk:
 
 
 def caller_of(talk: Talk) -> ToolContext:
-    """Return on whose behalf tools are called: with what earlier answers read, and how far to trust it."""
-    told = [*talk.before, talk.answer]  # an answer that is gone on with has calls already
+    """Return the caller of tools, with what earlier answers read and the resulting trust."""
+    told = [*talk.before, talk.answer]  # an answer that continues already has calls
     calls = [call for message in told for call in message.tool_calls]
     trusts = [str(call["trust"]) for call in calls if call.get("trust")]
     caller = ToolContext(
@@ -93,9 +93,9 @@ def caller_of(talk: Talk) -> ToolContext:
 
 
 def words_trust(session: Session) -> Trust:
-    """Return how far to believe what was asked: the person's own words, or an agent's.
+    """Return the trust of the question: the person's own words, or an agent's.
 
-    An agent's words count for no more than what it read before.
+    An agent's words are trusted no more than what it read before.
     """
     if session.agent is None:
         return Trust(session.trust)
@@ -103,7 +103,7 @@ def words_trust(session: Session) -> Trust:
 
 
 def context_of(talk: Talk, caller: ToolContext) -> Context:
-    """Return the six layers for the question; what they hold may be cited, and is noted as used."""
+    """Return the six layers for the question; their records can be cited and are stored as used."""
     message = talk.question.content[:LONGEST_QUESTION]
     context = build_context(
         talk.session.owner, message=message, place=talk.source, scopes=caller.scopes
@@ -114,9 +114,9 @@ def context_of(talk: Talk, caller: ToolContext) -> Context:
 
 
 def messages_of(talk: Talk, context: Context, *, window: int, hits: str = "") -> list[Said]:
-    """Return what the model is sent, as far as it fits: the list of files and the question always.
+    """Return the messages for the model, cut to its window but always with file list and question.
 
-    `hits` are what recall found, for a model that can call no tools.
+    `hits` are recall's results, for a model that can't call tools.
     """
     system = render_to_string(
         "prompts/ask_system.txt", {"context": context.system, "tools": not hits}
@@ -141,7 +141,7 @@ def _as_said(message: Message) -> list[Said]:
 
 
 def _called(message: Message) -> list[Said]:
-    """Return the calls of an answer with their results, round by round."""
+    """Return an answer's tool calls with their results, round by round."""
     said: list[Said] = []
     rounds = groupby(message.tool_calls, key=lambda call: call.get("round", 1))
     for place, (_number, calls) in enumerate(rounds):
@@ -150,7 +150,7 @@ def _called(message: Message) -> list[Said]:
 
 
 def _round(key: str, calls: Sequence[dict[str, Any]]) -> list[Said]:
-    """Return one round of calls with their results, as the model made and got them."""
+    """Return one round of calls and results, in the form that the model produced and received."""
     wanted = tuple(
         ToolCall(f"{key}c{place}", call["tool"], dict(call["arguments"]))
         for place, call in enumerate(calls)
@@ -162,6 +162,6 @@ def _round(key: str, calls: Sequence[dict[str, Any]]) -> list[Said]:
 
 
 def transcript_of(session: Session) -> list[Said]:
-    """Return the whole session as it is looked back on, without the list of files."""
+    """Return the whole session for reflection, without the list of files."""
     rows = session.messages.filter(is_index=False).order_by("position")
     return [said for message in rows for said in _as_said(message)]

@@ -1,8 +1,8 @@
-"""Finding what says almost the same: notes, observations, and facts of one topic.
+"""Finds, resolves and reopens conflicts: contradictions and near-duplicates.
 
-It is found by words, as near observations are (`memory.observations.services`), so it needs no embedder.
-What was looked at once, and settled, is not brought up again until one of the two says something
-else.
+Near-duplicates are found among notes, observations and the facts of one topic. They are compared by
+words, as in `memory.observations.services`, so no embedder is needed. A resolved pair isn't
+reported again until one of the two changes.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from memory.observations.services import CANDIDATES, LONGEST, edit_observation, 
 from memory.records import undo
 from memory.search import bm25
 
-SECONDS = 10.0  # of one look; the latest are looked at first
-MOST_NOTES = 500  # the latest changed; older ones were looked at when they were new
+SECONDS = 10.0  # per search; the latest records are compared first
+MOST_NOTES = 500  # the latest changed; older ones were compared when they were new
 _FOUND: Any = Conflict.Kind.NEAR_DUPLICATE
 
 
 def find(owner: User, *, seconds: float = SECONDS) -> int:
-    """Note the owner's near-duplicates that are not known yet, and return how many are new."""
+    """Store the owner's new near-duplicates; return how many there are."""
     ends = time.monotonic() + seconds
     before = Conflict.objects.of(owner).count()
     for left, right in _pairs(owner):
@@ -63,7 +63,7 @@ def find(owner: User, *, seconds: float = SECONDS) -> int:
 
 
 def owners_with_news(since: Any) -> list[Any]:
-    """Return the ids of the owners who wrote a note, an observation or a fact since then."""
+    """Return the ids of the owners who have written a note, an observation or a fact since then."""
     found: set[Any] = set()
     for model in (Note, Observation, TopicFact):
         rows = model.objects.filter(updated__gte=since, trashed_at=None).order_by()
@@ -72,7 +72,7 @@ def owners_with_news(since: Any) -> list[Any]:
 
 
 def _pairs(owner: User) -> Iterator[tuple[Any, Any]]:
-    """Yield what says almost the same, the older first: facts, then notes, then observations."""
+    """Yield near-duplicates, the older record first: facts, then notes, then observations."""
     yield from _facts(owner)
     yield from _notes(owner)
     yield from _observations(owner)
@@ -88,7 +88,7 @@ def _facts(owner: User) -> Iterator[tuple[Any, Any]]:
 
 
 def _notes(owner: User) -> Iterator[tuple[Any, Any]]:
-    """Yield near notes of one kind; summaries of runs and sessions are alike by their nature."""
+    """Yield similar notes of one kind, except summaries, which always resemble each other."""
     active = Note.objects.of(owner).active().exclude(kind__in=Note.IDENTITY)
     active = active.exclude(~Q(job=""), kind=Note.Kind.SUMMARY)
     for note in active.order_by("-updated")[:MOST_NOTES]:
@@ -100,7 +100,7 @@ def _notes(owner: User) -> Iterator[tuple[Any, Any]]:
 
 
 def _observations(owner: User) -> Iterator[tuple[Any, Any]]:
-    """Yield observations that name an older one; runs that find the same again only confirm it."""
+    """Yield observations that refer to an older one; repeated findings of runs only confirm it."""
     named = Observation.objects.of(owner).live().exclude(near_duplicate_of=None)
     named = named.filter(near_duplicate_of__trashed_at=None)
     again = Q(source__startswith="run:", near_duplicate_of__source__startswith="run:")
@@ -112,11 +112,11 @@ def _observations(owner: User) -> Iterator[tuple[Any, Any]]:
 
 
 def day_ago() -> Any:
-    """Return the moment up to which the upkeep looks back: it comes every few hours."""
+    """Return the time up to which maintenance looks back; it runs every few hours."""
     return timezone.now() - timedelta(days=1)
 
 
-# --- resolve ---
+# --- resolving ---
 
 How = Conflict.How
 MODELS: dict[str, Any] = {"note": Note, "observation": Observation, "topicfact": TopicFact}
@@ -124,7 +124,7 @@ MOST_TOLD = 3
 
 
 class AlreadyResolved(MemoryRefused):
-    """The conflict is already resolved, by a person or by itself."""
+    """The conflict is already resolved, by a person or automatically."""
 
 
 class StaleConflict(MemoryRefused):
@@ -218,7 +218,8 @@ def _carry_out(
 ) -> None:
     last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
     fields = {"state": Conflict.State.SETTLED, "settled_how": how, "settled_by": str(by)}
-    # Settled first: what goes to the trash below must not settle it by itself.
+    # Marked as resolved first, so that moving a record to Trash below doesn't resolve it
+    # automatically.
     Conflict.objects.filter(pk=row.pk).update(settled_at=at, **fields)
     ids = _WAYS[how](_Act(row, sides, by, text, dated))
     made = Revision.objects.of(row.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
@@ -240,7 +241,7 @@ def _version_of(side: Any) -> int:
     return found
 
 
-# --- the ways -------------------------------------------------------------------------------------
+# --- resolutions ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +256,12 @@ class _Act:
 
     @property
     def told(self) -> dict[str, Any]:
-        """Return what each change of a record is noted with."""
+        """Return the arguments that describe each change of a record."""
         return {"by": self.by, "source": f"conflict:{self.row.pk}"}
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether the two cannot both hold; else they say the same."""
+        """Whether the two can't both be true; otherwise they say the same."""
         return self.row.kind == Conflict.Kind.CONTRADICTION
 
 
@@ -282,9 +283,9 @@ def _keep(act: _Act, kept: Any, other: Any) -> list[Any]:
 
 
 def _put_away(act: _Act, record: Any, why: str) -> None:
-    """Remove a record from memory: a fact from the topic's list, others to the trash.
+    """Remove a record from memory: a fact from the topic's list, others to Trash.
 
-    A wrong fact is struck, so that no run repeats it; a duplicate is retired.
+    A wrong fact is marked as wrong, so that no run repeats it; a duplicate is retired.
     """
     if not isinstance(record, TopicFact):
         record.trash(why=why, **act.told)
@@ -339,7 +340,7 @@ def _merge(act: _Act) -> list[Any]:
         )  # fmt: skip
         return [merged.note.pk, left.pk, right.pk]
     why = _("merged to resolve a conflict")
-    if isinstance(right, TopicFact):  # no longer wrong or right, but said in the other's words
+    if isinstance(right, TopicFact):  # not marked as wrong, since the merged text replaces it
         right.change(why=why, **act.told, state=TopicFact.State.RETIRED)
     else:
         right.trash(why=why, **act.told)
@@ -373,7 +374,7 @@ _WAYS: dict[str, Callable[[_Act], list[Any]]] = {
 WAYS = tuple(_WAYS)
 
 
-# --- many at once, and what settles itself ---------------------------------------------------------
+# --- many at once, and conflicts that resolve themselves ------------------------------------------
 
 
 @dataclass(slots=True)
@@ -446,14 +447,14 @@ def record_of(conflict: Conflict, side: str) -> Remembered | None:
 
 @dataclass(slots=True)
 class TakenBack:
-    """How many conflicts are open again, and why others are not."""
+    """How many conflicts were reopened, and why others weren't."""
 
     number: int = 0
     problems: list[str] = field(default_factory=list)
 
 
 def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
-    """Open again what the person settled in one act, at that moment, and take back what it did."""
+    """Reopen the conflicts that the person resolved together at that time; undo the changes."""
     rows = Conflict.objects.of(owner).filter(settled_at=at, settled_by=str(by))
     done = TakenBack()
     for row in rows.exclude(settled_how=Conflict.How.GONE).order_by("-created", "-pk"):
@@ -461,7 +462,7 @@ def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
         try:
             take_back(row, by=by)
         except AlreadyResolved:
-            continue  # another window was quicker
+            continue  # another window was faster
         except MemoryRefused as exc:
             done.problems.append(str(exc))
         else:
@@ -472,8 +473,8 @@ def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
 def take_back(conflict: Conflict, *, by: Actor) -> None:
     """Restore both sides and reopen the conflict.
 
-    Raises AlreadyResolved if it is already open or settled itself, and what undoing raises if a side
-    was changed since.  Nothing is changed in these cases.
+    Raises AlreadyResolved if the conflict is already open or resolved itself, and whatever undo
+    raises if a side has changed since. Nothing is changed in these cases.
     """
     with transaction.atomic():
         held_sides(conflict)
@@ -495,7 +496,7 @@ def take_back(conflict: Conflict, *, by: Actor) -> None:
 
 
 def _undo_all(row: Conflict, by: Actor) -> None:
-    """Undo each change that the resolution made, the last first."""
+    """Undo each change that the resolution made, last first."""
     changes: list[Revision] = []
     for record_type, key, version in row.results:
         mine = Revision.objects.of(row.owner).filter(record_type=record_type, record_id=key)
@@ -514,7 +515,7 @@ def _undo_all(row: Conflict, by: Actor) -> None:
 
 
 def _undo_fact(change: Revision, by: Actor) -> None:
-    """Put a fact back as it was, with its trust and whose it was; its list takes it in again."""
+    """Restore a fact with its trust and author, and put it back on its topic's list."""
     fact = undo.record_of(change, for_update=True)
     if not isinstance(fact, TopicFact) or as_json(fact.snapshot(*change.after)) != change.after:
         told = {"label": change.label}

@@ -1,8 +1,9 @@
-"""The notes that say who is who: the soul, the agent's persona and the person's profile.
+"""The three identity notes: the soul, the agent's persona and the person's profile.
 
-Each owner has one of each that stands.  A new soul supersedes the old, so that its chain can be
-read and an older one brought back; the agent and the user note are rewritten, with a revision
-each.  Every context reads them anew (`active`), so a change holds from the next question on.
+Each owner has one current note of each kind. A new soul supersedes the old one, so the chain of
+souls can be read and an older one restored. The agent and user notes are rewritten in place, with a
+revision each time. Every context reads them from the database (`active`), so a change applies to
+the next question.
 """
 
 from __future__ import annotations
@@ -26,19 +27,18 @@ from memory.notes.services import supersede, write_note
 
 _PERSONALITY, _STYLE = "## Personality", "## Speaking style"
 LONGEST_NAME = 80
-MOST_SOULS = 20  # shown of the chain; the list of notes has them all
+MOST_SOULS = 20  # that the page shows; the list of notes has them all
 
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """Who the agent is: what the form under Settings → Persona asks for."""
+    """The agent's persona, as edited in Settings → Persona."""
 
     name: str
     personality: str
     style: str
 
     def as_text(self) -> str:
-        """Return the note's text."""
         parts = [f"# {one_line(self.name)}"]
         for heading, text in ((_PERSONALITY, self.personality), (_STYLE, self.style)):
             if text.strip():
@@ -47,7 +47,7 @@ class Persona:
 
     @classmethod
     def of_text(cls, text: str) -> Persona:
-        """Return what a note's text says; of one written otherwise all is the personality."""
+        """Parse a note's text; a text in any other form becomes the personality."""
         first, _break, rest = text.strip().partition("\n")
         if not first.startswith("# "):
             return cls("", text.strip(), "")
@@ -57,22 +57,22 @@ class Persona:
 
 
 def active(owner: User, kind: str) -> Note | None:
-    """Return the owner's standing soul, agent or user note, read anew at each call (R202)."""
+    """Return the owner's current soul, agent or user note, always from the database (R202)."""
     return Note.objects.of(owner).standing_identity().filter(kind=kind).first()
 
 
 def all_active(owner: User) -> dict[str, Note]:
-    """Return the owner's standing soul, agent and user note by kind, by one question."""
+    """Return the owner's current soul, agent and user note by kind, with one query."""
     return {note.kind: note for note in Note.objects.of(owner).standing_identity()}
 
 
 def first_soul() -> str:
-    """Return the soul that an account starts with: seven steps and principles (R245)."""
+    """Return the soul of a new account: seven steps and principles (R245)."""
     return render_to_string("memory/first_soul.md").strip()
 
 
 def first_persona() -> Persona:
-    """Return the persona that an account's agent starts with."""
+    """Return the persona of a new account's agent."""
     return Persona(
         name="Beacon",
         personality=_(
@@ -87,13 +87,13 @@ def first_persona() -> Persona:
 
 
 def profile_text(user: User) -> str:
-    """Return what the user note says: the profile in words, nothing that the person left empty."""
+    """Return the user note's text: the profile in words, without the fields that are empty."""
     text = render_to_string("memory/user_note.md", {"person": user, "name": str(user)})
     return clean(text)[0].strip()
 
 
 def make_first_notes(user: User) -> None:
-    """Write the soul, agent and user note of an account, each where it has none."""
+    """Write the soul, agent and user notes that an account doesn't have yet."""
     texts = {
         Note.Kind.SOUL.value: first_soul(),
         Note.Kind.AGENT.value: first_persona().as_text(),
@@ -121,11 +121,11 @@ def write_soul(
     source: str | None = None,
     trust: str | None = None,
 ) -> Note:
-    """Write a new soul, which supersedes the one that stands (R201); the same text changes nothing.
+    """Write a new soul, which supersedes the current one (R201); the same text changes nothing.
 
-    `expected` is the id of the soul that its writer saw; `source` and `trust` are as `write_note`
-    takes them.  Raises StaleWrite if another one stands meanwhile, InvalidValue or Locked as
-    `supersede` does.
+    `expected` is the id of the soul that the writer saw. `source` and `trust` are as in
+    `write_note`. Raises StaleWrite if the soul has changed since then, and InvalidValue or Locked
+    as `supersede` does.
     """
     standing = active(owner, Note.Kind.SOUL)
     if standing is None:
@@ -141,7 +141,7 @@ def write_soul(
 
 
 def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
-    """Let an older soul stand again: a new one with its text supersedes the one that stands."""
+    """Restore an older soul: a new one with its text supersedes the current one."""
     if soul.owner_id != owner.pk or soul.kind != Note.Kind.SOUL:
         problem = _("This soul doesn’t exist.")
         raise InvalidValue(problem, errors={"content": [problem]})
@@ -151,7 +151,7 @@ def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
 
 @dataclass(frozen=True, slots=True)
 class OldSoul:
-    """One soul of the chain: what its successor changed (`rows`), who made that, when and why."""
+    """A superseded soul: what its replacement changed (`rows`), who wrote that, when and why."""
 
     note: Note
     rows: list[Row]
@@ -161,7 +161,7 @@ class OldSoul:
 
 
 def old_souls(owner: User) -> list[OldSoul]:
-    """Return the newest of the souls that were superseded, with what each successor changed."""
+    """Return the most recently superseded souls, with what each replacement changed."""
     found = Note.objects.of(owner).live().filter(kind=Note.Kind.SOUL).order_by("-created", "-id")
     notes = list(found[: MOST_SOULS + 1])
     told = Revision.objects.of(owner).filter(
@@ -187,7 +187,7 @@ def old_souls(owner: User) -> list[OldSoul]:
 def write_persona(
     owner: User, persona: Persona, *, by: Actor, expected_version: int | None = None
 ) -> Note:
-    """Rewrite the agent note (R202).  Raises InvalidValue by field, Locked or StaleWrite."""
+    """Rewrite the agent note (R202). Raises InvalidValue by field, Locked or StaleWrite."""
     problems = {}
     if not one_line(persona.name):
         problems["name"] = [_("Give the agent a name.")]
@@ -209,7 +209,7 @@ def write_persona(
 
 
 def write_profile(user: User, *, by: Actor) -> Note:
-    """Rewrite the user note from the profile, in the transaction that saves that (R202)."""
+    """Rewrite the user note from the profile, in the transaction that saves the profile (R202)."""
     return _rewrite(user, Note.Kind.USER, profile_text(user), by=by, why=_("profile saved"))
 
 

@@ -1,4 +1,4 @@
-"""Which rules and summaries enter an agent's context: those nearest to the message, then the newest."""
+"""Builds an agent's context in six layers, and chooses the rules and summaries for it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from memory.search.query import Filter, Question
 from memory.search.recall import RecallHit, recall_each
 from memory.search.retrievers import MEANING
 
-NEAREST = 15  # R219: the hits among which those for the prompt are chosen
-LONGEST_MESSAGE = 2_000  # characters of a message by which notes are chosen
-MOST_LEFT_OUT = 20  # of a layer that are named one by one
+NEAREST = 15  # R219: the hits from which the prompt's notes are chosen
+LONGEST_MESSAGE = 2_000  # characters of a message that are used to choose notes
+MOST_LEFT_OUT = 20  # per layer that are listed by name
 
 _NOT_SENSITIVE = Filter("sensitivity", ("sensitive",), negated=True)
 _NOT_QUARANTINED = Filter("trust", (Trust.QUARANTINED.value,), negated=True)
@@ -38,7 +38,7 @@ _NOT_QUARANTINED = Filter("trust", (Trust.QUARANTINED.value,), negated=True)
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What did not enter a layer, or not whole, and why; for the owner's eyes, not for the model."""
+    """A note that was left out or cut, and why; shown to the owner, not to the model."""
 
     title: str
     why: str
@@ -47,7 +47,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Chosen:
-    """The notes that enter, in order, each with why; and what was left out."""
+    """The chosen notes in order, each with the reason, and what was left out."""
 
     notes: list[tuple[Note, str]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -62,11 +62,10 @@ class _Asked:
     now: datetime
 
     def may_enter(self, note: Note) -> bool:
-        """Whether the note may enter, whichever way it was found."""
         return self.why_not(note) == ""
 
     def why_not(self, note: Note) -> str:
-        """Return why the note may not enter; empty where it may."""
+        """Return why the note can't be included, or "" if it can."""
         if note.superseded_by_id is not None:
             return _("replaced by a newer note")
         if note.has_expired(self.now):
@@ -84,7 +83,7 @@ class _Asked:
         return ""
 
     def allowed(self) -> NoteQuerySet:
-        """Return the notes of this kind that may enter, the newest first."""
+        """Return the notes of this kind that can be included, newest first."""
         rows = Note.objects.of(self.owner).active(self.now)
         rows = rows.filter(kind=self.kind, scope__in=self.scopes)
         rows = rows.for_agents()
@@ -102,7 +101,7 @@ def chosen_notes(
     scopes: Sequence[str],
     now: datetime,
 ) -> dict[str, Chosen]:
-    """Return of each kind at most so many notes: nearest to the message first, then the newest."""
+    """Return the notes of each kind: those nearest to the message first, then the newest."""
     asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
     nearest = _nearest(owner, list(most), message, now)
     return {
@@ -127,11 +126,11 @@ def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> Chosen:
 def _nearest(
     owner: User, kinds: Sequence[str], message: str, now: datetime
 ) -> list[list[RecallHit]]:
-    """Return the hits of each kind: by words and, where there is an embedder, by meaning."""
+    """Return the hits of each kind, by words and by meaning if there is an embedder."""
     message = clean(message)[0][:LONGEST_MESSAGE].strip()
     if not message:
         return [[] for _kind in kinds]
-    # A message is words, not a query: “C++ -O3” leaves nothing out.
+    # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
     asked = [
         Question(
             message,
@@ -151,7 +150,7 @@ def _why_near(hit: RecallHit) -> str:
 
 
 def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[LeftOut]:
-    """Return the newest that did not enter, each with why, and how many more there are."""
+    """Return the newest notes that were left out, with reasons, and the number of others."""
     rows = Note.objects.of(asked.owner).live().select_related("topic")
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
@@ -166,9 +165,7 @@ def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[LeftOut]
     return told
 
 
-# --- context ---
-
-# --- the machine and the time ------------------------------------------------------------------
+# --- machine and time -----------------------------------------------------------------------------
 
 
 def place_lines(owner: User, now: datetime) -> list[str]:
@@ -206,7 +203,7 @@ def _system() -> str:
     return f"{name} ({distribution})" if distribution else name
 
 
-# --- the layers --------------------------------------------------------------------------------
+# --- layers ---------------------------------------------------------------------------------------
 
 MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
 MOST_CHARACTERS = 60_000  # for all layers together, about 15,000 tokens
@@ -245,7 +242,6 @@ class Layer:
 
     @property
     def size(self) -> Size:
-        """Return the layer's size in the prompt."""
         return counted(self.text)
 
 
@@ -269,7 +265,6 @@ class Context:
         return [line.record for layer in self.layers for line in layer.lines if line.record]
 
     def layer(self, name: str) -> Layer:
-        """Return the layer of this name."""
         return next(one for one in self.layers if one.name == name)
 
 
@@ -392,13 +387,14 @@ def _joined(layers: list[Layer]) -> str:
     return render_to_string("prompts/context_system.txt", {"layers": shown}).strip()
 
 
-# --- The context of an agent as plain data, for tools and the API: each layer with its size ---
+# --- context as plain data for tools and the API ---
 
 
 def context_data(built: Context) -> dict[str, Any]:
-    """Return the layers with their sizes, the list of memory files, and the text of both joined.
+    """Return the layers with their sizes, the list of memory files, and the text of both together.
 
-    What was left out is counted and not named: a title may hold what no agent is to see.
+    What was left out is only counted, not named, because a title can contain something that agents
+    must not see.
     """
     layers = [
         {
@@ -422,5 +418,4 @@ def context_data(built: Context) -> dict[str, Any]:
 
 
 def size_data(size: Size) -> dict[str, int]:
-    """Return a size as plain data."""
     return {"bytes": size.bytes, "tokens": size.tokens}

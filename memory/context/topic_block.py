@@ -1,7 +1,7 @@
-"""The observations that are worth knowing for a task: found by recall, offered to its prompt.
+"""The part of a prompt with what Beacon knows about a topic: observations, lessons and its purpose.
 
-What is sensitive or in quarantine is never offered, and what came from the web only to the topic
-for which it was found: elsewhere nobody has looked at it (decision 10).
+Sensitive or quarantined observations are never included. Those from the web are included only for
+the topic that found them, because no one has reviewed them for other topics (decision 10).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def best_for(
     known: Sequence[str] = (),
     limit: int = MOST_OFFERED,
 ) -> list[Observation]:
-    """Return the observations that fit `task` best, at most `limit`, best first (R95, R240).
+    """Return at most `limit` observations for `task`, best first (R95, R240).
 
-    What says almost the same as a sentence of `known` (the facts that the prompt holds, or that
-    were struck) or as a better one is left out, and so is what smells of instructions and what a
-    later run found to have changed.
+    Left out are observations that nearly repeat a better one or a sentence of `known` (facts that
+    are in the prompt or marked as wrong), possible prompt injection, and anything that a later run
+    found to have changed.
     """
     if not task.strip():
         return []
@@ -59,29 +59,29 @@ def best_for(
 
 
 def _recalled(owner: Any, task: str, topic: Topic | None, depth: int) -> list[RecallHit]:
-    """Return what the owner and agents observed anywhere, and what was found for the topic itself."""
+    """Return the owner's and agents' observations from anywhere, and those found for this topic."""
     ways: list[tuple[Filter, ...]] = [(_OWN,)]
     if topic is not None:
         ways.append((_NOT_QUARANTINED, Filter("topic", (topic.slug,))))
-    # A task is words, not a query: “C++ -O3” leaves nothing out.
+    # A task isn't a query: the -O3 in “C++ -O3” excludes nothing.
     asked = [Question(task, task, filters=(_NOT_SENSITIVE, *way)) for way in ways]
     pages = recall_each(owner, asked, types=[Observation.record_type()], limit=depth)
     return [hit for page in pages for hit in page.hits]
 
 
 def still_offered(owner: Any, ids: Iterable[Any]) -> list[Observation]:
-    """Return those of the observations that may enter a prompt now, in the order of `ids`."""
+    """Return the observations that can still be included in a prompt, in the order of `ids`."""
     found = Observation.objects.of(owner).active().for_agents()
     by_id = {str(one.pk): one for one in found.filter(pk__in=ids)}
     return [by_id[str(key)] for key in ids if str(key) in by_id]
 
 
 def observations_as_prompt(observations: Iterable[Observation]) -> list[str]:
-    """Return the observations as lines that stand between a prompt's marks, as data."""
+    """Return the observations as lines to put between a prompt's data marks."""
     return [shorten(one_line(for_prompt(one.content)), LONGEST_OFFERED) for one in observations]
 
 
-# --- taught ---
+# --- lessons ---
 
 TAG = "taught"
 MOST = 12  # lessons of a topic in a prompt, the newest
@@ -89,26 +89,26 @@ LONGEST = 600  # characters of one
 
 
 def of_topic(topic: Topic) -> list[Observation]:
-    """Return the topic's lessons that may enter a prompt, the newest first."""
+    """Return the topic's lessons that can be included in a prompt, newest first."""
     mine = Observation.objects.of(topic.owner_id).active().filter(topic=topic, tags__contains=[TAG])
     told = mine.filter(category=Observation.Category.LESSON, trust=Trust.OWNER)
     return list(told.exclude(sensitivity=Sensitivity.SENSITIVE).order_by("-created", "-id")[:MOST])
 
 
 def lessons_as_prompt(lessons: Iterable[Any]) -> list[str]:
-    """Return the lessons as lines that stand between a prompt's marks."""
+    """Return the lessons as lines to put between a prompt's data marks."""
     return [shorten(one_line(for_prompt(one.content)), LONGEST) for one in lessons]
 
 
 # --- topic block ---
 
-# What a topic is for, in words: research says it here, with its objective and focus.
+# Describes a topic's purpose. Research registers a function that returns its objective and focus.
 TASKS: list[Callable[[Topic], str]] = [str]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicBlock:
-    """The block as prompts hold it, and what it was made of; `problem` says why memory is missing."""
+    """The block as it is in prompts, and its parts; `problem` says why memory is missing."""
 
     text: str
     known: TopicMemory | None = None
@@ -117,7 +117,7 @@ class TopicBlock:
 
 
 def topic_block(topic: Topic) -> TopicBlock:
-    """Return what a run of `topic` would be told now; nothing is noted as used."""
+    """Return the block that a run of `topic` would get now. Nothing is recorded as used."""
     loaded, lessons = load(topic), of_topic(topic)
     chosen = observations_for(topic, TASKS[-1](topic), loaded.memory, lessons)
     parts = [loaded.memory.as_prompt()] if loaded.memory else []
@@ -138,13 +138,13 @@ def observations_for(
 ) -> list[Observation]:
     """Return the best observations for the topic's prompts (R95).
 
-    What the prompt tells as known facts or as `lessons` (None: they are looked up) is not told
-    twice, and what was struck not at all.
+    Known facts and `lessons` (None: they are loaded) that are in the prompt aren't repeated, and
+    nothing marked as wrong is included.
     """
     facts: Sequence[str] = [fact.text for fact in known.facts] if known else []
     if known:
         struck: Sequence[str] = known.struck
-    else:  # memory that has lapsed is not loaded, and yet nothing struck is told
+    else:  # expired memory isn't loaded, but facts marked as wrong must still be excluded
         struck = [fact.text for fact in TopicFact.objects.filter(topic=topic).struck()]
     told = of_topic(topic) if lessons is None else lessons
     return best_for(

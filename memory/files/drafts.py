@@ -34,7 +34,6 @@ class DraftTaken(MemoryRefused):
 
 
 def draft_of(owner: User, path: str) -> FileDraft | None:
-    """Return the file's draft."""
     return FileDraft.objects.of(owner).filter(path=path).first()
 
 

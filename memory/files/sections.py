@@ -109,7 +109,7 @@ def _without_summary(text: str) -> str:
     return text if end < 0 else text[:begin] + text[end + 1 :]
 
 
-# --- restored, and removed again ---
+# --- restoring and removing again ---
 
 
 def stands_in(text: str, words: str) -> bool:

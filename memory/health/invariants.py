@@ -50,9 +50,9 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class Invariant(NamedTuple):
-    """`find` is SQL, or a function, that returns the rows which break the invariant.
+    """`find` is SQL, or a function, that returns the rows that break the invariant.
 
-    `todo` is filled with BY_HAND. `reads_everything` marks the slow ones, which the daily check leaves out.
+    Fill `todo` with BY_HAND. `reads_everything` marks slow ones, which the daily check skips.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Invariant(NamedTuple):
     reads_everything: bool = False
 
     def broken_by(self) -> Rows:
-        """Return the rows that break it, all read from one snapshot of the database."""
+        """Return the rows that break it, all from one snapshot of the database."""
         is_outermost = not connection.in_atomic_block
         with transaction.atomic(), connection.cursor() as cursor:
             if is_outermost:
@@ -84,9 +84,9 @@ class Result(NamedTuple):
 
 
 def verify(*, fix: bool = False, quick: bool = False) -> Iterator[Result]:
-    """Check every invariant, with `fix` also repair, and keep the outcome for System status.
+    """Check every invariant, with `fix` also repair, and store the result for System status.
 
-    `quick` skips those that read everything; what was last found of them stays on System status.
+    `quick` skips those that read everything; System status keeps their last result.
     """
     broken: list[str] = []
     skipped: set[str] = set()
@@ -165,7 +165,7 @@ def _wrong_entries() -> Iterator[tuple[Any, ...]]:
         space = SearchSpace.objects.filter(
             owner=OuterRef(OuterRef("owner")), record_type=search_type
         )
-        # By these two, a search leaves out what an agent must not see. Documents have neither.
+        # A search uses these two to leave out what an agent must not see. Documents have neither.
         marks = ("trust", "sensitivity") if search_type in KINDS else ()
         own = SearchEntry.objects.filter(
             space_id=Subquery(space.values("pk")),

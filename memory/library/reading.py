@@ -33,7 +33,7 @@ MEDIA_TYPES = {
     ".xhtml": HTML,
     ".pdf": PDF,
 }
-# A file without an extension is usually for programs. These names are for people.
+# Files without an extension are usually for programs. These names are for people.
 FOR_PEOPLE = frozenset(
     [
         "authors",

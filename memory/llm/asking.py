@@ -1,7 +1,7 @@
-"""The one door to a model: redacts, checks the budget, counts, records.
+"""Every model call goes through here: it redacts, checks the budget, counts and records the call.
 
-The caller has its own fallback for the two cases in which there is no answer: no model is set up
-(None is returned), and the model failed (a ProviderError is raised).
+Callers have their own fallback for the two cases without an answer: no model is configured (None is
+returned), or the model failed (a ProviderError is raised).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from memory.usage.booking import Meter
 
 logger = structlog.get_logger(__name__)
 
-_STORED_ANSWER = 200_000  # characters of an answer that are kept with the call
+_STORED_ANSWER = 200_000  # characters of an answer that are stored with the call
 
 
 def ask_model(
@@ -47,15 +47,16 @@ def ask_model(
     on_text: OnText | None = None,
     tools: Sequence[Tool] = (),
 ) -> Answer | None:
-    """Ask the site's model; None if none is set up, or `topic` is marked sensitive.
+    """Ask the site's model; None if there isn't one, or if `topic` is marked sensitive.
 
-    `purpose` is one word (`plan`, `write`), `source` names the run or session that asks.
-    `wait_for` carries the call out, so that its caller can look at other things meanwhile.
-    `on_text` is given the whole text so far as it comes, in the thread that carries the call out;
-    what it raises ends the call.  `tools` are offered to the model; those that it wants called
-    stand in the answer (`tool_loop` calls them).
-    Raises BudgetReached before the call, ProviderUnavailable, ProviderRejected or, with a
-    `schema`, ProviderNonsense after it; the call is recorded in each case.
+    `purpose` is one word (`plan`, `write`); `source` is the run or session that asks. `wait_for`
+    runs the call, so that its caller can do other things in the meantime. `on_text` gets the whole
+    text so far as it arrives, in the thread that runs the call; an exception from it ends the call.
+    The model can call `tools`; the calls that it requests are in the answer (`tool_loop` runs
+    them).
+
+    Raises BudgetReached before the call, and ProviderUnavailable, ProviderRejected or, with a
+    `schema`, ProviderNonsense after it. The call is recorded in each case.
     """
     model = connections.model_for(topic)
     if model is None:
@@ -78,7 +79,7 @@ def ask_model(
             raise _called_a_tool(answer)
         return answer
 
-    # A call that nobody waits for is paid for all the same: the most that it can cost is counted.
+    # An abandoned call still costs money, so the most that it can cost is counted.
     most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
     with _reserved(call, model.profile, most, meter):
         return _carry_out(call, model.profile, ask, most, meter, wait_for)
@@ -88,7 +89,7 @@ def ask_model(
 def _reserved(
     call: ModelCall, profile: LlmProfile, most: Usage, meter: Meter | None
 ) -> Iterator[None]:
-    """Hold back what the call may cost, if its meter lets it be made."""
+    """Reserve the most that the call can cost, if its meter allows it."""
     held = None
     if meter is not None:
         held = booking.reserve(call, most, price(most, profile), meter.check)
@@ -116,7 +117,7 @@ def _carry_out(
     meter: Meter | None,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None,
 ) -> Answer:
-    """Return the answer; whatever happens the call is recorded, with what it spent."""
+    """Return the answer; the call is always recorded with its cost."""
     usage, key = most, profile.api_key
     call.error = _("cancelled because its caller was stopped")
     call.failure = ModelCall.Failure.LEFT
@@ -172,7 +173,7 @@ def _redacted_value(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _as_stored(message: Message) -> dict[str, Any]:
-    """Return a message as the record of the call keeps it, the tools it called included."""
+    """Return a message in the form that is stored with the call, including tool calls."""
     stored: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         stored["tool_calls"] = [
@@ -185,7 +186,7 @@ def _as_stored(message: Message) -> dict[str, Any]:
 
 
 def _said(answer: Answer) -> str:
-    """Return what the model said, and below it each tool that it wants called."""
+    """Return the model's text, followed by each tool call that it requests."""
     wanted = [
         f"→ {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
         for call in answer.tool_calls
@@ -194,7 +195,7 @@ def _said(answer: Answer) -> str:
 
 
 def failure_of(exc: ProviderError) -> ModelCall.Failure:
-    """Return of what kind a failure was."""
+    """Return the kind of a failure."""
     if isinstance(exc, ProviderNonsense):
         return ModelCall.Failure.NONSENSE
     if isinstance(exc, ProviderUnavailable):
@@ -211,10 +212,10 @@ def _storable(text: str, key: str) -> str:
 
 
 def price(usage: Usage, profile: LlmProfile) -> Decimal | None:
-    """Return what a call cost, by the profile's prices per million tokens.
+    """Return a call's cost by the profile's prices per million tokens.
 
-    None if that is not known: a price is missing, or is none (negative).  What spent nothing
-    costs nothing at any price.
+    None if it is unknown because a price is missing or invalid (negative). A call without tokens
+    costs nothing.
     """
     if not usage.total:
         return Decimal(0)

@@ -1,7 +1,7 @@
-"""Which outside services are set up: by the environment, else by staff in Settings.
+"""The configuration of external services, from the environment or from Settings.
 
-The environment wins field by field, so a deployment may fix the address and leave the key to
-Settings.  What is returned here holds secrets; its classes keep them out of their repr.
+The environment overrides Settings field by field, so a deployment can fix the URL and leave the key
+to Settings. The values returned here contain secrets; their classes keep them out of repr.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KINDS = {
 } | dict.fromkeys(SET_UP, Connection.Kind.SEARCH)
 USUAL = tuple(service.name for service in CATALOGUE if service.usual)
 
-FOUND = {"probed", "used"}  # of a row's profile: what was found out, not what was set
+FOUND = {"probed", "used"}  # of a row's profile: what was detected, not what was configured
 
 _KEPT_OF_A_PROBE = (
     "message",
@@ -54,7 +54,7 @@ _KEPT_OF_A_PROBE = (
     "ms",
 )
 
-# Which environment variable stands over which field of which connection.
+# The environment variable that overrides each field of each connection.
 VARIABLES: dict[str, dict[str, str]] = {
     MODEL: {
         "base_url": "BEACON_LLM_BASE_URL",
@@ -70,20 +70,20 @@ for _service in SET_UP.values():
 
 
 def stored(name: str) -> Connection:
-    """Return the row of the named connection, or a new one that is not stored."""
+    """Return the row of the named connection, or a new unsaved one."""
     kind = KINDS[name]
     found = Connection.objects.filter(kind=kind, name=name).first()
     return found or Connection(kind=kind, name=name)
 
 
 def all_stored() -> dict[str, Connection]:
-    """Return every connection by name, those that are not stored made anew, by one query."""
+    """Return all connections by name, unsaved ones if there is no row, with one query."""
     rows = {row.name: row for row in Connection.objects.filter(name__in=KINDS)}
     return {name: rows.get(name) or Connection(kind=KINDS[name], name=name) for name in KINDS}
 
 
 def from_environment(name: str, field: str) -> str:
-    """Return what the environment sets for a field of a connection, or ""."""
+    """Return the environment's value for a field of a connection, or ""."""
     if name in (MODEL, EMBEDDINGS):
         value = getattr(settings, VARIABLES[name].get(field, ""), "")
     else:
@@ -102,20 +102,20 @@ def fixed_fields(name: str) -> dict[str, str]:
 
 
 def effective(row: Connection, field: str) -> str:
-    """Return the environment's value of a field, else the row's."""
+    """Return the environment's value of a field, or else the row's."""
     if set_there := from_environment(row.name, field):
         return set_there
     return row.reveal_secret() if field == "secret" else str(getattr(row, field))
 
 
-# --- where a key may go ----------------------------------------------------------------------
+# --- which key may be sent where ------------------------------------------------------------------
 
 
 def key_for(row: Connection, base_url: str, kind: str = "") -> str:
-    """Return the key that goes with requests to `base_url`, "" where none may.
+    """Return the key for requests to `base_url`, or "" if none may be sent.
 
-    The environment's key was given by who runs the site, an address in Settings by staff: the two
-    are never put together, except where the address is the vendor's own.
+    The environment's key comes from the site's operator, a URL in Settings from an admin. They are
+    never combined unless the URL belongs to the vendor itself.
     """
     if not from_environment(row.name, "secret") or may_have_environment_key(
         row.name, base_url, kind
@@ -125,9 +125,9 @@ def key_for(row: Connection, base_url: str, kind: str = "") -> str:
 
 
 def may_have_environment_key(name: str, base_url: str, kind: str = "") -> bool:
-    """Whether `base_url` is the environment's own address or leads to the vendor itself.
+    """Whether `base_url` is the environment's own URL or belongs to the vendor.
 
-    A model's vendor is who has the usual address of a kind of endpoint; "" is the usual address.
+    A model's vendor is the one with the default URL of its kind of endpoint; "" is the default URL.
     """
     fixed = from_environment(name, "base_url").rstrip("/")
     if fixed and base_url == fixed:
@@ -153,11 +153,11 @@ def _model_origin(base_url: str, kind: str) -> str:
         return ""
 
 
-# --- the model -------------------------------------------------------------------------------
+# --- the model ------------------------------------------------------------------------------------
 
 
 def llm_profile(row: Connection | None = None) -> LlmProfile | None:
-    """Return the model's endpoint, or None where no model is set up, which is a mode."""
+    """Return the model's endpoint; None means that Beacon runs without a model."""
     row = row or stored(MODEL)
     model = effective(row, "model")
     if not model:
@@ -175,12 +175,12 @@ def llm_profile(row: Connection | None = None) -> LlmProfile | None:
 
 
 def kind_of_row(row: Connection) -> str:
-    """Return the kind of endpoint that was chosen, else the one that the address speaks for."""
+    """Return the chosen kind of endpoint, or else the one that the URL suggests."""
     return row.profile.get("kind") or kind_by_address(effective(row, "base_url"))
 
 
 def _found_out(row: Connection, profile: LlmProfile) -> dict[str, Any]:
-    """Return what was chosen, or found by the last test of this very endpoint and model."""
+    """Return the configured value, or the one found by the last test of this endpoint and model."""
     probed = row.profile.get("probed") or {}
     if (probed.get("base_url"), probed.get("model")) != (profile.base_url, profile.model):
         probed = {}
@@ -191,20 +191,20 @@ def _found_out(row: Connection, profile: LlmProfile) -> dict[str, Any]:
 
 
 def language_model() -> LanguageModel | None:
-    """Return the model to ask, or None where none is set up."""
+    """Return the model to ask, or None if none is configured."""
     return get_llm(llm_profile())
 
 
 def model_for(topic: Topic | None) -> LanguageModel | None:
-    """Return the model to ask about a topic: none about one that is marked sensitive."""
+    """Return the model to ask about a topic; None if the topic is marked sensitive."""
     is_secret = topic is not None and topic.sensitivity == Sensitivity.SENSITIVE
     return None if is_secret else language_model()
 
 
 def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:
-    """Keep what a test found out about the endpoint, so that calls begin with what works.
+    """Store what a test found about the endpoint, so that calls start with settings that work.
 
-    A test that got no answer at all leaves what an earlier one found out, and says so beside it.
+    A test without any answer keeps the earlier findings and adds its error.
     """
     tried = {"base_url": profile.base_url, "model": profile.model, "kind": profile.kind}
     now = timezone.now().isoformat(timespec="seconds")
@@ -223,7 +223,7 @@ def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:
 
 
 def search_profile(name: str, row: Connection | None = None) -> SearchProfile:
-    """Return a service's address and key, both empty where none are set up."""
+    """Return a service's URL and key; both are empty if it isn't configured."""
     if name not in SET_UP:
         return SearchProfile(service=name, contact=settings.BEACON_CONTACT)
     row = row or stored(name)
@@ -237,48 +237,48 @@ def search_profile(name: str, row: Connection | None = None) -> SearchProfile:
 
 
 def search_profiles() -> dict[str, SearchProfile]:
-    """Return the profiles of all services that Settings knows, by one query."""
+    """Return the profiles of all services in Settings, with one query."""
     rows = all_stored()
     return {name: search_profile(name, rows[name]) for name in SET_UP}
 
 
 def secrets_in_use() -> list[str]:
-    """Return every key that is set up, so that none of them leaves in a prompt."""
+    """Return every configured key, to keep them out of prompts."""
     rows = all_stored()
     keys = [effective(row, "secret") for row in rows.values()]
     return [key for key in keys if key]
 
 
 def serpapi_engine() -> str:
-    """Return the engine that a new topic starts with."""
+    """Return the default engine for a new topic."""
     return str(stored(SERPAPI).profile.get("engine") or ENGINES[0])
 
 
 def is_ready(profile: SearchProfile) -> bool:
-    """Whether a service has what it needs to be asked: a key, an address, or nothing."""
+    """Whether a service has everything it needs: a key, a URL, or nothing."""
     return not lacks(profile)
 
 
 def lacks(profile: SearchProfile) -> str:
-    """Return what a service needs and has not: catalogue.KEY, ADDRESS, or "" for nothing.
+    """Return what a service still needs: catalogue.KEY, ADDRESS, or "" for nothing.
 
-    An address of one's own does instead of a key.
+    A custom URL makes a key unnecessary.
     """
     needs = BY_NAME[profile.service].needs
     return "" if profile.base_url or (needs == KEY and profile.api_key) else needs
 
 
 def was_entered(row: Connection) -> bool:
-    """Whether somebody gave a key or an address for the service, here or in the environment."""
+    """Whether a key or a URL was entered for the service, in Settings or in the environment."""
     return bool(effective(row, "secret") or effective(row, "base_url"))
 
 
 def search_services(names: Sequence[str] = ()) -> list[str]:
-    """Return the services that a topic uses which names `names` (none: the usual ones), in order.
+    """Return the services for a topic that lists `names` (or the default ones if empty), in order.
 
-    BEACON_SEARCH, where set, is what is usual and the outer limit of what may be named; the
-    sample stays allowed, since it asks nobody.  Unset, the usual ones are those with a key or an
-    address and those that need neither (catalogue.usual); never the sample.
+    If BEACON_SEARCH is set, it defines the default services and limits which ones can be named; the
+    sample is always allowed, because it makes no requests. Otherwise the defaults are the services
+    with a key or a URL and those that need neither (catalogue.usual), never the sample.
     """
     allowed = [name for name in settings.BEACON_SEARCH or SERVICES if name in SERVICES]
     if names:
@@ -290,7 +290,7 @@ def search_services(names: Sequence[str] = ()) -> list[str]:
 
 
 def keep_search_test(profile: SearchProfile, result: ProbeResult) -> None:
-    """Keep what the last test of a service said, to be shown beside its form."""
+    """Store the result of a service's last test, to show it beside its form."""
     found = {
         "base_url": profile.base_url,
         "ok": result.ok,
@@ -301,11 +301,11 @@ def keep_search_test(profile: SearchProfile, result: ProbeResult) -> None:
     keep_found(profile.service, found)
 
 
-# --- what tests found ------------------------------------------------------------------------
+# --- test results ---------------------------------------------------------------------------------
 
 
 def keep_found(name: str, found: dict[str, Any], *, under: str = "probed") -> None:
-    """Keep in the row, under one of FOUND, what a test or the use of a connection showed."""
+    """Store a finding of a test or of normal use in the row, under one of the keys in FOUND."""
     with transaction.atomic():
         row, _made = Connection.objects.select_for_update().get_or_create(
             kind=KINDS[name], name=name
@@ -315,9 +315,9 @@ def keep_found(name: str, found: dict[str, Any], *, under: str = "probed") -> No
 
 
 def last_found(row: Connection) -> dict[str, Any]:
-    """Return what the last test of a connection found, {} if there was none.
+    """Return the result of a connection's last test, or {} if there was none.
 
-    `at` is a datetime; `is_stale` says that the address, the model or the key is another since.
+    `at` is a datetime. `is_stale` means that the URL, the model or the key has changed since.
     """
     found = dict(row.profile.get("probed") or {})
     if not found:
@@ -331,17 +331,17 @@ def last_found(row: Connection) -> dict[str, Any]:
     return found | {"at": at, "is_stale": not of_this or bool(found.get("of_another_key"))}
 
 
-# --- changing one ----------------------------------------------------------------------------
+# --- saving ---------------------------------------------------------------------------------------
 
 
 class Moved(Exception):
-    """Somebody else changed the connection since it was read."""
+    """The connection was changed by someone else since it was read."""
 
 
 def version_of(row: Connection) -> str:
-    """Return what a connection is set to, as a short digest: no key can be had from it.
+    """Return a short digest of a connection's settings that doesn't reveal the key.
 
-    What a test found out is no part of it: a test does not stand in the way of a change.
+    Test results aren't included, so a test never blocks a change.
     """
     profile = {
         name: value
@@ -360,11 +360,11 @@ def save(
     remove_secret: bool = False,
     version: str = "",
 ) -> None:
-    """Store a connection as staff set it; without a new secret the stored one stays.
+    """Save a connection as an admin edited it; without a new secret the stored one stays.
 
-    What a test found out since `row` was read stays too, marked as older than a changed key.  The
-    log says that it changed and by whom, never a value.  Raises Moved where it is set to something
-    else than `version` says.
+    Test results since `row` was read are kept, and marked as outdated if the key changed. The log
+    says who changed it, but never a value. Raises Moved if the current settings don't match
+    `version`.
     """
     fields = ["base_url", "model", "profile", "prices", "updated"]
     has_new_key = bool(new_secret) or remove_secret

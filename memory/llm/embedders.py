@@ -1,6 +1,6 @@
-"""Which embedder is used: a configured endpoint, else the model on this machine, else none.
+"""Chooses the embedder: a configured endpoint, else the model on this machine, else none.
 
-BEACON_EMBEDDINGS says which are considered.  None is a mode: recall then finds by words alone.
+BEACON_EMBEDDINGS limits the choice. Without an embedder, recall searches by words only.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from memory.models import Connection
 
 AUTO = "auto"
 NONE = "none"
-ASKING_SECONDS = 5.0  # for the vector of a question: a person waits for what recall finds
+ASKING_SECONDS = 5.0  # for a question's vector, since a person is waiting for the results
 
 
 Rows = Mapping[str, Connection]
 
 
 def embedder(*, for_question: bool = False, rows: Rows | None = None) -> Embedder | None:
-    """Return the embedder to use, or None; for a question it is asked once, and not for long.
+    """Return the embedder to use, or None; for a question it gets one try and a short timeout.
 
-    `rows` are all connections, where they are read already.
+    Pass `rows` (all connections) if they are already loaded.
     """
     chosen = profile(rows)
     if chosen is not None and for_question:
@@ -42,7 +42,7 @@ def embedder(*, for_question: bool = False, rows: Rows | None = None) -> Embedde
 
 
 def profile(rows: Rows | None = None) -> EmbedderProfile | None:
-    """Return what BEACON_EMBEDDINGS, the environment and Settings come to."""
+    """Return the profile that results from BEACON_EMBEDDINGS, the environment and Settings."""
     mode = settings.BEACON_EMBEDDINGS
     found = endpoint(rows) if mode in (AUTO, ENDPOINT) else None
     if found is None and mode in (AUTO, LOCAL) and embeddings.local_is_installed():
@@ -51,12 +51,12 @@ def profile(rows: Rows | None = None) -> EmbedderProfile | None:
 
 
 def is_off() -> bool:
-    """Whether BEACON_EMBEDDINGS forbids vectors, so that none need to be made."""
+    """Whether BEACON_EMBEDDINGS turns vectors off, so that none are needed."""
     return bool(settings.BEACON_EMBEDDINGS == NONE)
 
 
 def why_none() -> str:
-    """Return why there is no embedder, and what to do, as a sentence for who looks at recall."""
+    """Return why there is no embedder, and what to do about it, for the user."""
     mode = settings.BEACON_EMBEDDINGS
     if mode == NONE:
         return _(
@@ -75,10 +75,10 @@ def why_none() -> str:
 
 
 def endpoint(rows: Rows | None = None) -> EmbedderProfile | None:
-    """Return the endpoint for vectors: the one set up for them, else the model's own.
+    """Return the endpoint for vectors: their own, or else the model's.
 
-    The language model's endpoint is taken where staff named an embedding model for it, or where it
-    is of a kind that has a usual one, such as OpenAI's, and has a key.
+    The language model's endpoint is used if an admin chose an embedding model for it, or if it is
+    of a kind with a default embedding model, such as OpenAI's, and has a key.
     """
     rows = rows or connections.all_stored()
     row, llm = rows[connections.EMBEDDINGS], connections.llm_profile(rows[connections.MODEL])
@@ -99,7 +99,7 @@ def endpoint(rows: Rows | None = None) -> EmbedderProfile | None:
 
 
 def keep_test(result: ProbeResult) -> None:
-    """Keep what a test of the embedder said, to be shown beside its form."""
+    """Store the result of an embedder test, to show it beside its form."""
     row = connections.stored(connections.EMBEDDINGS)
     found = {
         "base_url": connections.effective(row, "base_url").rstrip("/"),
@@ -117,7 +117,7 @@ def _at(url: str, kind: str, model: str, key: str) -> EmbedderProfile:
 
 
 def _key_of_same_place(url: str, kind: str, llm: LlmProfile | None) -> str:
-    """Return the language model's key where the vectors come from the very same server."""
+    """Return the language model's key if the vectors come from the same server."""
     if llm is None:
         return ""
     here = LlmProfile(base_url=url, model="", kind=kind)

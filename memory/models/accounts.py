@@ -56,7 +56,6 @@ class Agent(models.Model):
 
     @property
     def actor(self) -> Actor:
-        """Return this agent as an actor."""
         return Actor("agent", self.name)
 
 
@@ -132,7 +131,7 @@ class ApiToken(models.Model):
         return f"{self.agent} ({', '.join(self.scopes)})"
 
 
-# --- kept API answers, so that a repeated request is carried out once ---
+# --- stored API answers ---
 
 KEPT = timedelta(hours=24)
 LONGEST_KEY = 255

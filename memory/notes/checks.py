@@ -95,7 +95,6 @@ class NoteChecks:
         return text
 
     def choice(self, field: str, value: Any, choices: Iterable[str]) -> str:
-        """Check that `value` is one of `choices`."""
         known = list(map(str, choices))
         text = str(value)
         if text not in known:

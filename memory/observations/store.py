@@ -145,7 +145,7 @@ class StoreClosed(RuntimeError):
 
 
 class RankedStore:
-    """The queries of ObservationStore that are the same for every store that can rank."""
+    """The queries of ObservationStore that all ranking stores share."""
 
     def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[ObservationHit]:
         return self._ranked(query, limit, category=checked_category(category))

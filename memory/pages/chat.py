@@ -206,7 +206,7 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
     return plain.get(tool, _("called %(tool)s")) % told
 
 
-# --- what was saved from a session ---
+# --- results of a session ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +404,6 @@ def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Rename a session."""
     found = _session(request, pk)
     form = TitleForm(request.POST or None, initial={"title": found.title, "version": found.version})
     if request.method == "POST" and form.is_valid():

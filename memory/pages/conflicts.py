@@ -119,7 +119,6 @@ class Side:
 
     @property
     def source_title(self) -> str:
-        """Return that page's title."""
         return str(getattr(self.record, "source_title", "")) or self.link
 
     @property
@@ -421,7 +420,7 @@ def _next_address(request: BeaconRequest) -> str:
 @require_POST
 @login_required
 def conflicts_undo(request: BeaconRequest) -> HttpResponse:
-    """Undo conflicts resolved in one act: both sides are restored, and each conflict is open again."""
+    """Undo conflicts that were resolved together: restore both sides and reopen each conflict."""
     at = moment_of(request.GET.get("at", ""))
     done = conflict_services.TakenBack()
     if at is not None and at.tzinfo:

@@ -126,10 +126,8 @@ class Part:
     text: str
     lines: list[Line] = field(default_factory=list)
     left_out: list[Line] = field(default_factory=list)
-    start: str = (
-        "0"  # Its offset and its share of the whole in percent, for SVG, which has no decimal comma
-    )
-    percent: str = "0"  # which knows no decimal comma
+    start: str = "0"  # its offset in percent, as text because SVG has no decimal comma
+    percent: str = "0"  # its share of the whole, likewise
     write_url: str = ""  # where a person can write what is missing here
 
     @property

@@ -223,11 +223,11 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
 
 
 def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: str) -> Part:
-    """Judge the services by the last runs that asked them.
+    """Judge the services by the last runs that used them.
 
-    A service fails this check if its key or URL was entered. Of the services that only
-    BEACON_SEARCH names, one must answer: each refuses now and then. The services used by default
-    give a warning, since Beacon also works on an offline machine.
+    A service fails this check if someone entered its key or URL. If only BEACON_SEARCH names the
+    services, one of them has to answer, because each one refuses a request now and then. The
+    default services only cause a warning, since Beacon also works offline.
     """
     name = _("Search services")
     unreachable = {service for failing in FAILING for service in failing()}

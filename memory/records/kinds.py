@@ -223,7 +223,6 @@ _KINDS: dict[str, RecordKind] = {
 
 
 def register(record_type: str, kind: RecordKind) -> None:
-    """Register a type of record."""
     _KINDS[record_type] = kind
 
 

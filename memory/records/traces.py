@@ -72,7 +72,7 @@ MOST_RUNS = (
 )
 SHORTEST_RUN = 3  # words; a line of at least so many is compared whole
 PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same in characters, for scripts without spaces
-AT_ONCE = 20  # records of a longer act whose copies are searched for together
+AT_ONCE = 20  # records of a longer action whose copies are searched for together
 MOST_LISTED = 10  # of each kind of what stays
 # Fields that say where a record is from or where it belongs, not what it says.
 _NOT_WORDS = frozenset(
@@ -193,12 +193,12 @@ def prepare(records: Sequence[Remembered], by: Actor) -> Callable[[], None]:
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """What is needed to remove the copies of records that one act deleted."""
+    """The state needed to remove the copies of records that one action deleted."""
 
     traces: Traces
     texts: list[str]
     drafts: Callable[[], None]
-    is_asked: bool  # by a person; after expiry in the trash, exports keep their week
+    is_asked: bool  # by a person; if it expired in Trash, exports are kept for their week
 
 
 _waiting: ContextVar[list[_Gone] | None] = ContextVar("purged_together", default=None)
@@ -546,7 +546,7 @@ def _forget_exports(traces: Traces) -> None:
         row.delete()
 
 
-# --- what stays -----------------------------------------------------------------------------------
+# --- remaining copies -----------------------------------------------------------------------------
 
 
 def what_stays(record: Remembered) -> list[tuple[str, str]]:

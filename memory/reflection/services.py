@@ -1,4 +1,4 @@
-"""The entry that finished work leaves without a model: told by rules, nothing invented."""
+"""Decides whether finished work is worth a reflection, and writes it with a model or by rules."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ LONGEST_TITLE, LONGEST_TASK, LONGEST_FINDING = 120, 300, 300
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an entry says; `findings` are sentences, word for word."""
+    """The content of an entry; `findings` are verbatim sentences."""
 
     title: str
     summary: str
@@ -68,15 +68,15 @@ class Told:
 
 
 def findings_in(result: str) -> list[str]:
-    """Return the first sentences of a result that can stand as findings."""
+    """Return the first sentences of a result that are usable as findings."""
     said = (without_citations(plain(one.text)) for one in sentences(result))
     return [one for one in said if one][:MOST_FINDINGS]
 
 
 def entry_of(told: Told) -> str:
-    """Return the entry as Markdown in seed 003's form, without a lesson; empty without findings.
+    """Return the entry as Markdown in seed 003's format, without a lesson; "" without findings.
 
-    What gives orders to its reader is left out: it is no finding.
+    Sentences with prompt injection are left out.
     """
     found = [_line(one, LONGEST_FINDING) for one in told.findings]
     kept = [one for one in dict.fromkeys(found) if one and not smells_of_instructions(one)]
@@ -94,14 +94,14 @@ def entry_of(told: Told) -> str:
 
 
 def in_few_words(text: str) -> str:
-    """Return the beginning of a text, under ten words (R148)."""
+    """Return the beginning of a text, less than ten words (R148)."""
     text = _line(text, 120)
     if word_count(text) <= MOST_WORDS:
         return text
     words = text.split()
     while words and word_count(" ".join(words)) > MOST_WORDS:
         words.pop()
-    # Writing without spaces is cut by its width: two East Asian characters count as a word.
+    # Scripts without spaces are cut by width: two East Asian characters count as a word.
     short = " ".join(words) or cut(text, MOST_WORDS * 4 - 4)
     return f"{short.rstrip(' ,;:.')}…"
 
@@ -110,25 +110,24 @@ def _line(text: str, most: int) -> str:
     return shorten(one_line(clean(text)[0]), most)
 
 
-# --- Whether finished work is worth a reflection, which costs calls of a model (seed 003, 7) ---
+# --- whether work is worth a reflection, which costs model calls (seed 003, 7) ---
 
-SHORT = 500  # characters of a result below which little work is not looked back on
+SHORT = 500  # characters of a result; shorter results of little work aren't reflected on
 MOST_TRIVIAL, MOST_READ_ONLY = 1, 2  # iterations
 LEAST_MESSAGES, LEAST_OF_USER = 6, 2  # of a conversation (decision 7, "the session gate")
 
 
 def should_reflect(iterations: int, actions: int, read_only: bool, result: object) -> bool:
-    """Say whether a finished task is worth a reflection (R170 to R173).
+    """Return whether a finished task is worth a reflection (R170 to R173).
 
-    `iterations` are calls of a model, `actions` searches, pages read and calls of tools.  A result
-    that is no text is measured as it would be written down, in JSON; East Asian wide characters
-    count as two.
+    `iterations` are model calls; `actions` are searches, pages read and tool calls. A result that
+    isn't text is measured as JSON. East Asian wide characters count as two.
     """
     return not why_not(iterations, actions, read_only, result)
 
 
 def why_not(iterations: int, actions: int, read_only: bool, result: object) -> str:
-    """Return why a finished task is not reflected on, in words; empty if it is."""
+    """Return why a finished task isn't reflected on; "" if it is."""
     length = length_of(result)
     told = {"n": length, "least": SHORT}
     if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:
@@ -150,7 +149,6 @@ def why_not(iterations: int, actions: int, read_only: bool, result: object) -> s
 
 
 def length_of(result: object) -> int:
-    """Return how long a result is."""
     if result is None:
         return 0
     if not isinstance(result, str):
@@ -159,7 +157,10 @@ def length_of(result: object) -> int:
 
 
 def why_not_talk(messages: int, by_user: int) -> str:
-    """Return why a conversation is not reflected on; empty for six messages, two by the person."""
+    """Return why a conversation isn't reflected on, or "".
+
+    It needs at least six messages, two of them the person's.
+    """
     if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
         return ""
     return _(
@@ -171,8 +172,6 @@ def why_not_talk(messages: int, by_user: int) -> str:
         "least_own": LEAST_OF_USER,
     }
 
-
-# --- reflection ---
 
 # --- the prompt --------------------------------------------------------------------------------
 

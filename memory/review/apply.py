@@ -235,7 +235,7 @@ def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Applied:
 
 
 def _trash(proposal: Proposal, by: Actor) -> Applied:
-    """Move the note to the trash.  Raises InvalidValue if its text has changed."""
+    """Move the note to Trash. Raises InvalidValue if its text has changed."""
     target = Note.objects.of(proposal.owner).live().filter(pk=proposal.target_id).first()
     if target is None or target.content != proposal.before.get("content"):
         raise InvalidValue(

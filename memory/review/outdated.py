@@ -1,7 +1,7 @@
-"""What changed since a proposal was made: facts it quotes, and the record it would change.
+"""What has changed since a proposal: the facts that it quotes, and the record it would change.
 
 Data flow: proposals -> their topics -> facts that were replaced, corrected or marked as wrong ->
-those whose words are in the proposal's new lines; and the versions of their targets.  A handful of
+those whose words are in the proposal's new lines; and the versions of their targets. A handful of
 queries for any number of proposals.
 """
 
@@ -24,7 +24,7 @@ from memory.review.risks import added_lines
 
 MOST_FACTS = 5_000  # checked for one page of proposals, the latest changed first
 MOST_ROWS = 24  # of a diff
-MOST_STEPS = 20  # from a fact to the one that replaced it, and on
+MOST_STEPS = 20  # from a fact through its replacements to the current one
 _REPLACED, _WRONG, _CORRECTED, _TARGET = "replaced", "wrong", "corrected", "target"
 
 

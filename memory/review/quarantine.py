@@ -53,7 +53,7 @@ PAGE = 20
 MOST = 1_000  # records per action
 MOST_SHOWN = 600  # characters of a text in the list
 LOOKED_AT = 20_000  # characters of a page that the list searches for the reason
-SECONDS = 10.0  # per request; the rest stays in quarantine, and the message says so
+SECONDS = 10.0  # per request; the rest stays in quarantine, and a message says so
 MODELS: dict[str, Any] = {
     "note": Note,
     "observation": Observation,

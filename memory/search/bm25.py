@@ -1,4 +1,4 @@
-"""The search index, asked: which records of one type fit a question best, and making it anew."""
+"""Searches the index of one record type with BM25, and rebuilds it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from memory.models.topics import Topic
 from memory.search import bm25_sql
 from memory.search.kinds import KINDS
 
-BATCH = 100  # records of a rebuild that are held at a time
-AT_ONCE = 20  # queries that one statement answers
+BATCH = 100  # records that a rebuild loads at a time
+AT_ONCE = 20  # queries per statement
 
 
 def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:
-    """Make the owner's index of one type anew from the rows, in the owner's language (R239).
+    """Rebuild the owner's index of one type from the records, in the owner's language (R239).
 
-    Returns how many records that were.  The owner's writers wait meanwhile.
+    Returns the number of records. The owner's writers wait until it is done.
     """
     count = 0
     with transaction.atomic():
         spaces = SearchSpace.objects.filter(owner=owner).select_for_update(no_key=True)
-        held = {space.record_type: space for space in spaces.order_by("pk")}  # as writers do
+        # locked in the same order as writers lock them
+        held = {space.record_type: space for space in spaces.order_by("pk")}
         space = held.get(search_type)
         if space is not None:
             SearchEntry.objects.filter(space=space).delete()
@@ -54,11 +55,11 @@ def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:
 def search(
     owner: Any, search_type: str, query: str, limit: int = 10, *, most_terms: int | None = None
 ) -> list[tuple[uuid.UUID, float]]:
-    """Return the ids and raw BM25 scores of the records that fit best, best first.
+    """Return the ids and raw BM25 scores of the best matching records, best first.
 
-    Any text is a query: one without a letter or digit finds nothing.  A score is at least 0 and
-    has no upper bound; `relevance()` brings it into 0..1.  With `most_terms` only so many terms are
-    looked for, the rarest: a long query costs no more than a short one.
+    Any text is a valid query; one without letters or digits finds nothing. Scores are 0 or more,
+    without an upper bound; `relevance()` scales them to 0..1. `most_terms` limits the search to the
+    rarest terms, so a long query costs no more than a short one.
     """
     (found,) = search_each(owner, search_type, [query], limit, most_terms=most_terms)
     return found
@@ -72,7 +73,7 @@ def search_each(
     *,
     most_terms: int | None = None,
 ) -> list[list[tuple[uuid.UUID, float]]]:
-    """Return for each query what `search` does, in a few statements for all of them."""
+    """Return the result of `search` for each query, with only a few statements for all of them."""
     if limit < 1:
         return [[] for _query in queries]
     language = bm25_sql.language_of(owner)
@@ -81,11 +82,11 @@ def search_each(
     def space_of(*, with_levels: bool = True) -> bm25_sql.Space | None:
         words = chain.from_iterable(asked)
         found = bm25_sql.spaces_of(owner, [search_type], words, with_levels=with_levels)
-        return found[0] if found else None  # an owner has one of each type
+        return found[0] if found else None  # an owner has one per type
 
     space = space_of(with_levels=most_terms is None)
     if space is not None and space.language != language:
-        # Until a rebuild has brought it to the owner's language.
+        # Until a rebuild converts it to the owner's language.
         asked = [query_terms(query, space.language) for query in queries]
         space = space_of(with_levels=most_terms is None)
     if space is not None and most_terms is not None:
@@ -106,7 +107,7 @@ def _rarest(space: bm25_sql.Space, words: Iterable[str], most: int) -> list[str]
 
 
 def relevance(score: float) -> float:
-    """Return a raw score in 0..1, in the same order: s / (1 + s) (R77, R78)."""
+    """Scale a raw score to 0..1, keeping the order: s / (1 + s) (R77, R78)."""
     return score / (1 + score)
 
 
@@ -121,11 +122,11 @@ def _batches(records: Iterable[Searchable]) -> Iterator[list[Searchable]]:
         yield some
 
 
-# --- reindex ---
+# --- rebuilding and topics ---
 
 
 def topic_renamed(topic: Topic) -> None:
-    """Let what belongs to the topic be found by its new title."""
+    """Update the index entries of a topic's records after it was renamed."""
     for kind in KINDS.values():
         if kind.topic_path:
             rows = kind.model.objects.filter(**{kind.topic_path: topic}).live()
@@ -133,16 +134,16 @@ def topic_renamed(topic: Topic) -> None:
 
 
 def topic_purged(topic: Topic) -> None:
-    """Forget what goes with the topic, before it goes."""
+    """Delete the index entries that belong to a topic, before the topic is deleted."""
     for kind in KINDS.values():
         if kind.of_topic:
             Recalled.unfollow(kind.model.objects.filter(**{kind.topic_path: topic}))
 
 
 def rebuild_owner(owner: Any) -> dict[str, int]:
-    """Make the owner's whole index anew from the rows, in the language that they have chosen (R239).
+    """Rebuild the owner's whole index from the records, in the owner's language (R239).
 
-    Returns how many records of each type were read.
+    Returns the number of records per type.
     """
     read = {}
     for search_type, rows in indexed_rows().items():
@@ -153,7 +154,7 @@ def rebuild_owner(owner: Any) -> dict[str, int]:
 
 
 def indexed_rows() -> dict[str, QuerySet[Any]]:
-    """Return everybody's records that are to stand in the index, by the type they are ranked among."""
+    """Return all accounts' records that belong in the index, by record type."""
     rows: dict[str, QuerySet[Any]] = {}
     for kind in KINDS.values():
         live = kind.model.objects.live()
@@ -163,7 +164,7 @@ def indexed_rows() -> dict[str, QuerySet[Any]]:
 
 
 def owners_in_another_language() -> list[int]:
-    """Return the ids of owners whose index is stemmed otherwise than they have chosen."""
+    """Return the ids of owners whose index uses a different language than their setting."""
     spaces = SearchSpace.objects.filter(record_type__in=[*KINDS, OWN, FOLDER])
     pairs = spaces.values_list("owner_id", "owner__language", "language").distinct()
     return sorted({owner for owner, chosen, now in pairs if stemmed_as(chosen) != now})

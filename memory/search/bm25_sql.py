@@ -114,7 +114,7 @@ class Scored:
 
 
 def rows_of(looks: Sequence[Scored]) -> dict[int, list[Row]]:
-    """Run all looks in one statement; return the rows by place, best first."""
+    """Run all lookups in one statement; return the rows by place, best first."""
     parts = [_select(look) for look in looks]
     rows: dict[int, list[Row]] = defaultdict(list)
     with connection.cursor() as cursor:
@@ -249,7 +249,7 @@ def likely(terms: Sequence[Term], documents: int, wanted: int, room: int) -> str
 def holding(terms: Sequence[Term], documents: int, need: float) -> str:
     """Return a tsquery that matches every document that can score `need`.
 
-    Of several such conditions it is the most selective.  The index evaluates all of it at each
+    It is the most selective of several such conditions. The index evaluates all of it at each
     position that it visits, so a long one is used only if there is no shorter one.
     """
     found = []
@@ -332,8 +332,8 @@ MOST_TERMS = 32  # per query, rarest first; more of them don't change the order
 LABEL_WEIGHT = 0.5
 FEW = 100  # documents to score first, if the rarest terms have so many
 MANY = 4_000  # documents of one term; with more, only the likely best are scored first
-ENOUGH = 4  # times the documents wanted: the least that a first look should find
-SEVERAL = 4  # times that: the most that a narrowed first look may find
+ENOUGH = 4  # times the documents wanted: the least that a first lookup should find
+SEVERAL = 4  # times that: the most that a narrowed first lookup may find
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,7 +467,7 @@ def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
 
 
 def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Look) -> Scored:
-    """Return the look for a job and the jobs beside it."""
+    """Return the lookup for a job and the jobs beside it."""
     space, formula = jobs[place].space, jobs[place].formula
     b = formula.b_of(space.average)
     norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
@@ -487,7 +487,7 @@ def _first_look(job: Job, terms: list[Term]) -> _Look:
 
 
 def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
-    """Return the look for what else can be among the best; None if nothing can."""
+    """Return the lookup for what else can be among the best; None if nothing can."""
     if look.is_last or not look.rest:
         return None
     if len(best) < job.limit:
@@ -501,7 +501,7 @@ def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
 def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look:
     """Return the documents of the first terms that fit into `room`, but of at least one term.
 
-    Of a frequent term only the likely best are taken, if `documents` (of the space) is given.
+    If `documents` (of the space) is given, only the likely best of a frequent term are included.
     """
     totals = [*accumulate(term.figures.documents for term in rest)]
     taken = sum(total <= room for total in totals)

@@ -1,8 +1,8 @@
-"""Making vectors of what records say, after their writers are gone.
+"""Creates embeddings of records in the background.
 
-A writer only leaves a row that says which record waits (memory/models/search_index.py), in its own
-transaction; a task asks the embedder.  So no writer waits for it or hears of its failure, and
-sensitive records go to none but the embedder on this machine.
+A writer only adds a row for the record (memory/models/search_index.py), in its own transaction. A
+background task then calls the embedder, so writers never wait for it or see its errors. Sensitive
+records are embedded only by the model on this machine.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ from memory.search.vectors import ensure_table, index_if_large, recalled_models
 logger = structlog.get_logger(__name__)
 
 BATCH = 64
-LEASE = timedelta(minutes=5)  # of claimed rows: those of a killed task are claimed again after it
-HELD = timedelta(hours=1)  # until a sensitive record is looked at again
+# of claimed rows; after it, the rows of a killed task are claimed again
+LEASE = timedelta(minutes=5)
+HELD = timedelta(hours=1)  # until a sensitive record is checked again
 FIRST_WAIT = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(hours=1)
-ALONE_AFTER = 2  # tries: a text that makes its whole batch fail is found by embedding it alone
-SECONDS = 600.0  # of one task
-NUDGE_EVERY = 1.0  # seconds between two nudges of a process: one task does all that waits
+# tries; after that, a text is embedded by itself, since one text can make its whole batch fail
+ALONE_AFTER = 2
+SECONDS = 600.0  # per task
+NUDGE_EVERY = 1.0  # seconds between two nudges of a process, since one task does all waiting work
 
 _nudged_at = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the vectors are: made by the present model, still to be made, and held back.
+    """How many vectors the current model has created, how many are waiting, and how many are held.
 
-    `why` is what the embedder said when it failed last, "" if it works.
+    `why` is the embedder's last error, or "" if it works.
     """
 
     made: int
@@ -57,17 +59,16 @@ class Progress:
 
     @property
     def total(self) -> int:
-        """Return how many there are to be."""
         return self.made + self.due
 
 
-# --- a writer's part ------------------------------------------------------------------------------
+# --- writers --------------------------------------------------------------------------------------
 
 
 def follow(records: list[Any]) -> None:
-    """Mark written records as waiting for a vector, and nudge a task once that is committed.
+    """Queue written records for embedding, and nudge a task after the commit.
 
-    Where vectors are turned off nothing is marked, but the vectors of their old words are deleted.
+    If vectors are turned off, nothing is queued, but the records' outdated vectors are deleted.
     """
     if not records:
         return
@@ -86,15 +87,16 @@ def _nudge() -> None:
         broker.send("memory.tasks.embed_due", queue="maintenance")
 
 
-# --- a task's part --------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------------------
 
 
 def work_off(seconds: float = SECONDS) -> int:
-    """Embed what waits, for about so many seconds; return how many vectors were made.
+    """Embed queued records for about this many seconds; return the number of vectors created.
 
-    Safe to run twice at once: a claimed row belongs to its task for LEASE, and a vector is stored
-    only if its record still says what was embedded.  Never raises for the embedder: rows it failed
-    at wait, and the first of several failures is told (Settings → Models and search; Health; Activity).
+    Two tasks can run at once: a claimed row belongs to its task for LEASE, and a vector is stored
+    only if its record still has the embedded text. Never raises if the embedder fails: its rows
+    wait, and the first of several failures is reported (Models and search, System status,
+    Activity).
     """
     embedder = embedders.embedder()
     if embedder is None:
@@ -115,7 +117,7 @@ def work_off(seconds: float = SECONDS) -> int:
 
 
 def progress(embedder: Embedder | None = None, row: Connection | None = None) -> Progress:
-    """Return how far the vectors are, for a person; `row` is where their connection is stored."""
+    """Return the progress for a person; `row` is the row of the embedder's connection."""
     used = (row.profile.get("used") or {}) if row else used_state()
     waiting = EmbeddingDue.objects.aggregate(
         due=Count("id", filter=Q(held=False)), held=Count("id", filter=Q(held=True))
@@ -126,15 +128,15 @@ def progress(embedder: Embedder | None = None, row: Connection | None = None) ->
 
 
 def used_state() -> dict[str, Any]:
-    """Return what the use of the embedder showed: `model`, `failing` and `failing_at`."""
+    """Return the embedder's state after its last use: `model`, `failing` and `failing_at`."""
     return dict(connections.stored(connections.EMBEDDINGS).profile.get("used") or {})
 
 
 def set_aside_if_off() -> None:
-    """Where vectors are turned off, forget which model made them.
+    """If vectors are turned off, forget which model created them.
 
-    What is written meanwhile is not marked.  Once vectors are turned on the model counts as new,
-    and every record without a vector is looked for.
+    Records aren't queued while vectors are off. When vectors are turned on again the model counts
+    as new, and every record without a vector is queued.
     """
     used = used_state()
     if embedders.is_off() and used.pop("model", ""):
@@ -142,7 +144,7 @@ def set_aside_if_off() -> None:
 
 
 def _take_up(embedder: Embedder) -> None:
-    """Where the model is new, mark every record that has no vector of it."""
+    """If the model is new, queue every record that has no vector from it."""
     used = used_state()
     if used.get("model") == embedder.model and used.get("is_local") == embedder.is_local:
         return
@@ -154,7 +156,7 @@ def _take_up(embedder: Embedder) -> None:
 
 
 def mark_missing(model: str) -> int:
-    """Mark every record without a vector of `model` as waiting for one; return how many are new."""
+    """Queue every record without a vector from `model`; return how many were added."""
     marked = 0
     with connection.cursor() as cursor:
         for record_type, kind in recalled_models().items():
@@ -172,7 +174,7 @@ def mark_missing(model: str) -> int:
 
 
 def _claimed() -> list[EmbeddingDue]:
-    """Claim the next rows for LEASE; a row that failed twice is claimed by itself."""
+    """Claim the next rows for LEASE; a row that failed twice gets its own batch."""
     now = timezone.now()
     with transaction.atomic():
         waiting = EmbeddingDue.objects.filter(not_before__lte=now).order_by("not_before", "id")
@@ -188,7 +190,7 @@ def _claimed() -> list[EmbeddingDue]:
 
 
 def _embedded(batch: Sequence[EmbeddingDue], embedder: Embedder) -> int:
-    """Store vectors for the rows whose records may be given to the embedder; return how many."""
+    """Store vectors for the rows whose records the embedder may receive; return how many."""
     records = _records_of(batch)
     held, todo, gone = [], [], []
     for row in batch:
@@ -227,7 +229,7 @@ def _kept(
     made: list[list[float]],
     gone: list[EmbeddingDue],
 ) -> int:
-    """Store the vectors of records that have not changed since, and delete the rows that are done."""
+    """Store the vectors of unchanged records, and delete the finished rows."""
     if made:
         ensure_table(len(made[0]))
     with transaction.atomic():
@@ -257,11 +259,11 @@ def _kept(
     return len(standing)
 
 
-# --- failing and working again --------------------------------------------------------------------
+# --- failure and recovery -------------------------------------------------------------------------
 
 
 def _failed(batch: Sequence[EmbeddingDue], embedder: Embedder, why: str) -> None:
-    """Let the rows wait, the longer the more often they failed, and tell of the first failure."""
+    """Delay the rows, longer after each failure, and report the first failure."""
     now = timezone.now()
     for row in batch:
         wait = min(FIRST_WAIT * 2 ** min(row.tries - 1, 10), LONGEST_WAIT)
@@ -278,7 +280,7 @@ def _failed(batch: Sequence[EmbeddingDue], embedder: Embedder, why: str) -> None
 
 
 def _works(embedder: Embedder) -> None:
-    """Note that the embedder works again, where it had failed."""
+    """Note that the embedder works again after a failure."""
     used = used_state()
     if used.get("failing"):
         logger.info("embedder works again", model=embedder.model)

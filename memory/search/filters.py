@@ -1,4 +1,4 @@
-"""Operators as conditions on the rows of what is remembered."""
+"""Query operators as conditions on records and on the search index."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ _NONE = Q(pk__in=[])
 
 
 class _Holds(Func):
-    """Whether terms hold what is asked; Django's own lookup would stem what is stems already."""
+    """Whether terms match a tsquery.
+
+    Django's own lookup would stem words that are already stems.
+    """
 
     template = "(%(expressions)s)"
     arg_joiner = " @@ "
@@ -54,14 +57,13 @@ class _Holds(Func):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a condition may depend on besides its values."""
+    """Everything a condition can depend on besides its values."""
 
     model: type[Model]
     zone: tzinfo
     now: datetime
 
     def has(self, name: str) -> bool:
-        """Whether the rows have such a field."""
         return any(name in (one.name, one.attname) for one in self.model._meta.concrete_fields)
 
 
@@ -72,10 +74,10 @@ def narrowed(
     zone: tzinfo,
     now: datetime | None = None,
 ) -> Rows:
-    """Keep the rows that all filters let through.
+    """Keep the rows that match all filters.
 
-    A filter that the rows' type does not know matches none of it, and all of it if negated.  What
-    is in the trash is for the caller to leave out: `is:trashed` only asks for it.
+    A filter that doesn't apply to the rows' type matches no row, or every row if it is negated.
+    Callers exclude trashed rows themselves: `is:trashed` only requests them.
     """
     filters = asked.filters if isinstance(asked, Question) else tuple(asked)
     about = _Asked(rows.model, zone, now or timezone.now())
@@ -86,10 +88,10 @@ def narrowed(
 
 
 def holding(rows: Rows, question: Question, language: str = ENGLISH, owner: Any = None) -> Rows:
-    """Keep the rows that hold every word of the question, its phrases, and none it leaves out.
+    """Keep the rows that contain all words and phrases of the question and none that it excludes.
 
-    The list pages ask so: there words narrow, as filters do; recall ranks by them instead.  Where
-    all rows are one owner's, a frequent word is quicker to look for in that owner's space alone.
+    List pages use this. There, words filter; in recall, they rank. If all rows belong to one owner,
+    frequent words are faster to find within that owner's space.
     """
     space = _space(rows.model, owner)
     words = dict.fromkeys(query_terms(question.words, language))
@@ -97,7 +99,7 @@ def holding(rows: Rows, question: Question, language: str = ENGLISH, owner: Any 
     wanted += [query for one in question.phrases if (query := phrase_query(one, language))]
     left_out = [query for one in question.without if (query := phrase_query(one, language))]
     if question.words and not wanted:
-        return rows.none()  # signs alone stand in no text
+        return rows.none()  # text without letters or digits matches nothing
     if wanted:
         rows = rows.filter(_entries(" & ".join(f"({query})" for query in wanted), space))
     if left_out:
@@ -106,16 +108,16 @@ def holding(rows: Rows, question: Question, language: str = ENGLISH, owner: Any 
 
 
 def search_type_of(model: type[Model]) -> str:
-    """Return the type that recall names rows of this model by."""
+    """Return recall's name for records of this model."""
     named: str = getattr(model, "SEARCH_TYPE", "") or (model._meta.model_name or "")
     return named
 
 
 def _space(model: type[Model], owner: Any) -> Q:
-    """Return the condition on entries of the owner's space for such rows; none without an owner.
+    """Return the condition that limits entries to the owner's space; an empty one without an owner.
 
-    Then an entry of a record is the only one, as Postgres sees by the index: it need not gather all
-    that hold a word before it counts the first thousand.
+    A record then has exactly one entry, and Postgres can tell that from the index. It doesn't have
+    to collect all entries with a word before it counts the first thousand.
     """
     if owner is None:
         return Q()
@@ -150,7 +152,7 @@ def _plain(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
 
 
 def _starting(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
-    """Return the condition that a field is one of the values, or begins so where it ends in `*`."""
+    """Return the condition that a field has one of the values (`abc*` is a prefix)."""
 
     def condition(values: tuple[str, ...], about: _Asked) -> Q:
         if not about.has(field):
@@ -173,11 +175,11 @@ def _tag(values: tuple[str, ...], about: _Asked) -> Q:
 
 
 def _topic(values: tuple[str, ...], about: _Asked) -> Q:
-    """Match by slug or title (or how it begins, `*`); `none` is what belongs to no topic."""
+    """Match a topic by slug or title, or by prefix (`*`); `none` means without a topic."""
     path = getattr(about.model, "TOPIC_PATH", "topic" if about.has("topic") else "")
     if not path:
         return _NONE
-    # Looked up by themselves, and once, so that the index of the rows' topic is used.
+    # A separate subquery, so that Postgres uses the index on the rows' topic.
     named = Q(pk__in=[])
     for value in values:
         named |= named_topic(value)
@@ -188,7 +190,7 @@ def _topic(values: tuple[str, ...], about: _Asked) -> Q:
 
 
 def named_topic(name: str) -> Q:
-    """Return the condition on topics of this slug or title, or whose title begins so (`*`)."""
+    """Return the condition on topics with this slug or title, or with this prefix (`*`)."""
     if name.endswith("*"):
         return Q(title__istartswith=name.removesuffix("*"))
     return Q(slug=name.casefold()) | Q(title__iexact=name)
@@ -216,7 +218,7 @@ def _expired(about: _Asked) -> Q:
 
 
 def _expiring(about: _Asked) -> Q:
-    """Match what expires within seven days and has not yet."""
+    """Match what will expire within seven days."""
     if not about.has("expires_at"):
         return _NONE
     return Q(expires_at__gt=about.now, expires_at__lte=about.now + timedelta(days=7))
@@ -277,16 +279,16 @@ _CONDITIONS: dict[str, Callable[[tuple[str, ...], _Asked], Q]] = {
 }
 
 
-# --- What a recall is narrowed to: operators and arguments as conditions on the search index ---
+# --- operators and arguments of a recall as conditions on the search index ---
 
-_NEVER = ("expired", "superseded", "trashed")  # what recall does not return, whoever asks
-_MARKS = frozenset({"trust", "sensitivity"})  # columns of the index, named as the records' own
+_NEVER = ("expired", "superseded", "trashed")  # never returned by recall
+_MARKS = frozenset({"trust", "sensitivity"})  # index columns that are named as on the records
 _OF_INDEX = _MARKS | {"type", "kind", "category", "topic", "after", "before"}
 
 
 @dataclass(slots=True)
 class Narrowing:
-    """One recall's question with all that narrows it, and what is to be said of that."""
+    """One recall's question with all its filters and notices."""
 
     owner: Any
     question: Question
@@ -302,9 +304,9 @@ class Narrowing:
 
 
 def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> Narrowing:
-    """Return the question with its operators and the arguments put together.
+    """Combine a text's operators and the arguments of a recall.
 
-    A Question is taken as it is.  Raises InvalidValue for a type that does not exist.
+    A Question is used unchanged. Raises InvalidValue for an unknown type.
     """
     question = parse(query) if isinstance(query, str) else query
     filters = [*question.filters, *_filters(how)]
@@ -333,7 +335,7 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> N
 
 
 def _filters(how: Mapping[str, Any]) -> list[Filter]:
-    """Return the arguments that have an operator as that."""
+    """Return the arguments that have an equivalent operator, as filters."""
     found = []
     for name, argument in (("category", "categories"), ("kind", "kinds")):
         if values := how.get(argument):
@@ -347,7 +349,7 @@ def _filters(how: Mapping[str, Any]) -> list[Filter]:
 
 
 def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
-    """Return the types that may have a hit at all."""
+    """Return the types that can have hits."""
     for name in types:
         if name not in KINDS:
             problem = _(
@@ -371,7 +373,7 @@ def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
 
 
 def _topics(owner: Any, names: Sequence[str]) -> list[uuid.UUID | None]:
-    """Return the ids of the topics of these slugs or titles; None stands for no topic."""
+    """Return the ids of the topics with these slugs or titles; None means no topic."""
     wanted = Q(pk__in=[])
     for name in names:
         wanted |= named_topic(name)
@@ -382,7 +384,7 @@ def _topics(owner: Any, names: Sequence[str]) -> list[uuid.UUID | None]:
 
 
 def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
-    """Return the records of a type that the recall may return."""
+    """Return the records of a type that the recall can return."""
     rows = narrowed(
         kind.rows(asked.owner, asked.now), asked.filters, zone=asked.zone, now=asked.now
     )
@@ -399,7 +401,7 @@ def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
 
 
 def _states(kind: RecallKind, asked: Narrowing) -> tuple[str, ...]:
-    """Return the states that are returned: others than usual only where `is:` names them."""
+    """Return the states to include: the type's usual ones, unless `is:` names others."""
     named_ones = [
         value
         for one in asked.filters
@@ -418,13 +420,13 @@ class _Conditions:
         self.params: list[Any] = []
 
     def add(self, sql: str, *params: Any, negated: bool = False) -> None:
-        """Add one condition; a negated one lets through what has no value there."""
+        """Add one condition; a negated one also matches entries without a value."""
         self.where.append(f"({sql}) IS NOT TRUE" if negated else sql)
         self.params += params
 
 
 def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Among:
-    """Return which entries of a type's index may be hits."""
+    """Return which entries of a type's index can be hits."""
     conditions = _Conditions()
     _add_rules(kind, asked, conditions)
     for one in asked.filters:
@@ -435,15 +437,16 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Amo
         conditions.add("e.created < %s", asked.before)
     rare = [one for one in asked.filters if one.field not in _OF_INDEX]
     if rare:
-        # The space of the entries is the owner's own. An owner's index would be tempting: for
-        # records written since the last ANALYZE it looks as quick as the key, and is read whole.
+        # The entries' space already belongs to the owner, so there is no condition on the owner. For
+        # records written since the last ANALYZE, the planner considers an index by owner as fast as
+        # the key, and then reads all of it.
         rows = narrowed(kind.model.objects.all(), rare, zone=asked.zone, now=asked.now)
-        # Asked of each entry that is looked at: among other conditions a list of all such records
-        # would be made first, whatever the words find.
+        # Evaluated per entry. As an ordinary condition, Postgres would first build a list of all
+        # such records, whatever the words match.
         its_own = rows.filter(pk=RawSQL("e.record_id", ()))
         try:
             sql, params = its_own.order_by().values("pk").query.sql_with_params()
-        except EmptyResultSet:  # a filter that this type does not know
+        except EmptyResultSet:  # a filter that doesn't apply to this type
             conditions.add("FALSE")
         else:
             conditions.add(f"EXISTS ({sql})", *params)
@@ -460,7 +463,7 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Amo
 
 
 def _add_rules(kind: RecallKind, asked: Narrowing, conditions: _Conditions) -> None:
-    """Add what holds for every recall: nothing expired, nothing of a topic in the trash."""
+    """Add the rules of every recall: nothing expired, and nothing from a topic in Trash."""
     conditions.add("(e.until IS NULL OR e.until > %s)", asked.now)
     if kind.states:
         conditions.add("e.kind = ANY(%s)", list(_states(kind, asked)))
@@ -473,7 +476,7 @@ def _add_rules(kind: RecallKind, asked: Narrowing, conditions: _Conditions) -> N
 
 
 def _add_filter(kind: RecallKind, asked: Narrowing, one: Filter, conditions: _Conditions) -> None:
-    """Add an operator that the index has a column for."""
+    """Add an operator that has a column in the index."""
     if one.field == kind.category_field:
         conditions.add("e.kind = ANY(%s)", list(one.values), negated=one.negated)
     elif one.field in _MARKS:

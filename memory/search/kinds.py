@@ -1,6 +1,6 @@
-"""The types of record that recall returns: which rows, under what title, where they are shown.
+"""The record types that recall returns, with each type's rows, title and link.
 
-Memory's own are here; another app registers its own in its `AppConfig.ready()`.
+Memory's own types are here. Other apps register theirs in `AppConfig.ready()`.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def _no_category(record: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecallKind:
-    """One type: `rows` gives an owner's records that may be returned at a moment.
+    """One record type; `rows` returns the owner's records that recall can return at a given time.
 
-    `category_field` is the one that `kind:` or `category:` filters by; `states` are those of the
-    index (its `kind`) that are returned unless `is:` asks for another one.  `successors` gives for
-    superseded records the ones that stand in for them, `superseded` those records of an owner.
-    `overtaken` gives of records that stay as they were written what was found later instead.
-    `topic_path` leads to the topic; where `of_topic` a record goes with it: into the trash,
-    and for good.
+    `category_field` is the field for `kind:` and `category:`. `states` are the states in the index
+    (its `kind`) that are returned unless `is:` asks for another one. `successors` returns the
+    replacements of superseded records, and `superseded` returns an owner's superseded records.
+    `overtaken` returns later findings about records whose own text never changes. `topic_path`
+    leads to the topic. With `of_topic`, a record goes to Trash and is deleted permanently with its
+    topic.
     """
 
     type: str
@@ -72,7 +72,7 @@ KINDS: dict[str, RecallKind] = {}
 
 
 def register(kind: RecallKind) -> None:
-    """Let recall return records of this type; one registered before is replaced."""
+    """Add this record type to recall, or replace a type that was registered before."""
     KINDS[kind.type] = kind
 
 
@@ -103,10 +103,10 @@ def _fact_title(fact: Any) -> str:
 
 
 def _standing_notes(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
-    """Return for superseded notes the last ones of their chains.
+    """Return the last note in each superseded note's chain.
 
-    Each step is its own look by key: a planner that guesses how long chains are would rather read
-    the whole table.
+    Each step is a separate lookup by key. In one recursive query the planner can't estimate how
+    long chains are, and reads the whole table.
     """
     with connection.cursor() as cursor:
         cursor.execute(

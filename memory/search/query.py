@@ -1,4 +1,4 @@
-"""What a person types into a search field: words, "phrases", and operators such as `kind:rule`."""
+"""Parses and edits search queries: words, "phrases", and operators such as `kind:rule`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 
-# An operator's values; those of () may be any text.  What is known is told to who mistypes.
+# The values of each operator; () allows any text. Error messages list them.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "type": ("note", "observation", "fact", "report", "section"),
     "kind": ("log", "summary", "rule", "soul", "agent", "user"),
@@ -34,11 +34,11 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 _TIMES = frozenset({"after", "before"})
 _SAME = {"not": "is", "tags": "tag", "from": "source", "since": "after", "until": "before"}
 
-MOST_TEXT = 10_000  # characters of one question; a longer one is cut, and that is said
+MOST_TEXT = 10_000  # characters of one question; a longer one is cut, with a notice
 MOST_FILTERS = 50
 MOST_VALUES = 200  # of all operators together
-MOST_APART = 100  # phrases, and words left out: each is looked for by itself
-MOST_PROBLEMS = 10  # that are told; a text that is no question has thousands
+MOST_APART = 100  # phrases and excluded words, since each is a separate lookup
+MOST_PROBLEMS = 10  # shown at most; a text that isn't a query can have thousands
 
 _QUOTED = r"\"[^\"]*\""
 _VALUE = rf"(?:{_QUOTED}|[^\s,\"]+)"
@@ -54,7 +54,7 @@ _LENGTHS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One operator: the field, the values of which any may hold, and whether none may."""
+    """One operator: the field, its values (any of them can match), and whether it is negated."""
 
     field: str
     values: tuple[str, ...]
@@ -63,10 +63,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A typed question taken apart.
+    """A parsed query.
 
-    `words` is what is ranked by, phrases included; `phrases` must stand in a hit as they are, and
-    none of `without` may.  `problems` say in words what was not understood, and what came of it.
+    Results are ranked by `words`, which include the phrases. Each of `phrases` must occur in a hit,
+    and none of `without` may. `problems` describe what was not understood and how it was handled.
     """
 
     text: str
@@ -78,18 +78,18 @@ class Question:
 
     @property
     def has_words(self) -> bool:
-        """Whether anything is asked for besides filters."""
+        """Whether the query has anything besides filters."""
         return bool(self.words or self.phrases or self.without)
 
     def asks(self, field: str, value: str) -> bool:
-        """Whether the question names this very value, not negated (`is`, `trashed`)."""
+        """Whether the query asks for exactly this value, not negated (`is`, `trashed`)."""
         return any(
             one.field == field and value in one.values and not one.negated for one in self.filters
         )
 
 
 class _Reader:
-    """Collects what the tokens of one text say."""
+    """Collects the parts of a query from its tokens."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -99,7 +99,6 @@ class _Reader:
         self.problems: list[str] = []
 
     def take(self, found: re.Match[str]) -> None:
-        """Take one token as what it is."""
         if found["name"]:
             self._operator(found)
         elif found["phrase"]:
@@ -120,7 +119,7 @@ class _Reader:
                 self.words.append(phrase)
 
     def _apart(self, kept: list[str], text: str) -> None:
-        """Keep a phrase, or what is left out; beyond so many it is said that they do not count."""
+        """Add a phrase or an excluded word. Beyond the limit they are ignored, with a notice."""
         if len(kept) < MOST_APART:
             kept.append(text)
             return
@@ -148,7 +147,7 @@ class _Reader:
             self.filters.append(Filter(name, tuple(dict.fromkeys(kept)), negated))
 
     def _unknown(self, found: re.Match[str]) -> None:
-        """Take what only looks like an operator as words; an address or a time is none."""
+        """Treat an unknown operator as words. URLs and times only look like operators."""
         self.words.append(found.group())
         if found["values"][0].isalpha() or found["values"][0] == '"':
             self.problems.append(
@@ -159,7 +158,7 @@ class _Reader:
             )
 
     def _problem_with(self, name: str, value: str) -> bool:
-        """Note why a value cannot be, if so."""
+        """Note why a value is invalid, if it is."""
         known = OPERATORS[name]
         if name in _TIMES and _moment(value, datetime.now().astimezone()) is None:
             self.problems.append(
@@ -181,10 +180,10 @@ class _Reader:
 
 
 def parse(text: str) -> Question:
-    """Take a typed question apart.  Any text is one: nothing here raises.
+    """Parse a typed query. Accepts any text and never raises.
 
-    `name:value` filters, `name:a,b` by any of both, `-` before an operator, a word or a phrase
-    leaves out; what is not understood stands in `problems`.
+    `name:value` filters, and `name:a,b` matches either value. `-` before an operator, a word or a
+    phrase excludes it. `problems` lists what was not understood.
     """
     text = one_line(clean(text)[0])
     reader = _Reader()
@@ -211,7 +210,7 @@ def parse(text: str) -> Question:
 
 
 def _told(problems: Iterable[str]) -> tuple[str, ...]:
-    """Return each problem once, and of many the first and how many more there are."""
+    """Return each problem once; if there are many, the first ones and the number of the rest."""
     told = list(dict.fromkeys(problems))
     more = len(told) - MOST_PROBLEMS
     if more > 0:
@@ -223,9 +222,9 @@ def _told(problems: Iterable[str]) -> tuple[str, ...]:
 
 
 def moment(value: str, *, zone: tzinfo, now: datetime) -> datetime:
-    """Return the moment that an `after:` or `before:` names: a day's or month's begin, or so long ago.
+    """Return the time that `after:` or `before:` means: the start of a day or month, or an age.
 
-    Raises ValueError for a value that `parse()` would have left out.
+    Raises ValueError for a value that `parse()` would have dropped.
     """
     found = _moment(value, now.astimezone(zone))
     if found is None:
@@ -250,14 +249,14 @@ def _moment(value: str, now: datetime) -> datetime | None:
 
 
 def _values(text: str) -> list[str]:
-    """Return the values that commas part; commas inside quotes part nothing."""
+    """Split values at commas, except at commas inside quotes."""
     found = re.findall(_VALUE, text)
     values = [one_line(value.strip('"')) for value in found]
     return [value for value in values if value]
 
 
 def _normal(name: str, value: str) -> str:
-    """Return a value as it is compared: closed lists know no case and no plural."""
+    """Normalize a value of a fixed list: lower case and singular."""
     if not OPERATORS[name]:
         return value
     value = value.casefold()
@@ -286,7 +285,7 @@ _NEEDS_QUOTES = re.compile(r"[\s,\"]")
 @dataclass(frozen=True, slots=True)
 class _Token:
     text: str
-    field: str = ""  # of an operator that is not negated
+    field: str = ""  # only of an operator that is not negated
     values: tuple[str, ...] = ()
 
 
@@ -312,27 +311,27 @@ def _written(field: str, values: Iterable[str]) -> str:
 
 
 def values_of(text: str, field: str) -> tuple[str, ...]:
-    """Return the values that the text asks of an operator, negated ones left out."""
+    """Return the values of an operator in the text, without negated ones."""
     found = (value for token in _tokens(text) if token.field == field for value in token.values)
     return tuple(dict.fromkeys(found))
 
 
 def with_values(text: str, field: str, values: Iterable[str]) -> str:
-    """Return the text with one operator in front in place of all of this field."""
+    """Return the text with all uses of this operator replaced by one at the start."""
     rest = [token.text for token in _tokens(text) if token.field != field]
     wanted = list(dict.fromkeys(values))
     return " ".join([_written(field, wanted), *rest] if wanted else rest)
 
 
 def toggled(text: str, field: str, value: str) -> str:
-    """Return the text with the value asked for as well, or no longer if it was."""
+    """Return the text with the value added to the operator, or removed if it was there."""
     now = values_of(text, field)
     wanted = [one for one in now if one != value] if value in now else [*now, value]
     return with_values(text, field, wanted)
 
 
 def with_choice(text: str, field: str, value: str, among: Collection[str]) -> str:
-    """Return the text with this one of the values `among`; "" takes them all out."""
+    """Return the text with only this value of `among`; "" removes all of them."""
     parts = [_written(field, [value])] if value else []
     for token in _tokens(text):
         kept = [one for one in token.values if one not in among]

@@ -1,4 +1,4 @@
-"""Recall: one ranked search over all that is remembered, behind page, API and tools."""
+"""Recall: one ranked search over everything that Beacon remembers, for pages, API and tools."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from memory.search.retrievers import MEANING, WORDS, Answer, Candidate, Found, R
 
 MODES = ("auto", "lexical", "exact")
 MOST_HITS = 200
-LONGEST_LATER = 300  # characters of what a later run found, beside a passage
+LONGEST_LATER = 300  # characters of a later finding that are shown beside a passage
 
 
 class How(TypedDict, total=False):
-    """What narrows a recall besides operators in its query, and how many hits are wanted."""
+    """Filters and options of a recall, besides the operators in its query."""
 
     types: Sequence[str]
     categories: Sequence[str]
@@ -40,13 +40,13 @@ class How(TypedDict, total=False):
     scope: str | None
     limit: int
     min_score: float
-    place: str  # where the hits enter: each is noted as a Use there
+    place: str  # where the hits are used; a Use is stored for each
     now: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What one lane says of a hit: its own figure (BM25, or the distance), that in 0..1, its rank."""
+    """A hit's score in one lane: raw (BM25 or distance), scaled to 0..1, and its rank."""
 
     raw: float
     score: float
@@ -55,7 +55,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a hit is where it is, in parts: lanes, stems found, rank in each lane, what raised it."""
+    """Why a hit is ranked where it is: lanes, matched stems, rank in each lane, and boosts."""
 
     lanes: tuple[str, ...] = ()
     stems: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ class Why:
 class RecallHit:
     """One record found.
 
-    `replaces` are the superseded ones that it stands in for; `found_later` is what a later run found
-    instead of what it says.
+    `replaces` are the superseded records that it replaces. `found_later` is what a later run found
+    that differs from it.
     """
 
     id: uuid.UUID
@@ -87,7 +87,7 @@ class RecallHit:
     found_later: str = ""
 
     def dated(self, passage: str) -> str:
-        """Return a passage of it that says, where that is so, what a later run found instead."""
+        """Return a passage of the record, followed by what a later run found, if anything."""
         if not self.found_later:
             return passage
         told = {"passage": passage, "later": shorten(self.found_later, LONGEST_LATER)}
@@ -96,7 +96,7 @@ class RecallHit:
 
 @dataclass(frozen=True, slots=True)
 class RecallPage:
-    """The hits with all that is to be said of them; `notices` is told once, above them."""
+    """The hits with everything to show about them; `notices` appear once, above the list."""
 
     hits: list[RecallHit]
     question: Question
@@ -108,13 +108,13 @@ class RecallPage:
 def recall(
     owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
 ) -> list[RecallHit]:
-    """Return what the owner remembers that answers `query` best, best first.
+    """Return the owner's records that match `query`, best first.
 
-    `exact` ranks by BM25 of the content alone, `lexical` also looks at who said it, tags and
-    topic, `auto` adds the meaning where there is an embedder.  Superseded, expired and trashed
-    records are never returned; what replaced one stands in for it.  A query of operators alone
-    gives the newest.  Text is read for operators; a program that means words alone gives a
-    Question.  Raises InvalidValue for an unknown mode or type.
+    `exact` ranks by BM25 of the content only, `lexical` also uses the author, tags and topic, and
+    `auto` adds semantic search if there is an embedder. Superseded, expired and trashed records are
+    never returned; a superseded record's replacement is returned instead. A query with only
+    operators returns the newest records. Operators in a text are parsed; pass a Question to search
+    for plain words only. Raises InvalidValue for an unknown mode or type.
     """
     return recall_page(owner, query, mode, **how).hits
 
@@ -122,17 +122,16 @@ def recall(
 def recall_page(
     owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
 ) -> RecallPage:
-    """Return what `recall()` does, with the question taken apart, notices and the time it took."""
+    """Return the hits of `recall()`, with the parsed query, notices and the time it took."""
     return recall_each(owner, [query], mode, **how)[0]
 
 
 def recall_each(
     owner: Any, queries: Sequence[str | Question], mode: str = "auto", **how: Unpack[How]
 ) -> list[RecallPage]:
-    """Return what `recall_page()` does for each query: several of the same words cost little more.
+    """Return the `recall_page()` of each query. Queries with the same words share index scans.
 
-    They may differ in their operators; the looks at the indexes are shared.  Raises ValueError if
-    their words are not the same.
+    They may have different operators. Raises ValueError if their words differ.
     """
     started = time.perf_counter()
     if mode not in MODES:
@@ -154,14 +153,14 @@ def recall_each(
 
 
 def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
-    """Let the lanes find what the questions ask for; return the stems of their words, each once."""
+    """Run all lanes for these questions; return the distinct stems of their words."""
     text = answers[0].asked.question.words
     if any(one.asked.question.words != text for one in answers):
         raise ValueError("only queries with the same words can be searched together")
     words = query_terms(text, bm25_sql.language_of(answers[0].asked.owner))
     if not any(character.isalnum() for character in text):
         for one in answers:
-            if text:  # signs alone mean nothing, and lie near anything
+            if text:  # punctuation has no meaning, but a vector that is near anything
                 one.notices.append(_("The query has no letters or digits, so it was ignored."))
             one.found = _newest(one.asked, limit)
         return tuple(dict.fromkeys(words))
@@ -176,7 +175,7 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
 def recall_by_category(
     owner: Any, query: str, per_category: int = 5, **how: Unpack[How]
 ) -> dict[str, list[RecallHit]]:
-    """Return the best observations of each category: as three recalls of one category each (R72)."""
+    """Return the best observations of each category, as one recall per category would (R72)."""
     names = {"finding": "findings", "insight": "insights", "lesson": "lessons"}
     question, how["limit"], how["categories"] = parse(query), per_category, ()
     each = [
@@ -191,7 +190,7 @@ def recall_by_category(
 
 
 def _newest(asked: Narrowing, limit: int) -> Found:
-    """Return the newest of what the operators let through: there are no words to rank by."""
+    """Return the newest matching records, since there are no words to rank by."""
     found = Found()
     if not (asked.question.filters or asked.question.without or asked.is_narrow):
         return found
@@ -205,9 +204,9 @@ def _newest(asked: Narrowing, limit: int) -> Found:
 
 
 def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[RecallHit]]:
-    """Load the best and return them as hits; a row that may not be returned is left out."""
+    """Load the best candidates as hits; rows that must not be returned are left out."""
     best = [_best(one.found, least, limit) for one in answers]
-    asked = answers[0].asked  # the owner and the moment are the same for all
+    asked = answers[0].asked  # the owner and the time are the same for all
     ids: dict[str, list[uuid.UUID]] = {}
     for one in (one for some in best for one in some):
         ids.setdefault(one.key[0], []).append(one.key[1])
@@ -218,7 +217,8 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
         records |= {(name, row.pk): row for row in rows}
         if overtaken := KINDS[name].overtaken:
             found_later |= overtaken(rows)
-    labelled = _("author, tag or topic contains: %(words)s")  # once: ten take half a ms
+    # translated once: ten translations take half a ms
+    labelled = _("author, tag or topic contains: %(words)s")
     return [
         [
             _hit(answer.asked, one, records[one.key], labelled, found_later.get(one.key[1], ""))
@@ -229,7 +229,7 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
 
 
 def _best(found: Found, least: float, limit: int) -> list[Candidate]:
-    """Return the best candidates, and a few more: some may not be returned."""
+    """Return the best candidates, with a few spare ones because some may be excluded."""
     kept = [one for one in found.candidates.values() if one.score >= least]
     place = {one.key: number for number, one in enumerate(kept)}
     kept.sort(key=lambda one: (-one.score, place[one.key] if not one.ranks else 0, one.key))
@@ -240,7 +240,7 @@ def _hit(
     asked: Narrowing, one: Candidate, record: Any, labelled: str, found_later: str
 ) -> RecallHit:
     kind = KINDS[one.key[0]]
-    said = {}  # by the lanes
+    said = {}  # by lane
     if one.raw > 0:
         said[WORDS] = Lane(one.raw, relevance(one.raw), one.ranks[WORDS])
     if one.distance is not None:
@@ -266,7 +266,7 @@ def _hit(
 
 
 def _boosts(asked: Narrowing, one: Candidate, labelled: str) -> Iterable[str]:
-    """Yield in words what raised a hit besides its own words."""
+    """Yield a label for each thing that raised a hit besides its own words."""
     labels = [stem.removeprefix(LABEL) for stem in one.matched if stem.startswith(LABEL)]
     if labels:
         yield labelled % {"words": ", ".join(labels)}

@@ -1,8 +1,9 @@
-"""How the two lanes of recall become one order: words (BM25) and meaning (vectors).
+"""Combines recall's two lanes into one ranking: words (BM25) and meaning (vectors).
 
-Both are brought to 0..1 by what they could be at most, not by the best hit at hand: so a value
-means the same for every question, and a lane that found nothing good says little.  Measured with
-benchmarks/recall_quality.py beside rank fusion and scaling per question (docs/dev/benchmarks.md).
+Both scores are scaled to 0..1 by the highest possible score, not by the best hit. A value therefore
+means the same for every question, and a lane with poor results counts little.
+benchmarks/recall_quality.py compares this with rank fusion and with scaling per question
+(docs/dev/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from memory.search.kinds import KINDS, RecallKind
 
 Key = TypeVar("Key", bound=Hashable)
 
-DEPTH = 100  # hits of each lane that are fused; with 30 the order was seen to be worse
-MEANING_OF_LONG = 0.5  # the share of the meaning among records of LONG terms and more
-MEANING_OF_SHORT = 0.35  # a turn of a few words has a poor vector, and says it in so many words
-LONG = 42.0  # terms a record, on average
+DEPTH = 100  # hits of each lane that are combined; 30 gave a worse ranking
+MEANING_OF_LONG = 0.5  # weight of the meaning for records of LONG terms or more
+# a turn of a few words has a poor vector, but usually contains the query's words
+MEANING_OF_SHORT = 0.35
+LONG = 42.0  # terms per record, on average
 SHORT = 18.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a question and the records that it is asked of look like.
+    """Properties of a question and of the searched records that set the weights.
 
-    `best_possible` is the raw BM25 that no record can reach, `average_length` is in terms.
+    `best_possible` is a raw BM25 score that no record can reach. `average_length` is in terms.
     """
 
     best_possible: float = 0.0
@@ -48,12 +50,12 @@ def words_value(raw: float, shape: Shape) -> float:
 
 
 def meaning_value(distance: float) -> float:
-    """Return the cosine of two vectors of length 1 by their L2 distance, 0 where it is negative."""
+    """Return the cosine of two unit vectors from their L2 distance, or 0 if it is negative."""
     return min(1.0, max(0.0, 1.0 - distance * distance / 2.0))
 
 
 def meaning_share(average_length: float) -> float:
-    """Return how much of a fused value comes from the meaning; the words have the rest."""
+    """Return the weight of the meaning in a combined score; the words have the rest."""
     if average_length <= 0:
         return MEANING_OF_LONG
     place = math.log(average_length / SHORT) / math.log(LONG / SHORT)
@@ -63,9 +65,9 @@ def meaning_share(average_length: float) -> float:
 def fused(
     words: Mapping[Key, float], meaning: Mapping[Key, float], shape: Shape
 ) -> dict[Key, float]:
-    """Return a value of 0 to 1 for each record that a lane found: raw BM25s, and L2 distances.
+    """Return a score of 0 to 1 for each record that a lane found, from raw BM25 and L2 distance.
 
-    A record that a lane did not find gets nothing from it.  The lanes are of one record type.
+    A lane adds nothing for a record that it didn't find. All records have the same type.
     """
     share = meaning_share(shape.average_length)
     values: dict[Key, float] = {}
@@ -75,8 +77,6 @@ def fused(
         values[key] = values.get(key, 0.0) + share * meaning_value(distance)
     return values
 
-
-# --- The retrievers of recall, by words (BM25) and by meaning (vectors), and their candidates ---
 
 # --- candidates --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The passage of a text that answers a query best, and the words in it that do."""
+"""Finds the passage of a text that answers a query best, and marks the query's words in it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from beacon_site.text.terms import (
     query_terms,
 )
 
-LONGEST_LOOKED_AT = 200_000  # characters of a text in which the passage is sought
-# The end of an emphasis that began before the passage.  Only behind punctuation: A* is a word.
+LONGEST_LOOKED_AT = 200_000  # characters of a text that are searched for the passage
+# The end of an emphasis that began before the passage. Only after punctuation, since A* is a word.
 _CLOSES = re.compile(r"\A([^*]*[).,:;!?”])\*{1,2}(?=\s|\Z)")
 
 
 def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -> str:
-    """Return about `length` characters of `text` round the most different words of the query.
+    """Return about `length` characters of `text` around the most distinct words of the query.
 
-    One line, cut at words, with an ellipsis where something was cut; the beginning if no word
-    of the query stands in the text.  Words are stemmed as `language` does, as recall ranks them.
+    The result is one line, cut between words, with an ellipsis where text is missing. If no word of
+    the query occurs in the text, it is the beginning. Words are stemmed for `language`, as in
+    recall.
     """
     text = text[:LONGEST_LOOKED_AT]
     hits = list(islice(_hits(text, query, language), 2_000))
@@ -46,9 +47,9 @@ def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -
 
 
 def nearness(title: str, text: str, query: str, length: int = 600) -> float:
-    """Return the share of the query's different words that the title and one passage hold, 0 to 1.
+    """Return the share of the query's words that occur in the title and one passage, 0 to 1.
 
-    A long text holds many words somewhere; one that is about them holds them together.
+    A long text contains many words somewhere. If it is about them, they occur close together.
     """
     wanted = set(query_terms(query))
     if not wanted:
@@ -75,15 +76,15 @@ def marked(text: str, query: str, language: str = ENGLISH) -> SafeString:
         start = max(at, term.start)
         pieces.append(f"{escape(text[at:start])}<mark>{escape(text[start : term.end])}</mark>")
         at = term.end
-    # All of it is escaped above; Django's own ways look at each piece five times.
+    # All of it is escaped above; Django's own helpers would scan each piece five times.
     return SafeString("".join(pieces) + escape(text[at:]))  # nosec B703
 
 
 def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
-    """Yield the words of the text that the query names, in their order.
+    """Yield the query's words in the order in which they occur in the text.
 
-    Places where one could begin are found by a plain pattern first; making every word of a long
-    text into a term would take most of a search's time.
+    A simple pattern finds the possible places first. Stemming every word of a long text would take
+    most of a search's time.
     """
     wanted, begun = _wanted(query, language)
     if not wanted:
@@ -96,27 +97,30 @@ def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
         term = next(query_spans(text[start : start + 2 * LONGEST_TERM], language), None)
         if term is not None and term.start == 0 and term.text in wanted:
             yield Term(term.text, start, start + term.end)
-            # Pairs of a script without spaces overlap, words do not.
+            # Pairs of characters (scripts without spaces) can overlap; words can't.
             at = start + 1 if is_unspaced(text[start]) else start + term.end
 
 
-@lru_cache(maxsize=100)  # a list asks for the same words in each row
+@lru_cache(maxsize=100)  # a list looks for the same words in each row
 def _wanted(query: str, language: str) -> tuple[frozenset[str], re.Pattern[str]]:
-    """Return the terms of a query, and the pattern of where one of them may begin."""
+    """Return a query's terms, and a pattern for the places where one of them may begin."""
     wanted = frozenset(query_terms(query, language))
     begun = "|".join(sorted(map(_beginning, wanted), key=len, reverse=True))
     return wanted, re.compile(f"(?={begun})", re.IGNORECASE)  # pairs overlap
 
 
 def _beginning(term: str) -> str:
-    """Return the pattern of how a word with this term begins: stems change the last letter."""
+    """Return a pattern for the beginning of words with this stem.
+
+    Stemming can change the last letter.
+    """
     if is_unspaced(term[0]):
         return re.escape(term)
     return rf"(?<![^\W_]){re.escape(term[:-1] or term)}"
 
 
 def _best_start(hits: list[Term], length: int) -> int:
-    """Return where to begin so that most different words, then most words, fall within `length`."""
+    """Return the start of the window of `length` with the most distinct words, then most words."""
     best, best_start = (0, 0), 0
     starts = [term.start for term in hits]
     for first, term in enumerate(hits):

@@ -1,8 +1,8 @@
-"""The tables in which vectors are compared, where the database has the extension `vector`.
+"""The tables for comparing vectors, if the database has the extension `vector`.
 
-`embedding_<dimensions>` follows memory_embedding by a trigger, in the writer's own transaction.
-None of it is a migration: Beacon works the same on a Postgres without the extension, and
-`manage.py vectors` may be run at any time, again and again.
+A trigger copies each row of memory_embedding to `embedding_<dimensions>` in the writer's
+transaction. None of this is a migration, because Beacon also works on a Postgres without the
+extension. `manage.py vectors` can be run again at any time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from memory.models.search_index import Recalled
 
 logger = structlog.get_logger(__name__)
 
-EXACT_UP_TO = 20_000  # vectors of one owner: an exact scan of so many takes 20 to 40 ms
-INDEXABLE = 2_000  # dimensions that pgvector's HNSW takes
+EXACT_UP_TO = 20_000  # vectors per owner; an exact scan of this many takes 20 to 40 ms
+INDEXABLE = 2_000  # the most dimensions that pgvector's HNSW index supports
 
 _FOLLOW = """
 CREATE OR REPLACE FUNCTION memory_embedding_follow() RETURNS trigger LANGUAGE plpgsql AS $body$
@@ -82,9 +82,10 @@ INSERT INTO {table} SELECT id, owner_id, record_type, object_id, model, values::
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What `prepare` found: the extension's version, and how many vectors each table holds.
+    """The result of `prepare`: the extension's version, and the number of vectors in each table.
 
-    `version` is "" where the database has no extension; `why` says why it could not be made.
+    If the database doesn't have the extension, `version` is "". `why` says why it couldn't be
+    created.
     """
 
     version: str
@@ -93,7 +94,7 @@ class Prepared:
 
 
 def prepare() -> Prepared:
-    """Make the extension where the server offers it, and bring all tables up to date."""
+    """Create the extension if the server offers it, and bring all tables up to date."""
     why = _make_extension()
     version = extension_version()
     if not version:
@@ -111,7 +112,7 @@ def prepare() -> Prepared:
 
 
 def ensure_table(size: int) -> None:
-    """Make the table for vectors of so many dimensions, if vectors are compared here at all."""
+    """Create the table for vectors with this many dimensions, if this database uses vectors."""
     if has_table(size) or not extension_version():
         return
     with transaction.atomic(), connection.cursor() as cursor:
@@ -121,7 +122,7 @@ def ensure_table(size: int) -> None:
 
 
 def index_if_large(size: int | None) -> None:
-    """Make the index once somebody has more vectors than are scanned one by one."""
+    """Create the index once an owner has too many vectors for an exact scan."""
     if size is None or size > INDEXABLE or not has_table(size) or has_index(size):
         return
     table = table_of(size)
@@ -136,8 +137,8 @@ def index_if_large(size: int | None) -> None:
         if connection.in_atomic_block:
             cursor.execute(f"CREATE INDEX {make}")
             return
-        # Writers are not held up, but it waits for every transaction that is open: an index that
-        # was given up half made would never be used.
+        # This doesn't block writers, but waits for all open transactions. An index that was
+        # interrupted halfway would never be used.
         cursor.execute("SET lock_timeout = 0")
         try:
             cursor.execute(f"CREATE INDEX CONCURRENTLY {make}")
@@ -146,14 +147,14 @@ def index_if_large(size: int | None) -> None:
 
 
 def table_of(size: int) -> str:
-    """Return the name of the table for vectors of so many dimensions."""
+    """Return the name of the table for this number of dimensions."""
     if not 0 < size <= MOST_DIMENSIONS:
         raise ValueError(f"no vector has {size} dimensions")
     return f"embedding_{int(size)}"
 
 
 def extension_version() -> str:
-    """Return the version of the extension in this database, "" if there is none."""
+    """Return the extension's version in this database, or "" if it is missing."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
         row = cursor.fetchone()
@@ -161,12 +162,12 @@ def extension_version() -> str:
 
 
 def has_table(size: int) -> bool:
-    """Whether vectors of so many dimensions can be compared."""
+    """Whether vectors with this many dimensions can be compared."""
     return _exists(table_of(size))
 
 
 def has_index(size: int) -> bool:
-    """Whether they can be looked up without a scan; an index that is still built is none."""
+    """Whether there is a finished index for them."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid",
@@ -176,7 +177,7 @@ def has_index(size: int) -> bool:
 
 
 def is_large(owner_id: int, model: str, size: int) -> bool:
-    """Whether the owner has more vectors than are scanned one by one."""
+    """Whether the owner has too many vectors for an exact scan."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {table_of(size)} "  # noqa: S608  a table's own name  # nosec B608
@@ -187,12 +188,12 @@ def is_large(owner_id: int, model: str, size: int) -> bool:
 
 
 def literal(vector: Sequence[float]) -> str:
-    """Return a vector as the extension reads one."""
+    """Return a vector in the extension's text format."""
     return "[" + ",".join(f"{figure:.8g}" for figure in vector) + "]"
 
 
 def _make_extension() -> str:
-    """Make the extension if the server offers it; return why that could not be, "" if it could."""
+    """Create the extension if the server offers it; return the reason if that fails, or ""."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
         if cursor.fetchone() is None:
@@ -201,13 +202,13 @@ def _make_extension() -> str:
         with transaction.atomic(), connection.cursor() as cursor:
             lock_until_commit(LockId.VECTOR_TABLES)
             cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    except DatabaseError as exc:  # most often the right to do so
+    except DatabaseError as exc:  # usually missing permission
         return str(exc).strip().splitlines()[0]
     return ""
 
 
 def _sizes() -> list[int]:
-    """Return the dimensions for which there are tables."""
+    """Return the dimensions that have a table."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT substring(relname from 'embedding_(\\d+)$')::int FROM pg_class "
@@ -229,28 +230,30 @@ def _exists(name: str) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-# --- The lane of meaning: which records lie nearest to a question ---
+# --- searching by meaning ---
 
-LONGEST_QUESTION = 2_000  # characters that are embedded of one
-REMEMBERED = 24 * 3600  # seconds for which a question's vector is kept
-# Two texts further apart have nothing to do with each other: of unrelated texts the models we
-# tried gave cosines of about 0, some hundredths more or less.
+LONGEST_QUESTION = 2_000  # characters of a question that are embedded
+REMEMBERED = 24 * 3600  # seconds for which a question's vector is cached
+# Texts that are further apart are unrelated. In the models that we tried, unrelated texts had
+# cosines of about 0, give or take a few hundredths.
 FURTHEST = 1.3  # a cosine of 0.155
-PATIENCE = embedders.ASKING_SECONDS + 1  # longer than an endpoint may take, so its error is told
-MOST_REPLACED = 5_000  # superseded records of a type that are compared, the last replaced first
-GIVEN_UP = 30  # seconds for which an embedder that failed is not asked again
+# longer than an endpoint may take, so that its error can be shown
+PATIENCE = embedders.ASKING_SECONDS + 1
+# superseded records of a type that are compared, the most recently replaced first
+MOST_REPLACED = 5_000
+GIVEN_UP = 30  # seconds until a failed embedder is asked again
 
 
 Params = tuple[Any, ...]
 Sql = tuple[str, Params]
-# Makes SQL of: the rows that may be found, the owner with model and type, the question's vector.
-# It takes the limit as its last parameter.
+# Builds the SQL from the rows that can be found, the owner with model and type, and the question's
+# vector. The limit is its last parameter.
 Statement = Callable[[Sql, Params, Sequence[float]], Sql]
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A record and how far it is from the question: L2 between vectors of length 1, 0 to 2."""
+    """A record and its distance from the question: L2 between unit vectors, 0 to 2."""
 
     type: str
     id: uuid.UUID
@@ -259,7 +262,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Which types are compared; for some only the `allowed` rows, for some `replaced` ones as well."""
+    """The types to compare; some only with their `allowed` rows, some also with `replaced` ones."""
 
     types: tuple[str, ...]
     allowed: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
@@ -268,7 +271,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Why there is no lane of meaning, as a sentence for who asked."""
+    """Why semantic search isn't available, as a sentence for the user."""
 
     reason: str
 
@@ -284,9 +287,10 @@ def nearest(
 ) -> list[Near] | Unavailable:
     """Return the records nearest to `text`, at most `limit` of each type, nearest first.
 
-    Those further than FURTHEST are left out.  `allowed` narrows a type to the rows of a queryset.
-    Whatever it says, records of others, in the trash, expired or superseded are never returned;
-    but those of `replaced`, for which the caller returns what superseded them.  Never raises.
+    Records further away than FURTHEST are left out. `allowed` limits a type to the rows of a
+    queryset. It can't add other owners' records, or trashed, expired or superseded ones. Superseded
+    records are only compared if they are in `replaced`; the caller then returns their replacements.
+    Never raises.
     """
     look = Look(tuple(types), allowed or {}, replaced or {})
     found = nearest_each(owner, text, [look], limit)
@@ -296,7 +300,7 @@ def nearest(
 def nearest_each(
     owner: Any, text: str, looks: Sequence[Look], limit: int
 ) -> list[list[Near]] | Unavailable:
-    """Return what `nearest()` does for each look: `text` is embedded once.  Never raises."""
+    """Return the result of `nearest()` for each look, but embed `text` only once. Never raises."""
     embedder = embedders.embedder(for_question=True)
     if embedder is None:
         return Unavailable(embedders.why_none())
@@ -328,7 +332,7 @@ def nearest_each(
 
 
 def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
-    """Return the vector of a question, from the cache where it was asked before."""
+    """Return a question's vector, from the cache if possible."""
     digest = hashlib.sha256(f"{embedder.model}\0{text}".encode("utf-8", "replace")).hexdigest()
     key, failing = f"vector:{digest}", f"embedder-fails:{embedder.model}"
     known = _remembered([key, failing])
@@ -338,7 +342,7 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         return Unavailable(str(known[failing]))
     try:
         vector = ended_within(PATIENCE, lambda: embedder.embed([text]))[0]
-    except TimeoutError:  # the local model goes on being loaded, and answers the next question
+    except TimeoutError:  # the local model keeps loading and can answer the next question
         told = _(
             "Searched by words only, because the embedder didn’t answer within %(seconds)d seconds. A local embedder is slow only while it starts."
         )
@@ -366,12 +370,12 @@ def _remember(key: str, value: object, seconds: int) -> None:
         logger.info("query vector not cached", error=type(exc).__name__)
 
 
-# --- looking up -----------------------------------------------------------------------------------
+# --- queries --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What a question's vector is compared with: whose records, and by which model."""
+    """What a question's vector is compared with: an owner's records and a model."""
 
     owner: Any
     model: str
@@ -380,7 +384,7 @@ class _Compared:
     def ask(
         self, record_type: str, rows: QuerySet[Any], limit: int, statement: Statement
     ) -> list[Near]:
-        """Return the `limit` nearest of the rows."""
+        """Return the nearest rows, at most `limit`."""
         try:
             allowed = rows.order_by().values("pk").query.sql_with_params()
         except EmptyResultSet:
@@ -408,7 +412,7 @@ def _looked_up(compared: _Compared, looks: Sequence[Look], limit: int) -> list[l
 
 
 def _of_look(compared: _Compared, look: Look, limit: int, statement: Statement) -> list[Near]:
-    """Return the nearest of a look, of all its types."""
+    """Return the nearest records for one look, across all its types."""
     known = recalled_models()
     found: list[Near] = []
     for record_type in dict.fromkeys(look.types):
@@ -417,7 +421,7 @@ def _of_look(compared: _Compared, look: Look, limit: int, statement: Statement) 
         rows = look.allowed.get(record_type, known[record_type]._default_manager.all())
         found += compared.ask(record_type, standing(rows, compared.owner), limit, statement)
         if record_type in look.replaced:
-            # A query of its own, without the index: few rows of many make an index scan slow.
+            # A separate query without the index: with few matching rows an index scan is slow.
             last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
             chosen = known[record_type]._default_manager.filter(
                 pk__in=last.values("pk")[:MOST_REPLACED]
@@ -432,12 +436,12 @@ _OF_OWNER = "owner_id = %s AND model = %s AND record_type = %s"
 
 
 def _exact(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
-    """Return the statement for an owner of few vectors; its time grows with their number only.
+    """Return the statement for an owner with few vectors; its time depends only on their number.
 
-    Postgres never carries out a FULL JOIN as a nested loop. Any other join becomes one for an
-    owner whose records were written since the last ANALYZE, of which Postgres expects a single
-    row, and then takes time by the square or cube of their number. num_nulls() keeps the planner
-    from turning it into an inner join.
+    Postgres never runs a FULL JOIN as a nested loop. It would run any other join that way for
+    records written since the last ANALYZE, because it expects a single row, and the time would grow
+    with the square or cube of the number of records. num_nulls() keeps the planner from turning the
+    FULL JOIN into an inner join.
     """
     rows, params = allowed
     table = table_of(len(vector))
@@ -453,16 +457,16 @@ def _exact(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
 
 
 def _by_scan(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
-    """Return the statement that looks at all of an owner's vectors.
+    """Return the statement that scans all of an owner's vectors.
 
-    `+ 0` keeps the planner from the index: it finds the nearest of all owners, perhaps none of this
-    one's.
+    `+ 0` keeps the planner from using the index, which finds the nearest vectors of all owners,
+    possibly none of this owner's.
     """
     return _in_order("(vector <-> %s) + 0", allowed, of_owner, vector)
 
 
 def _by_index(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
-    """Return the statement that lets the index find the nearest."""
+    """Return the statement that uses the index."""
     return _in_order("vector <-> %s", allowed, of_owner, vector)
 
 
@@ -478,7 +482,7 @@ def _in_order(distance: str, allowed: Sql, of_owner: Params, vector: Sequence[fl
 
 
 def standing(rows: QuerySet[Any], owner: Any) -> QuerySet[Any]:
-    """Keep the owner's records that may be recalled: live, not expired, not superseded."""
+    """Keep the owner's records that recall can return: not trashed, expired or superseded."""
     names = {field.name for field in rows.model._meta.concrete_fields}
     rows = rows.filter(owner=owner, trashed_at=None)
     if "superseded_by" in names:
@@ -489,6 +493,6 @@ def standing(rows: QuerySet[Any], owner: Any) -> QuerySet[Any]:
 
 
 def recalled_models() -> dict[str, type[Recalled]]:
-    """Return the models whose records have vectors, by the type under which they are recalled."""
+    """Return the models whose records have vectors, by their type in recall."""
     found = (model for model in apps.get_models() if issubclass(model, Recalled))
     return {model().search_type(): model for model in found}

@@ -122,15 +122,15 @@ def run_loop(
 ) -> LoopResult | None:
     """Let the model call the given tools for at most `rounds` rounds; None if no model is set up.
 
-    No round starts after `seconds`, and the budget is checked before each.  With `must_answer`, a
-    model that still calls tools in its last round is asked once more, without tools.  `on_call`
-    receives each completed call.  A tool that isn't in the registry is passed as an object
-    instead of a name.  `wait_for` runs each model call, so that the caller can do other work
-    meanwhile. With a `store`, results are kept there and sent in full for one turn at most; the
-    messages in the returned result still hold them in full.
+    No round starts after `seconds`, and the budget is checked before each. With `must_answer`, a
+    model that still calls tools in its last round is asked again without tools. `on_call` receives
+    each completed call. A tool that isn't in the registry is passed as an object instead of a name.
+    `wait_for` runs each model call, so that the caller can do other work in the meantime. With a
+    `store`, results are kept there and sent in full for one turn at most; the messages in the
+    returned result still contain them in full.
 
-    Raises what `ask_model` raises if the first model call fails; a later failure ends the loop
-    with the work done so far.  Errors from `on_text` and `on_call` are raised.
+    Raises what `ask_model` raises if the first model call fails; a later failure ends the loop with
+    the work done so far. Errors from `on_text` and `on_call` are raised.
     """
     model = connections.model_for(topic)
     if model is None:
@@ -307,7 +307,7 @@ class _Loop:
     # --- end ---
 
     def _last_word(self, rounds: int) -> LoopResult:
-        """Call the model once more, without tools, for an answer from what it has."""
+        """Call the model again without tools, for an answer from what it has."""
         task = _("Answer now with what you have. You can’t call any more tools.")
         self.messages.append(Message("user", task))
         self.round = rounds + 1

@@ -1,4 +1,4 @@
-"""How a tool's write passes the review (decision 10): stored at once, or held for a person."""
+"""The review of tools' writes (decision 10): stored immediately, or held for a person."""
 
 from __future__ import annotations
 

@@ -104,10 +104,10 @@ class ToolContext:
     def for_subagent(self, name: str) -> ToolContext:
         """Return the context of a sub-agent, which shares the content store or has its own.
 
-        The agent's setting `share_with_subagents` decides (on, if no agent is known).  Its own
-        store is the scope `run:12/<name>`: neither sees what the other stores, unless a snapshot
-        copies it.  The sub-agent starts with the trust of what was read so far. Whoever uses its
-        answer lowers their own trust to the sub-agent's.
+        The agent's setting `share_with_subagents` decides (on, if no agent is known). Its own store
+        is the scope `run:12/<name>`: neither sees what the other stores, unless a snapshot copies
+        it. The sub-agent starts with the trust of what was read so far. A caller that uses its
+        answer gets the sub-agent's trust if that is lower.
         """
         shares = self.agent is None or self.agent.share_with_subagents
         if shares:

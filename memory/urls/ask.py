@@ -1,4 +1,4 @@
-"""URLs of Ask: sessions with the agent, and acts on one."""
+"""URLs of Ask: sessions with the agent, and actions on one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs of memory files: `/files/facts/user.md/`, and acts on a file below it."""
+"""URLs of memory files: `/files/facts/user.md/`, and actions on a file below it."""
 
 from __future__ import annotations
 

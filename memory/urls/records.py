@@ -1,4 +1,4 @@
-"""URLs of the pages and acts of one record."""
+"""URLs of pages and actions for one record."""
 
 from __future__ import annotations
 

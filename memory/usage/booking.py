@@ -1,9 +1,9 @@
-"""Reserve the maximum cost of a model call before it, and book the actual cost after it.
+"""Reserves the most that a model call can cost before it, and books the actual cost after it.
 
-`reserve` holds the owner's lock while it checks the budget and adds a row that other checks count, so
-calls that begin at the same time can't all pass a limit with room for one. The row is
-deleted when the call is stored with its cost. `kept_booked` stores the calls again if their transaction is rolled back,
-since the money is spent anyway.
+`reserve` takes the owner's lock while it checks the budget and adds a row that other checks count.
+Calls that begin at the same time therefore can't all pass a limit with room for only one. The row
+is deleted when the call is stored with its cost. If their transaction is rolled back, `kept_booked`
+stores the calls again, because the money is spent anyway.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ _noted: ContextVar[list[ModelCall] | None] = ContextVar("calls_made", default=No
 
 @contextmanager
 def kept_booked() -> Iterator[None]:
-    """Keep the model calls of the block even if its transaction is rolled back.  Use it around the transaction."""
+    """Keep the block's model calls even if its transaction is rolled back.
+
+    Use it around the transaction.
+    """
     made: list[ModelCall] = []
     before = _noted.set(made)
     try:
@@ -107,20 +110,20 @@ def _book(made: list[ModelCall]) -> None:
         logger.exception("model calls not recorded", calls=len(made), tokens=spent)
 
 
-# --- Who pays for the calls of models, and the word that there is nothing left to pay with ---
+# --- meters ---
 
 
 class BudgetReached(Exception):
-    """The run, or the month, may spend no more; the message says which limit and how much."""
+    """The run or the month has no budget left; the message says which limit, and how much."""
 
 
 class Meter(Protocol):
-    """Whoever pays for a call: asked before, told after."""
+    """Pays for calls: checks the budget before each one and counts it afterwards."""
 
     def check(self) -> None:
-        """Raise BudgetReached if nothing more may be spent."""
+        """Raise BudgetReached if there is no budget left."""
         ...
 
     def count(self, usage: Usage, money: Decimal | None) -> None:
-        """Take note of what a call has spent; None is a call whose price nobody knows."""
+        """Add the cost of a call; None means that the price is unknown."""
         ...

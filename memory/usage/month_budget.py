@@ -1,4 +1,4 @@
-"""What an account may spend on model calls in a month, kept before each call."""
+"""Enforces an account's monthly spending limits before each model call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory.usage.booking import BudgetReached
 
 @dataclass(frozen=True, slots=True)
 class MonthLimits:
-    """What a month may cost; None is no limit."""
+    """Monthly limits; None means no limit."""
 
     tokens: int | None = None
     money: Decimal | None = None
@@ -27,15 +27,14 @@ class MonthLimits:
 
 
 def limits_of(user: User) -> MonthLimits:
-    """Return what the user's month may cost."""
     return MonthLimits(user.monthly_tokens, user.monthly_money)
 
 
 def check_month(user: User) -> None:
     """Raise BudgetReached if the user's month has nothing left.
 
-    Calls whose price is unknown count by their tokens alone; those that are under way count by
-    the most that they can cost.
+    Calls with an unknown price count only by their tokens. Calls in progress count with the most
+    that they can cost.
     """
     limits = limits_of(user)
     if not limits:
@@ -52,7 +51,7 @@ def check_month(user: User) -> None:
 
 
 def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
-    """Raise BudgetReached if the topic's own month has nothing left, as check_month does."""
+    """Raise BudgetReached if the topic's own monthly budget is used up, as check_month does."""
     if not limits:
         return
     tokens, money = _used(topic.owner, topic)
@@ -68,7 +67,7 @@ def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
 
 
 def _used(user: User, topic: Topic | None = None) -> tuple[int, Decimal]:
-    """Return the tokens and money of the month: what is spent, and what is under way; one query."""
+    """Return the month's tokens and money, spent and reserved, with one query."""
     spent = _sums(spending.calls_of_month(user, topic), F("prompt_tokens") + F("completion_tokens"))
     held = _sums(booking.held_by(user, topic), F("tokens"))
     rows = list(spent.union(held, all=True))
@@ -82,14 +81,13 @@ def _sums(rows: QuerySet[Any], tokens: Any) -> QuerySet[Any]:
 
 
 class MonthMeter:
-    """The budget of calls that no run pays for: the owner's month.  The calls themselves count."""
+    """The budget for calls outside runs: the owner's month, summed from the stored calls."""
 
     def __init__(self, user: User) -> None:
         self.user = user
 
     def check(self) -> None:
-        """Raise BudgetReached if the month has nothing left."""
         check_month(self.user)
 
     def count(self, usage: Usage, money: Decimal | None) -> None:
-        """Nothing to add: the month is counted from the calls, which ask_model stores."""
+        """Do nothing: the month is counted from the calls that ask_model stores."""

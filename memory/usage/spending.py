@@ -1,4 +1,4 @@
-"""Amounts of money as people read them, where a price may be unknown."""
+"""What model calls cost: amounts, monthly totals and limits, and the CSV export."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_SHOWN = Decimal("0.0001")
 
 
 def stored_price(value: Any) -> Decimal | None:
-    """Return a stored price as an amount; None where none is stored: it is not known."""
+    """Return a stored price as an amount; None if the price is unknown."""
     if value is None or value == "":
         return None
     try:
@@ -35,7 +35,7 @@ def stored_price(value: Any) -> Decimal | None:
 
 
 def dollars(money: Decimal) -> str:
-    """Return an amount with as many decimals as it takes to see it; nothing is `$0`."""
+    """Return an amount with as many decimals as it needs; zero is `$0`."""
     if not money:
         return "$0"
     if 0 < money < LEAST_SHOWN:
@@ -44,9 +44,9 @@ def dollars(money: Decimal) -> str:
 
 
 def in_words(money: Decimal | None, unpriced: int = 0) -> str:
-    """Return what was spent; `unpriced` of the calls behind it have a price nobody knows.
+    """Return the amount spent; `unpriced` is the number of calls with an unknown price.
 
-    An unknown price is never said as nothing: `unknown`, `$1.20 + 3 calls whose price is unknown`.
+    An unknown price is never shown as zero: `unknown`, or `$1.20 + 3 calls whose price is unknown`.
     """
     if money is None or (unpriced and not money):
         return _("unknown")
@@ -61,8 +61,8 @@ def in_words(money: Decimal | None, unpriced: int = 0) -> str:
 
 # --- spending ---
 
-NEAR_SHARE = 80  # of a hundred of a limit: from here on people are warned
-MOST_RUNS = 10  # of a month, those that spent most
+NEAR_SHARE = 80  # percent of a limit from which people are warned
+MOST_RUNS = 10  # of a month, the most expensive ones
 CSV_FIELDS = (
     "created",
     "account",
@@ -87,7 +87,7 @@ _SUMS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Calls with their tokens and money; `unpriced` of them have a price that is not known."""
+    """Calls with their tokens and money; the price of `unpriced` of them is unknown."""
 
     calls: int = 0
     asked: int = 0
@@ -97,7 +97,7 @@ class Spent:
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Spent:
-        """Return the sums of one row of a query that asks for `_SUMS`."""
+        """Return the sums of one row of a query that selects `_SUMS`."""
         money = row["cost"] or Decimal(0)
         return cls(row["calls"], row["asked"] or 0, row["answered"] or 0, money, row["unpriced"])
 
@@ -112,23 +112,23 @@ class Spent:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens asked and answered."""
+        """Return the input and output tokens."""
         return self.asked + self.answered
 
     @property
     def known_cost(self) -> str:
-        """Return the money of the calls whose price is known."""
+        """Return the cost of the calls with a known price."""
         return dollars(self.money)
 
     @property
     def cost(self) -> str:
-        """Return the money in words, the calls of unknown price named."""
+        """Return the cost in words, including calls with an unknown price."""
         return in_words(self.money, self.unpriced)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of a table: what it is, where it leads (its words only if nowhere), what it spent."""
+    """One row of a table: a label, its link (or only text), and what it spent."""
 
     label: str
     spent: Spent
@@ -139,20 +139,20 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month by its first day, and what was spent in it."""
+    """A month by its first day, with its total."""
 
     first: date
     spent: Spent
 
     @property
     def key(self) -> str:
-        """Return the month as the address holds it: `2026-11`."""
+        """Return the month as in the URL: `2026-11`."""
         return f"{self.first:%Y-%m}"
 
 
 @dataclass(slots=True)
 class Detail:
-    """One month in its parts, each part's largest spender first."""
+    """One month in detail: by topic, model and so on, the largest spender first."""
 
     by_model: list[Line] = field(default_factory=list)
     by_purpose: list[Line] = field(default_factory=list)
@@ -163,7 +163,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of a person's month: how much of it is used, in words and as a share of 100."""
+    """One monthly limit: how much of it is used, in words and as a percentage."""
 
     label: str
     used: str
@@ -174,7 +174,7 @@ class Limit:
 
     @property
     def is_near(self) -> bool:
-        """Whether four fifths of it or more are used, and something is left."""
+        """Whether at least 80% is used, but not all of it."""
         return not self.is_reached and self.share >= NEAR_SHARE
 
 
@@ -187,34 +187,34 @@ def calls_of(user: User) -> Calls:
 
 
 def calls_of_all() -> Calls:
-    """Return everybody's calls, for staff."""
+    """Return all accounts' calls, for admins."""
     return ModelCall.objects.order_by()
 
 
 def month_began(user: User) -> datetime:
-    """Return the first moment of the month that it is where the person lives."""
+    """Return the start of the current month in the person's time zone."""
     now = timezone.localtime(timezone=zone_of(user.time_zone))
     return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def spent_this_month(user: User, topic: Topic | None = None) -> Spent:
-    """Return what the person's calls, or those for one topic, spent since the month's first."""
+    """Return what the person's calls (or those for one topic) have cost this month."""
     return Spent.of(calls_of_month(user, topic).aggregate(**_SUMS))
 
 
 def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
-    """Return the person's calls since the month's first, or those for one topic."""
+    """Return this month's calls of the person, or for one topic."""
     calls = calls_of(user).filter(created__gte=month_began(user))
     return calls if topic is None else calls.filter(topic=topic)
 
 
 def limits_of(user: User, spent: Spent) -> list[Limit]:
-    """Return the limits that the person's month has, beside what is spent of them."""
+    """Return the person's monthly limits and how much of them is used."""
     return limits_beside(user.monthly_tokens, user.monthly_money, spent)
 
 
 def limits_beside(tokens: int | None, money: Decimal | None, spent: Spent) -> list[Limit]:
-    """Return limits of tokens and money beside what is spent of them; None is no limit."""
+    """Return limits of tokens and money and how much of them is used; None means no limit."""
     found = []
     if tokens is not None:
         left = max(tokens - spent.tokens, 0)
@@ -235,9 +235,9 @@ def _limit(
 
 
 def months(calls: Calls, viewer: User) -> list[Month]:
-    """Return the months in which there were calls, the newest first, and the present one: 1 query.
+    """Return the months with calls and the current one, newest first: 1 query.
 
-    Months begin where the viewer lives.
+    Months begin in the viewer's time zone.
     """
     zone = zone_of(viewer.time_zone)
     rows: Any = (
@@ -254,14 +254,14 @@ def months(calls: Calls, viewer: User) -> list[Month]:
 
 
 def chosen(found: list[Month], key: str) -> Month | None:
-    """Return the month that an address names, the newest for none; None if there is none such."""
+    """Return the month in a URL (default: the newest), or None if there is no such month."""
     if not key:
         return found[0]
     return next((month for month in found if month.key == key), None)
 
 
 def within(calls: Calls, month: Month, viewer: User) -> Calls:
-    """Return the calls of one month, as it is where the viewer lives."""
+    """Return the calls of one month in the viewer's time zone."""
     zone = zone_of(viewer.time_zone)
     first, last = (
         month.first,
@@ -272,10 +272,10 @@ def within(calls: Calls, month: Month, viewer: User) -> Calls:
 
 
 def detail(calls: Calls, *, whose: User | None) -> Detail:
-    """Return one month's calls in their parts, by two queries.
+    """Return one month's calls broken down, with two queries.
 
-    With `whose` None the calls are everybody's: their topics are nobody else's to see, so the
-    accounts stand in their place.
+    If `whose` is None, all accounts' calls are included, by account instead of by topic, because
+    topics are private.
     """
     rows: Any = list(
         calls.values(
@@ -301,7 +301,7 @@ def detail(calls: Calls, *, whose: User | None) -> Detail:
 
 
 def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
-    """Return one line for each name that `line_of` gives, what spent most first."""
+    """Return one line for each name that `line_of` returns, most expensive first."""
     sums: dict[tuple[str, str], Spent] = {}
     for row in rows:
         line = line_of(row)
@@ -312,7 +312,7 @@ def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
 
 
 def _person(row: dict[str, Any]) -> Line:
-    # Names may be alike, usernames may not.
+    # Names can be the same, usernames can't.
     name, username = row["owner__display_name"], row["owner__username"]
     return Line(f"{name} ({username})" if name else username, Spent.of(row))
 
@@ -325,7 +325,7 @@ def _topic(row: dict[str, Any]) -> Line:
 
 
 def _runs(calls: Calls) -> Iterator[Line]:
-    """Yield the runs that spent most; memory knows a run by its source alone (`run:12`)."""
+    """Yield the most expensive runs; memory knows a run only by its source (`run:12`)."""
     of_runs: Any = calls.filter(
         source__startswith="run:", topic__isnull=False, topic__trashed_at=None
     )
@@ -343,9 +343,9 @@ def _runs(calls: Calls) -> Iterator[Line]:
 
 
 def as_csv(calls: Calls, *, whose: User | None) -> str:
-    """Return one line a call, the oldest first; an unknown price is an empty cell.
+    """Return one line per call, oldest first; an unknown price is an empty cell.
 
-    Everybody's calls (`whose` None) come without the topic and the error, which are their owner's.
+    All accounts' calls (`whose` is None) come without the topic and the error, which are private.
     """
     out = io.StringIO()
     writer = csv.writer(out)

@@ -15,7 +15,7 @@ View = Callable[..., HttpResponse]
 
 
 def staff_only(view: View) -> View:
-    """Let staff in; everyone else who is signed in gets a 404."""
+    """Allow only staff. Anyone else who is signed in gets a 404."""
 
     @wraps(view)
     def guarded(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:

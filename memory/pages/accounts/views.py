@@ -192,7 +192,6 @@ def _sign_in_address(goal: str) -> str:
 
 @require_POST
 def sign_out(request: BeaconRequest) -> HttpResponse:
-    """Sign out of this browser."""
     if request.user.is_authenticated:
         sign_ins.end(request)
         messages.success(request, _("You’re signed out."))
@@ -233,7 +232,7 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
         try:
             with transaction.atomic():
                 user = invitation.accept(**form.wanted())
-        except IntegrityError:  # two links, one name, at the same time
+        except IntegrityError:  # two links used with one name at the same time
             form.add_error("username", _("This username has just been taken."))
         else:
             if user is None:
@@ -250,7 +249,7 @@ def _dead_link(request: HttpRequest) -> HttpResponse:
 
 
 def _too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
-    """Answer a sign-in if its address has used up the attempts of this minute."""
+    """Answer a sign-in if its IP address has used up the attempts of this minute."""
     logger.warning("sign-in blocked for an address", ip=sign_ins.address_of(request))
     most = settings.BEACON_SIGN_INS_PER_MINUTE
     answer = render(request, "memory/locked_out.html", {"most": most, "seconds": wait}, status=429)
@@ -317,7 +316,6 @@ def _people() -> dict[str, Any]:
 @require_POST
 @staff_only
 def disable(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Disable an account."""
     person = get_object_or_404(User, pk=pk)
     try:
         people.disable(person, by=request.user)
@@ -333,7 +331,6 @@ def disable(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_POST
 @staff_only
 def enable(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Enable a disabled account."""
     person = get_object_or_404(User, pk=pk)
     people.enable(person, by=request.user)
     if person.pk != request.user.pk:
@@ -381,7 +378,7 @@ def profile(request: BeaconRequest) -> HttpResponse:
     form = ProfileForm(request.POST or None, instance=person)
     before = settings_undo.now(request.user, "profile") if request.method == "POST" else {}
     if request.method == "POST" and form.is_valid():
-        # The user note repeats the profile, from the same moment (R202).
+        # The user note repeats the profile and is updated with it (R202).
         with transaction.atomic():
             request.user = form.save()
             identity.write_profile(request.user, by=request.actor)
@@ -551,7 +548,6 @@ def _tokens_page(
 @require_POST
 @login_required
 def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Revoke a token at once."""
     token = get_object_or_404(
         ApiToken.objects.of(request.user).select_related("agent__owner"), pk=pk
     )

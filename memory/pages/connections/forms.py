@@ -230,7 +230,7 @@ def host_of(url: str) -> tuple[str, str]:
 
 
 class ServiceForm(ConnectionForm):
-    """A search service, with the fields that the catalogue says it needs."""
+    """A search service, with the fields that it needs."""
 
     def __init__(self, name: str, data: Any = None, *, row: Connection | None = None) -> None:
         self.service = connections.SET_UP[name]

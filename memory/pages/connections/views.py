@@ -456,7 +456,6 @@ def model_names(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @staff_only
 def test_feed(request: BeaconRequest) -> HttpResponse:
-    """Test the given feed."""
     form = FeedTestForm(request.POST)
     result = try_feed(form.cleaned_data["url"]) if form.is_valid() else None
     more = {"result": result, "feed_form": form}

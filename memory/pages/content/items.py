@@ -1,4 +1,4 @@
-"""Content items: the list with its filters, bulk acts with undo, and the page of one item."""
+"""Content items: the list with its filters, bulk actions with undo, and the page of one item."""
 
 from __future__ import annotations
 
@@ -89,7 +89,6 @@ class Wanted:
 
     @property
     def query(self) -> str:
-        """Return the query string."""
         return urlencode(self.asked | ({"sort": self.sort} if self.sort != "newest" else {}))
 
     @property
@@ -226,9 +225,9 @@ def scopes_in_words(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
     return sorted(rows, key=lambda row: (row[0] != "owner", row[0]))
 
 
-# --- bulk acts ---
+# --- bulk actions ---
 
-AT_ONCE = 1_000  # items moved by one act; the rest are left for the next
+AT_ONCE = 1_000  # items moved in one request; the rest are left for the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +375,7 @@ class ContentPage:
 
     @property
     def type(self) -> str:
-        """Return the record type, for the URLs of acts."""
+        """Return the record type, for the URLs of actions."""
         return str(self.item.record_type())
 
     @property

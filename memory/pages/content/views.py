@@ -1,4 +1,4 @@
-"""Pages of content items: the list, one item in any view, and acts on them."""
+"""Pages of content items: the list, one item in any view, and actions on them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def content_clear(request: BeaconRequest) -> HttpResponse:
 @require_POST
 @login_required
 def content_put_back(request: BeaconRequest) -> HttpResponse:
-    """Restore what one act moved to Trash."""
+    """Restore what one action moved to Trash."""
     try:
         number = content_items.put_back(request.user, request.GET.get("at", ""), by=request.actor)
     except MemoryRefused as exc:

@@ -149,7 +149,7 @@ def preview_of(file: MemoryFile, text: str) -> Preview:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What the merge screen shows; `number, hunk, chosen` for each place that both changed."""
+    """The contents of the merge screen: `number, hunk, chosen` for each place that both changed."""
 
     writers: str
     mine: str
@@ -171,7 +171,7 @@ def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> Clash:
 def composed(
     file: MemoryFile, mine: str, *, seen: int, based: int, choices: Mapping[str, Any]
 ) -> Clash:
-    """Return the merge screen with the sides chosen so far."""
+    """Return the merge screen with the sides selected so far."""
     mine = cleaned(mine).text
     base, theirs = (content_at(file, version) or "" for version in (seen, based))
     merge = put_together(base, mine, theirs)
@@ -180,7 +180,7 @@ def composed(
 
 
 def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
-    """Return the section in the trash that a URL names, if it belongs to this file."""
+    """Return the section in Trash that a URL names, if it belongs to this file."""
     try:
         pk = UUID(key)
     except ValueError:
@@ -192,7 +192,7 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
 
 
 def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
-    """Return the merge screen of a section restored from the trash; it begins with both texts."""
+    """Return the merge screen of a section restored from Trash; it begins with both texts."""
     back = section_restore.returning(entry, file)
     merge = put_together(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
@@ -203,7 +203,7 @@ def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
 def hunks_of(
     merge: text_merge.Merge, chosen: Mapping[int, str]
 ) -> list[tuple[int, text_merge.Part, str]]:
-    """Return each place that both changed, with its number and the chosen side."""
+    """Return each place that both changed, with its number and the selected side."""
     return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
 
 

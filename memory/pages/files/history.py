@@ -45,7 +45,6 @@ class Change:
 
     @property
     def version(self) -> int:
-        """Return the version that the change made."""
         return int(self.revision.version)
 
     @property

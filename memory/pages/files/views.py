@@ -165,7 +165,7 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
 def _ended(text: str, file: MemoryFile) -> str:
     """Return the typed text with the final line break that browsers remove.
 
-    Without it, the next line that a program appends would join the last one.
+    Without it, the next line that an app appends would be joined to the last one.
     """
     had_one = not file.content or file.content.endswith("\n")
     return f"{text}\n" if had_one and text and not text.endswith("\n") else text
@@ -490,7 +490,7 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
 @require_safe
 @login_required
 def file_source(request: BeaconRequest, path: str) -> HttpResponse:
-    """Send a file's exact bytes, for programs and editors."""
+    """Send a file's exact bytes, for apps and editors."""
     file = file_or_404(request, path)
     response = HttpResponse(file.content, content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'inline; filename="{file.path.rpartition("/")[2]}"'

@@ -1,4 +1,4 @@
-"""Bulk acts: one act on many records of a list, its progress, and its undo."""
+"""Bulk actions: one action on many records of a list, its progress, and its undo."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def reason_of(act: str) -> str:
 
 
 def doing(act: str) -> str:
-    """Return the act in progress, for the progress line."""
+    """Return the action in progress, for the progress line."""
     words = {
         "pin": _("Pinning"),
         "unpin": _("Unpinning"),
@@ -74,7 +74,7 @@ def doing(act: str) -> str:
 
 
 def outcome(act: Any) -> str:
-    """Return the result of a finished act (a BulkAct) in a sentence or two."""
+    """Return the result of a finished action (a BulkAct) in a sentence or two."""
     words = _done(act.act, act.done) % {"done": f"{act.done:,}", "tag": act.arguments.get("tag")}
     if act.left:
         words += " " + ngettext(
@@ -121,12 +121,12 @@ def _done(act: str, done: int) -> str:
     return sentences[act]
 
 
-# --- acts ---
+# --- actions ---
 
 BATCH = 500
 AT_ONCE = 1_000  # records changed in the request itself; a task changes more
 MOST_TICKED = 1_000
-LEASE = timedelta(minutes=2)  # after it, an act without a worker is resumed
+LEASE = timedelta(minutes=2)  # after it, an action without a worker is resumed
 PROGRESS = (
     "state", "total", "done", "left", "problem", "arguments", "lease_until", "finished_at",
 )  # fmt: skip
@@ -134,7 +134,7 @@ UNFINISHED = (BulkAct.State.WAITING, BulkAct.State.RUNNING)
 Fields = dict[str, Any]
 
 
-# --- what an act changes in one record: {} if nothing ---
+# --- changes of one record ({} if none) ---
 
 
 def _pin(record: Any, asked: Mapping[str, Any]) -> Fields:
@@ -181,7 +181,7 @@ def _untag(record: Any, asked: Mapping[str, Any]) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """An act that can be applied to many records."""
+    """An action that can be applied to many records."""
 
     fields: Callable[[Any, Mapping[str, Any]], Fields]
     needs: str = ""  # the argument without which there is nothing to do
@@ -203,7 +203,7 @@ ACTS: dict[str, Act] = {
 }
 
 
-# --- requesting an act ---
+# --- requesting an action ---
 
 
 def ask(
@@ -215,9 +215,9 @@ def ask(
     query: str | None = None,
     arguments: Mapping[str, str] | None = None,
 ) -> BulkAct:
-    """Store an act, for the records in `ids` or all that match the list's `query`.
+    """Store an action, for the records in `ids` or all that match the list's `query`.
 
-    Raises InvalidValue for an invalid act, argument or selection.
+    Raises InvalidValue for an invalid action, argument or selection.
     """
     if page not in PAGES or act not in ACTS or page not in ACTS[act].pages:
         raise InvalidValue(_("This list doesn’t have that action."))
@@ -232,7 +232,7 @@ def ask(
 
 
 def ask_undo(act: BulkAct) -> BulkAct:
-    """Store the undo of an act.  Raises MemoryRefused if it's already undone or still running."""
+    """Store the undo of an action. Raises MemoryRefused if it's already undone or still running."""
     with transaction.atomic():
         held = BulkAct.objects.select_for_update().get(pk=act.pk)
         if held.state in UNFINISHED:
@@ -251,7 +251,7 @@ def ask_undo(act: BulkAct) -> BulkAct:
 
 
 def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-    """Return the act's argument.  Raises InvalidValue with a message."""
+    """Return the action's argument. Raises InvalidValue with a message."""
     if not needs:
         return {}
     value = one_line(clean(arguments.get(needs, ""))[0])
@@ -269,13 +269,13 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
     return {needs: value}
 
 
-# --- carrying it out ---
+# --- running an action ---
 
 
 def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
-    """Work on the act for at most `seconds`, and return it; None if another worker has it.
+    """Work on the action for at most `seconds`, and return it; None if another worker has it.
 
-    Safe to call twice.  A scheduled task resumes what is left.
+    Safe to call twice. A scheduled task resumes what is left.
     """
     until = time.monotonic() + seconds
     while True:
@@ -293,21 +293,21 @@ def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
 
 
 def to_be_taken_up() -> list[uuid.UUID]:
-    """Return the acts without a worker, oldest first."""
+    """Return the actions without a worker, oldest first."""
     free = Q(lease_until=None) | Q(lease_until__lt=timezone.now())
     waiting = BulkAct.objects.filter(free, state__in=UNFINISHED).order_by("created")
     return list(waiting.values_list("pk", flat=True)[:50])
 
 
 def give_up(pk: uuid.UUID | str, why: str) -> None:
-    """Mark an act that can't continue as failed; its changes stay, and can be undone."""
+    """Mark an action that can't continue as failed; its changes stay, and can be undone."""
     BulkAct.objects.filter(pk=pk, state__in=UNFINISHED).update(
         state=BulkAct.State.FAILED, problem=why, finished_at=timezone.now()
     )
 
 
 def is_large(act: BulkAct) -> bool:
-    """Whether a task must do the act, because it's for more records than a request can change."""
+    """Whether a task has to do it, because it's for more records than a request can change."""
     if act.act == UNDO:
         return (act.total or 0) > AT_ONCE
     if "ids" in act.arguments:
@@ -316,7 +316,7 @@ def is_large(act: BulkAct) -> bool:
 
 
 def _batch(act: BulkAct) -> None:
-    """Change the next BATCH records, and store the act's progress."""
+    """Change the next BATCH records, and store the action's progress."""
     act.state, act.lease_until = BulkAct.State.RUNNING, timezone.now() + LEASE
     if act.total is None:
         act.total = _meant(act).count()
@@ -330,7 +330,7 @@ def _batch(act: BulkAct) -> None:
 
 
 def _meant(act: BulkAct) -> QuerySet[Any]:
-    """Return the act's records, without those created after it was requested."""
+    """Return the action's records, without those created after it was requested."""
     listed = PAGES[act.page]
     if "ids" in act.arguments:
         mine: QuerySet[Any] = listed.model.objects.of(act.owner)
@@ -430,7 +430,7 @@ IN_REQUEST_SECONDS = 10.0
 @login_required
 @require_POST
 def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
-    """Apply an act to the selected records, or to all that match; the list keeps its filters."""
+    """Apply an action to the selected records, or to all that match; the list keeps its filters."""
     if page not in PAGES:
         raise Http404
     query = request.GET.urlencode()
@@ -458,7 +458,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
 @login_required
 @require_POST
 def bulk_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Undo a bulk act for the records that haven't changed since."""
+    """Undo a bulk action for the records that haven't changed since."""
     act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
     try:
         _begin(request, ask_undo(act))
@@ -470,7 +470,7 @@ def bulk_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @login_required
 @require_safe
 def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Show the progress of a bulk act; the list polls every two seconds."""
+    """Show the progress of a bulk action; the list polls every two seconds."""
     act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
     if not request.htmx:
         return redirect(f"memory:{act.page}")
@@ -500,7 +500,7 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
 
 
 def _begin(request: BeaconRequest, act: BulkAct) -> None:
-    """Do a small act at once; a task does a large one, which the scheduler also finds by its row."""
+    """Do a small action immediately; leave a large one to a task, which finds it by its row."""
     if is_large(act):
         transaction.on_commit(lambda: nudge(act))
         messages.info(request, _("This runs in the background. You can follow it on this page."))
@@ -515,7 +515,7 @@ def _begin(request: BeaconRequest, act: BulkAct) -> None:
 
 
 def nudge(act: BulkAct) -> Any:
-    """Tell a worker about the act; if this fails, the scheduled task finds it."""
+    """Tell a worker about the action; if this fails, the scheduled task finds it."""
     return send("memory.tasks.carry_out_bulk_act", str(act.pk), queue="maintenance")
 
 

@@ -164,13 +164,13 @@ class NoteForm(RecordForm):
     )
 
     def clean_stability(self) -> str:
-        """Return the days, by default those of the kind."""
+        """Return the selected stability, by default that of the kind."""
         chosen: str = self.cleaned_data["stability"]
         kind = self.cleaned_data.get("kind", "")
         return chosen or TYPICAL.get(kind, (Note.Stability.STABLE, None))[0]
 
     def clean_ttl_days(self) -> str:
-        """Return the confidence, 1 by default."""
+        """Return the days until expiry, by default those of the kind."""
         days: str = self.cleaned_data["ttl_days"].strip()
         kind = self.cleaned_data.get("kind", "")
         if not days and not self.data.get("stability") and kind in TYPICAL:
@@ -178,12 +178,12 @@ class NoteForm(RecordForm):
         return days
 
     def clean_confidence(self) -> str:
-        """A note written by hand; the soul, agent and user notes are written in Settings."""
+        """Return the confidence, 1 by default."""
         return self.cleaned_data["confidence"].strip() or "1"
 
 
 class NewNoteForm(NoteForm):
-    """A note written by hand; the soul, agent and user notes are written under Settings."""
+    """A new note; the soul, agent and user notes are written in Settings."""
 
     topic = forms.ModelChoiceField(
         label=gettext_lazy("Topic"),
@@ -218,7 +218,7 @@ class ObservationForm(RecordForm):
 
 
 class NewObservationForm(ObservationForm):
-    """An observation written by hand."""
+    """A new observation."""
 
     topic = forms.ModelChoiceField(
         label=gettext_lazy("Topic"),
@@ -382,7 +382,7 @@ def _joined(base: Any, mine: Any, theirs: Any) -> Any:
 def save_edit(record: Any, fields: dict[str, Any], *, by: Actor, seen: int, why: str = "") -> None:
     """Save the fields of `record` as edited from version `seen`.
 
-    Others' changes to other fields (a pin, a lock) are no conflict.  Raises Conflict if they
+    If others changed other fields (a pin, a lock), that isn't a conflict. Raises Conflict if they
     changed the same fields, InvalidValue with the reasons by field.
     """
     try:

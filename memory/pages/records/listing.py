@@ -62,7 +62,7 @@ class Listed:
 
     @property
     def type(self) -> str:
-        """Return the type's name in history and in the URLs of acts."""
+        """Return the type's name in history and in the URLs of actions."""
         return self.model.record_type()
 
 
@@ -99,7 +99,6 @@ class ListQuery:
 
     @property
     def is_trash(self) -> bool:
-        """Whether the list shows Trash."""
         return "trashed" in self.states
 
     @property
@@ -311,7 +310,7 @@ class Row:
 
     @property
     def purged_at(self) -> Any:
-        """Return when a record in the trash is permanently deleted."""
+        """Return when a record in Trash is permanently deleted."""
         return self.record.trashed_at and self.record.trashed_at + timedelta(days=TRASH_DAYS)
 
     @property
@@ -321,7 +320,6 @@ class Row:
 
     @cached_property
     def url(self) -> str:
-        """Return the URL of the record's page."""
         return self._page_of(self.record.pk)
 
     @property
@@ -336,7 +334,7 @@ class Row:
 
     @property
     def act_url(self) -> str:
-        """Return the URL of the row's main action: move to the trash, or restore."""
+        """Return the URL of the row's main action: move to Trash, or restore."""
         act = "record-restore" if self.record.trashed_at else "record-trash"
         return address(f"memory:{act}", self.record.pk, self.wanted.listed.type)
 
@@ -446,7 +444,7 @@ def _standing(notes: Any, states: Collection[str]) -> Any:
 
 
 def _in_trash_saying(records: QuerySet[Any], wanted: ListQuery) -> QuerySet[Any]:
-    """Filter by the literal words, since the search index doesn't contain the trash."""
+    """Search for the literal words, because the search index doesn't cover Trash."""
     question = wanted.question
     for word in question.words.split()[:20]:
         records = records.filter(content__icontains=word)

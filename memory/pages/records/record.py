@@ -109,17 +109,14 @@ class RecordPage:
 
     @property
     def list_url(self) -> str:
-        """Return the URL of its list."""
         return reverse(f"memory:{self.type}s")
 
     @property
     def list_name(self) -> str:
-        """Return the name of its list."""
         return _("Notes") if self.type == "note" else _("Observations")
 
     @property
     def history_url(self) -> str:
-        """Return the URL of its whole history."""
         return reverse(f"memory:{self.type}-history", args=[self.record.pk])
 
     @property

@@ -1,4 +1,4 @@
-"""Pages of notes and observations: lists, one record with its history, acts, merge and undo."""
+"""Pages of notes and observations: lists, one record with its history, actions, merge and undo."""
 
 from __future__ import annotations
 
@@ -195,9 +195,9 @@ def _comparison(request: BeaconRequest, record: Remembered) -> Any:
     return record_history.compare(record, older, newer, whole=whole)
 
 
-# --- acts on one record ---
+# --- actions on one record ---
 
-# Research has its own pages for these types; these of their acts are done here.
+# Research has its own pages for these types, but these actions on them are done here.
 OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}
 
 
@@ -219,7 +219,7 @@ def page_of(record: Any) -> str:
 @require_POST
 @login_required
 def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
-    """Carry out an act, report it with an Undo, and show the record again."""
+    """Carry out an action, report it with an Undo, and show the record again."""
     record = _record_to_change(request, type, pk, act=act)
     said = str(record_acts.ACTS[act].said(record))
     value, name = request.POST.get("lock", ""), str(record)
@@ -236,7 +236,7 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
 
 
 def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
-    """Show the panel again if the act came from there, else the page that sent it."""
+    """Show the panel again if the action came from there, else the page that sent it."""
     if request.htmx and request.htmx.target == "record-panel":
         record.refresh_from_db()
         page = record_page.page_of(record)
@@ -314,7 +314,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
 
 # --- lists ---
 
-JUST = timedelta(minutes=2)  # how long a finished large act is still shown
+JUST = timedelta(minutes=2)  # how long a finished large action is still shown
 
 
 @login_required
@@ -369,7 +369,7 @@ def _sorts(wanted: ListQuery) -> list[tuple[str, Any, bool]]:
 
 
 def _large_acts(request: BeaconRequest, listed: Listed) -> list[dict[str, Any]]:
-    """Return this list's acts that a task is doing or has just done: one query."""
+    """Return this list's actions that a task is doing or has just done: one query."""
     lately = Q(finished_at__gt=timezone.now() - JUST, total__gt=bulk.AT_ONCE)
     acts = BulkAct.objects.of(request.user).filter(page=listed.page)
     acts = acts.filter(lately | Q(state__in=bulk.UNFINISHED))

@@ -1,4 +1,4 @@
-"""Acts on proposals: accept or reject many, and undo."""
+"""Accepting or rejecting many proposals, and undoing that."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ MOST_TOLD = 3
 
 @dataclass(slots=True)
 class Decided:
-    """The outcome for many proposals: how many were decided, which failed, how many are left.
+    """The result for many proposals: how many were decided, which failed, how many are left.
 
-    `apart` need their own decision and weren't accepted.  `at` is stored with all that were
-    decided, and identifies them for an undo.
+    `apart` are those that need their own decision and weren't accepted. `at` is stored with all
+    that were decided, and identifies them for an undo.
     """
 
     act: str
@@ -135,9 +135,9 @@ def decide(
     why: str = "",
     seconds: float = SECONDS,
 ) -> Decided:
-    """Accept or reject each of the proposals, for as long as a request may last.
+    """Accept or reject each of the proposals, within the time limit of a request.
 
-    Dangerous or outdated ones aren't accepted together with others.
+    Dangerous or outdated ones aren't accepted in bulk.
     """
     rows = list(proposals)
     done = Decided(act, at=timezone.now())
@@ -174,7 +174,7 @@ class Waiting:
 
 
 def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
-    """Make pending again what one act decided at that time; what it wrote is undone.
+    """Reopen what one action decided at that time, and undo what it wrote.
 
     The newest come first: of two changes to a file, only the newer can be undone by itself.
     """
@@ -206,7 +206,7 @@ def waiting_from(owner: User, source: str) -> Any:
 
 
 def reject_from(owner: User, source: str, *, by: Actor, why: str) -> int:
-    """Reject everything pending from a source that is being deleted; `why` identifies that act."""
+    """Reject everything pending from a source that is being deleted (`why` identifies that)."""
     rows = list(waiting_from(owner, source))
     return decide(owner, rows, "reject", by=by, why=why, seconds=60.0).done
 

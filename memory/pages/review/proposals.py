@@ -1,4 +1,4 @@
-"""What Review shows: each proposal with its diff, its preview, its writer, and why it is held."""
+"""The proposals that Review shows, each with its diff, preview, writer and risks."""
 
 from __future__ import annotations
 
@@ -366,7 +366,6 @@ class Group:
 
     @property
     def heading(self) -> str:
-        """Return the group's heading."""
         return str(self.danger.label)
 
     @property

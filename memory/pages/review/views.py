@@ -348,7 +348,7 @@ def _on(request: BeaconRequest) -> str:
 @require_POST
 @login_required
 def review_put_back(request: BeaconRequest) -> HttpResponse:
-    """Make pending again what one act decided; what accepting wrote is undone."""
+    """Reopen what one action decided, and undo what accepting wrote."""
     at = moment_of(request.GET.get("at", ""))
     again = review_acts.Waiting()
     if at is not None and at.tzinfo:

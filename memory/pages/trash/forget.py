@@ -1,11 +1,12 @@
-"""Deleting everything from one source, in one act that can be undone.
+"""Deleting everything from one source, in one action that can be undone.
 
-Data flow: a source (`run:12`, `session:…`, `import:…`, a web domain) -> its records by type ->
-one transaction that moves them to Trash, with `source="forget:<key>"` on each revision, and
-rejects what is pending from there -> the same key restores exactly those.  Reports are kept, and
-so are facts that a person marked as wrong, so that the error isn't found again.  From the content
-store it deletes what came from the source, was read at the domain, or was kept for it; snapshots
-have their own copies.
+Data flow: a source (`run:12`, `session:…`, `import:…`, a web domain) -> its records by type -> one
+transaction that moves them to Trash, with `source="forget:<key>"` on each revision, and rejects
+pending proposals from there -> the same key restores exactly those.
+
+Reports are kept, and so are facts that a person marked as wrong, so that no run reports the error
+again. In the content store, it deletes what came from the source, was read at the domain, or was
+kept for it. Snapshots have their own copies.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from memory.models.origins import HEURISTIC
 from memory.pages.review import acts as review_acts
 from memory.records.kinds import kind_of
 
-MOST = 5_000  # records in one act; more would take too long for one request
+MOST = 5_000  # records in one action; more would take too long for one request
 LONGEST = 200  # characters of a source
 BATCH = 500
 _DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
@@ -97,7 +98,7 @@ def _came_from(model: type[Remembered], source: str) -> Q:
             return named | at
         return at if model is TopicFact else named
     came = Q(source__in=[source, source + HEURISTIC])
-    if ":" not in source:  # only a program's or run's scope; the owner's scope isn't a source
+    if ":" not in source:  # only an app's or run's scope; the owner's scope isn't a source
         return came
     if model is ContentItem:
         inside = Q(scope__startswith=f"{source}/") | Q(kept_with__startswith=f"{source}/")
@@ -131,9 +132,9 @@ def _touched(model: type[Remembered]) -> Q:
 
 
 def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, int]:
-    """Move everything from `source` to Trash; return the key of the act, and the number of records.
+    """Move everything from `source` to Trash; return the action's key and the number of records.
 
-    One transaction.  Raises InvalidValue if there is nothing, LimitReached beyond MOST.
+    One transaction. Raises InvalidValue if there is nothing, LimitReached beyond MOST.
     """
     source, key, count = checked_source(source), uuid.uuid4(), 0
     why = _("everything from %(source)s was deleted") % {"source": source}
@@ -190,7 +191,7 @@ def _tell_topics(batch: Sequence[Any]) -> None:
 
 
 def lying_in_trash(owner: User, key: uuid.UUID) -> int:
-    """Return how many records of the act `key` are still in Trash, or rejected."""
+    """Return how many records of the action `key` are still in Trash, or rejected."""
     told = Revision.objects.of(owner).filter(source=f"forget:{key}")
     rejected: int = review_acts.rejected_for(owner, f"forget:{key}").count()
     return rejected + sum(
@@ -206,7 +207,7 @@ def _ids(told: Any, model: type[Remembered]) -> list[Any]:
 
 
 def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]]:
-    """Restore what the act `key` deleted and nobody has changed since.
+    """Restore what the action `key` deleted, except what has changed since.
 
     Returns how many were restored, and why others couldn't be.
     """

@@ -141,7 +141,7 @@ def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The records of a bulk act: the selected ones, else all that match the page's filters."""
+    """The records of a bulk action: the selected ones, else all that match the page's filters."""
 
     wanted: Wanted = Wanted()
     keys: Sequence[str] = ()
@@ -180,7 +180,7 @@ def _went_along(user: User) -> QuerySet[Any]:
 
 
 def number_along(user: User) -> int:
-    """Return how many records in Trash went there with another."""
+    """Return how many records went to Trash along with another."""
     parts = [
         rows.filter(pk__in=_went_along(user)).values("pk")
         for name, rows in trashed(user)
@@ -202,7 +202,7 @@ def _says(model: type[Any], word: str) -> Q:
 
 
 def _by_whom(rows: QuerySet[Any], user: User, who: str) -> QuerySet[Any]:
-    """Keep what the person deleted last, or what anyone else did."""
+    """Keep what the person deleted last, or what others did."""
     moved = Revision.objects.filter(record_id=OuterRef("pk"), after__has_key="trashed_at")
     last = Subquery(moved.order_by("-id").values("actor")[:1])
     rows = rows.annotate(moved_by=last)
@@ -279,7 +279,7 @@ def _name(user: User, rows: Iterable[TrashRow]) -> None:
     for revision in revisions:
         row = by_id[revision.record_id]
         row.label, row.actor = plain(revision.label), named[revision.actor].words
-        # The reason that every deletion has says nothing.
+        # Every deletion has this reason, so it isn't worth showing.
         row.why = "" if revision.reason == _("moved to Trash") else revision.reason
 
 
@@ -432,7 +432,7 @@ class Restored:
 
 
 def restore_chosen(user: User, chosen: Chosen, *, seconds: float = SECONDS) -> Restored:
-    """Restore the selected records one by one, for as long as a request may last.
+    """Restore the selected records one by one, within the time limit of a request.
 
     Newest first: a replacement comes before what it replaced.
     """
@@ -486,7 +486,7 @@ def revisions_of(key: str) -> list[int]:
 
 
 def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
-    """Move to Trash again what these revisions restored and nobody has changed since.
+    """Move to Trash again what these revisions restored, except what has changed since.
 
     Returns how many were moved, and why others weren't.
     """

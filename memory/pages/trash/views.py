@@ -71,7 +71,7 @@ def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
 
 
 def _act(request: BeaconRequest) -> dict[str, Any]:
-    """Return the act of a log entry, if it can still be undone."""
+    """Return the action of a log entry, if it can still be undone."""
     try:
         key = UUID(request.GET.get("act", ""))
     except ValueError:
@@ -173,7 +173,7 @@ def _undo_of(request: BeaconRequest, done: trash_listing.Restored) -> str:
 @require_POST
 @login_required
 def trash_take_back(request: BeaconRequest, key: str) -> HttpResponse:
-    """Move to Trash again what one act restored."""
+    """Move to Trash again what one action restored."""
     ids = request.session.pop(_KEPT, []) if key == LAST else trash_listing.revisions_of(key)
     moved, problems = trash_listing.take_back(request.user, ids)
     words = ngettext(
