@@ -160,7 +160,7 @@ class NoteForm(RecordForm):
         label=gettext_lazy("Scope"),
         required=False,
         initial="owner",
-        help_text=gettext_lazy("Return the selected stability, or the default of the kind."),
+        help_text=gettext_lazy("owner, run:<number>, session:<id> or agent:<name>."),
     )
 
     def clean_stability(self) -> str:
