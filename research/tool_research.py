@@ -65,7 +65,7 @@ class ReportArguments(Arguments):
     )
 
 
-# --- research_topic -------------------------------------------------------------------------------
+# --- research_topic ---
 
 
 def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
@@ -178,7 +178,7 @@ def _run_data(run: Run) -> dict[str, Any]:
     }
 
 
-# --- get_report -----------------------------------------------------------------------------------
+# --- get_report ---
 
 
 def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:

@@ -225,7 +225,7 @@ _ESCAPED = re.compile(r"\\([\[\]()`*_{}#+.!|<>~-])|\\(?=[A-Za-z])")
 _BARE_LINK = re.compile(r"\[([^\[\]]{1,200})\](?!\()")
 
 
-# --- lines ----------------------------------------------------------------------------------------
+# --- lines ---
 
 
 def _read_lines(reader: _Reader, lines: list[str]) -> None:
@@ -447,7 +447,7 @@ def sentences_of(paragraph: Entry, language: str) -> list[Entry]:
     return found
 
 
-# --- tables -----------------------------------------------------------------------------------------
+# --- tables ---
 
 
 def _is_row(lines: list[str], place: int) -> bool:
@@ -630,7 +630,7 @@ def _as_pipes(table: str) -> str:
     return "\n\n" + "\n".join(rows) + "\n\n"
 
 
-# --- data -------------------------------------------------------------------------------------------
+# --- data ---
 
 
 def _is_yaml(text: str) -> bool:

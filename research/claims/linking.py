@@ -261,7 +261,7 @@ class Comparison:
         told, known = self._told[place].on, self._told[fact].on
         return bool(told and known and told < known)
 
-    # --- features -----------------------------------------------------------------------------------
+    # --- features ---
 
     def pairs(self, number: int, earlier: Sequence[int] = ()) -> list[tuple[int, Features]]:
         """Return the closest facts and earlier new sentences, each with the features of the pair."""

@@ -171,7 +171,7 @@ def words_of(entry: Entry, title: str) -> str:
     return shorten(said, LONGEST)
 
 
-# --- wording ----------------------------------------------------------------------------------------
+# --- wording ---
 
 
 def attribute(name: str) -> str:
@@ -436,7 +436,7 @@ def _edited(old: Entry, new: Entry, title: str) -> PageChange:
     )  # fmt: skip
 
 
-# --- weight -----------------------------------------------------------------------------------------
+# --- weight ---
 
 
 def _weight_of(cell: tuple[str, str, str]) -> float:
@@ -486,7 +486,7 @@ def _is_setting(entry: Entry) -> bool:
     return values.kind_of(entry.fields[0][1]) in (values.STATUS, values.NUMBER, values.NONE)
 
 
-# --- groups -----------------------------------------------------------------------------------------
+# --- groups ---
 
 
 @dataclass(frozen=True)

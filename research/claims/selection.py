@@ -262,7 +262,7 @@ def _page(reading: Reading, place: int) -> _Page:
     return _Page(reading, language, entries, place)
 
 
-# --- pages ------------------------------------------------------------------------------------------
+# --- pages ---
 
 
 def _weigh_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | None) -> None:
@@ -315,7 +315,7 @@ def _is_in(term: str, text: str) -> bool:
     return False
 
 
-# --- candidates -------------------------------------------------------------------------------------
+# --- candidates ---
 
 
 def _candidates(page: _Page) -> list[_Candidate]:
@@ -458,7 +458,7 @@ def _rank(candidate: _Candidate) -> tuple[float, int]:
     return -candidate.score, candidate.order
 
 
-# --- choice -------------------------------------------------------------------------------------
+# --- choice ---
 
 
 def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -> list[Finding]:

@@ -55,7 +55,7 @@ class Record:
     is_member: bool = False  # of a list, or a mapping that has a name
 
 
-# --- reading ----------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def read_json(text: str) -> Node | None:
@@ -203,7 +203,7 @@ def _unquoted(value: str) -> str:
     return _COMMENT.sub("", value).strip().rstrip(",")
 
 
-# --- records ----------------------------------------------------------------------------------------
+# --- records ---
 
 
 def records(root: Node) -> Iterator[Record]:

@@ -93,7 +93,7 @@ def weigh(
     return Weighed(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
 
 
-# --- without a model ------------------------------------------------------------------------------
+# --- without a model ---
 
 
 def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str) -> Weighed:
@@ -112,7 +112,7 @@ def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str
     return Weighed(verdicts, by=_("keywords"))
 
 
-# --- with a model ---------------------------------------------------------------------------------
+# --- with a model ---
 
 
 def _by_model(

@@ -549,7 +549,7 @@ def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[A
     return found
 
 
-# --- permanent deletion ---------------------------------------------------------------------------
+# --- permanent deletion ---
 
 
 def check_nothing_goes_on(topic: Topic) -> None:
@@ -610,7 +610,7 @@ def along_with(ids: Sequence[Any]) -> Along:
     return found
 
 
-# --- failed and cancelled runs -----------------------------------------------------------------
+# --- failed and cancelled runs ---
 
 ENDED = (Run.Status.FAILED, Run.Status.CANCELLED)
 

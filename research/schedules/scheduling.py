@@ -94,7 +94,7 @@ check_cron = schedules_cron.check_cron
 Preset = Schedule.Preset
 
 
-# --- cron expressions and words -----------------------------------------------------------------------
+# --- cron expressions and words ---
 
 
 def cron_of(
@@ -272,7 +272,7 @@ def weekday_names() -> list[str]:
     ]
 
 
-# --- changes by people -----------------------------------------------------------------------
+# --- changes by people ---
 
 
 def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
@@ -311,7 +311,7 @@ def look_ahead(topic: Topic) -> None:
         Schedule.objects.filter(pk=topic.pk).update(next_run_at=next_run(schedule, timezone.now()))
 
 
-# --- the tick -------------------------------------------------------------------------------------
+# --- the tick ---
 
 
 def start_due(at: datetime | None = None) -> list[Run]:

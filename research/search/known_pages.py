@@ -115,7 +115,7 @@ def _canonical(link: str) -> str:
         return link
 
 
-# --- reading ----------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def conditional(

@@ -45,7 +45,7 @@ from research.topic_settings import editing as topic_editing
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import check_from, is_address
 
-# --- pages sent in place of others -------------------------------------------------------------
+# --- pages sent in place of others ---
 
 LONGEST = 1_500  # characters of a text that can be such a page
 LEAD = 400  # characters that show what it is
@@ -99,7 +99,7 @@ def reason_against(title: str, text: str) -> str:
     return ""
 
 
-# --- reading -----------------------------------------------------------------------------------
+# --- reading ---
 
 logger = structlog.get_logger(__name__)
 

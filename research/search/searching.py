@@ -234,7 +234,7 @@ def _asked(
     )
 
 
-# --- in words -------------------------------------------------------------------------------------
+# --- in words ---
 
 
 def search_provider(name: str, *, owner: User) -> SearchProvider | None:

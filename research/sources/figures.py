@@ -459,7 +459,7 @@ def row_of(figures: Figures, rules: Rules) -> DeskRow:
     return DeskRow(figures, act_here(rules.own, place), rules.all.get(place, NONE), effect, by)
 
 
-# --- as a file ------------------------------------------------------------------------------------
+# --- as a file ---
 
 FIELDS = (
     "place", "domain", "title", "pages", "returned", "read", "cited", "facts", "confirmed",

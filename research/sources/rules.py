@@ -84,7 +84,7 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
     return wanted | {name: [*places, place]}
 
 
-# --- for all topics -------------------------------------------------------------------------------
+# --- for all topics ---
 
 
 def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:

@@ -220,7 +220,7 @@ def _change_settings(topic: Topic, changed: State, now: State, by: Actor) -> Non
     )
 
 
-# --- archive and trash ---------------------------------------------------------------
+# --- archive and trash ---
 
 
 def trash_topic(topic: Topic, *, by: Actor) -> bool:

@@ -113,7 +113,7 @@ def _lies_at(url: str, place: str) -> bool:
     return url == place if is_address(place) else is_in_domain(url, place)
 
 
-# --- changes by people ------------------------------------------------------------------------------
+# --- changes by people ---
 
 
 def add(topic: Topic, kind: Kind, text: str, *, by: Actor) -> tuple[str, bool]:

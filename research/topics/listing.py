@@ -338,7 +338,7 @@ def labels_of(user: User) -> list[str]:
     return sorted({label for labels in lists for label in labels}, key=str.casefold)
 
 
-# --- what is already known while a title is typed ----------------------------------------------
+# --- what is already known while a title is typed ---
 
 
 @dataclass(frozen=True, slots=True)

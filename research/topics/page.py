@@ -32,7 +32,7 @@ MOST_DOMAINS = 100
 TIMELINE_SIZE = 25  # whole sentences with their sources: longer rows than a table's
 
 
-# --- the head --------------------------------------------------------------------------------------
+# --- the head ---
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ def host_of(url: str) -> str:
         return ""
 
 
-# --- the report ------------------------------------------------------------------------------------
+# --- the report ---
 
 
 def latest_report(topic: Topic) -> Report | None:
@@ -121,7 +121,7 @@ def last_changes(topic: Topic) -> Run | None:
     return found.run if found is not None else None
 
 
-# --- facts -----------------------------------------------------------------------------------------
+# --- facts ---
 
 
 @dataclass(slots=True)
@@ -272,7 +272,7 @@ def _changes_told(facts: Iterable[Any]) -> dict[Any, Revision]:
     return found
 
 
-# --- sources and runs --------------------------------------------------------------------------------
+# --- sources and runs ---
 
 
 def seen_count(topic: Topic) -> int:

@@ -75,7 +75,7 @@ class Beacon:
         """Close its connections."""
         self._http.close()
 
-    # --- recall and remember ------------------------------------------------------------------
+    # --- recall and remember ---
 
     def recall(self, query: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
         """Return the records that answer the question, best first.
@@ -114,7 +114,7 @@ class Beacon:
         body = {"message": message, **({"topic": topic} if topic else {})}
         return str(self._ask("POST", "context", json=body).json()["text"])
 
-    # --- research -----------------------------------------------------------------------------
+    # --- research ---
 
     def run(self, topic: str, *, depth: str = "", wait: float = 0.0) -> Run:
         """Start a run of a topic and return it.  The topic is created if it doesn't exist.
@@ -148,7 +148,7 @@ class Beacon:
         text = self._ask("GET", path, headers={"Accept": "text/markdown"}).text
         return Report(text, self._ask("GET", path).json())
 
-    # --- files --------------------------------------------------------------------------------
+    # --- files ---
 
     def files(self) -> list[File]:
         """Return the memory files, without their text."""
@@ -169,7 +169,7 @@ class Beacon:
         body = {"entry": entry, **({"summary": summary} if summary else {})}
         return self._written(f"files/{quote(path)}/entries", body)
 
-    # --- requests -----------------------------------------------------------------------------
+    # --- requests ---
 
     def _written(self, path: str, body: dict[str, Any]) -> Written:
         # All attempts of one call have the same key, so that it is written once.
