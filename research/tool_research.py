@@ -223,7 +223,7 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
         if run.is_unfinished:
             return ToolResult(_started(run), data=data)
         if run.error:
-            context.shown(trust=Trust.EXTERNAL)  # it may quote a page
+            context.shown(trust=Trust.EXTERNAL)  # reports can quote pages
         text = _("There is no report yet. Run %(run)d is %(status)s. %(why)s")
         told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
         return refused("not_found", (text % told).strip(), **data)

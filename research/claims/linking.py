@@ -43,8 +43,8 @@ CLOSEST = 6  # facts compared with a sentence in detail
 # Above this probability, a reworded sentence is about a fact, with vectors and without.
 LINKED, LINKED_BY_WORDS = 0.45, 0.4
 NO_NEWS_FROM = 0.6  # above this probability, a sentence is a notice, a question or an opinion
-NEAR = 0.05  # above this probability, it may report that an expected event has happened
-RELATED = 0.6  # above this probability, it may change or contradict the fact
+NEAR = 0.05  # above this probability, it could report that an expected event has happened
+RELATED = 0.6  # above this probability, it could change or contradict the fact
 SAME = 0.55  # above this probability, a sentence about a fact says the same
 SURE = 0.85  # above this share, a change replaces the old fact
 WEIGHTS = Path(__file__).with_name("linking_weights.json")

@@ -194,7 +194,7 @@ def _renamed(
 
 
 def _is_indifferent_move(a: Entry, b: Entry) -> bool:
-    """Whether a move is no news: only the nearest heading's wording changed, or a sentence moved."""
+    """Whether a move isn't news: only the nearest heading's wording changed, or a sentence moved."""
     if a.path[-1:] == b.path[-1:] or a.kind == SENTENCE:
         return True
     return bool(a.path and b.path) and _is_same_heading(a.path[-1], b.path[-1])

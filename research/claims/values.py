@@ -1,7 +1,7 @@
 """Values in sentences: amounts in one unit, however they are written, and kinds of values.
 
 "25,000 tonnes", "25 kilotonnes" and "twenty-five thousand tonnes" are one amount. So are "€210m"
-and "210 million euros". Remove dates first (`values.without_dates`), or a day would be a count.
+and "210 million euros". Remove dates first (`without_dates`), or a day would be a count.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class FactConflict(MemoryRefused):
 
 
 def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | None = None) -> None:
-    """Correct `fact` as it was in version `seen` (None: as it is loaded).
+    """Correct `fact` as it was in version `seen`, or as it is loaded if `seen` is None.
 
     Changes by others to order or lock aren't a conflict. A struck or retired fact becomes current
     again with the new text. Raises FactConflict if text, URL or state changed in the meantime or
@@ -387,7 +387,7 @@ def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
     try:
         fact = undo.undo(revision, by=by)
         fact.refresh_from_db()
-        # Runs may replace it again, and its trust is as before.
+        # Runs can replace it again, and its trust is as before.
         why = _("the correction was undone")
         fact.change(
             by=by,

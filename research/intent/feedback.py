@@ -25,7 +25,7 @@ from research.reporting import merged_deltas as delta_text
 from research.reporting.delta import Change
 from research.topic_settings import editing as topic_editing
 
-MOST_ALSO = 50  # per topic; the judge sees the latest (`intents.MOST_EXAMPLES`)
+MOST_ALSO = 50  # per topic; the judge sees the latest (`weighing.MOST_EXAMPLES`)
 _OF_INTENT = (DeltaItem.Judge.MODEL, DeltaItem.Judge.RULE)
 
 

@@ -347,7 +347,7 @@ def _meets(part: Part, said: frozenset[str], sentence: str) -> bool:
         return any(kind.is_told_in(sentence) for kind in part.kinds)
     if part.names:
         return True
-    # Of several words together (“cycle life of cells”), half are enough, because wording varies.
+    # If a part has several words (“cycle life of cells”), half are enough, because wording varies.
     return len(part.words & said) * 2 >= len(part.words)
 
 

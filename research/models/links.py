@@ -1,4 +1,4 @@
-"""Link targets for source addresses."""
+"""Links to the pages of sources."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _memory_moved_on(run: Run, loaded: dict[str, Any] | None) -> bool:
 # --- claims ---
 
 LEASE = timedelta(seconds=45)  # renewed every 10 s by the worker (reliability.md 1.1)
-MAX_CRASHES = 3  # how often a run may lose its worker (reliability.md 1.3)
+MAX_CRASHES = 3  # how many times a run can lose its worker (reliability.md 1.3)
 
 
 class RunStatus(models.TextChoices):

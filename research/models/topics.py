@@ -323,7 +323,7 @@ def places_by_act(settings: TopicSettings) -> Iterable[tuple[str, str]]:
 
 # --- new in a topic since its owner last read it: counted once, then stored ---
 
-# Rows are locked in order, so that two writers of several topics can't deadlock.
+# Rows are locked in order, so two writers of several topics can't deadlock.
 _RAISED = """
     PERFORM 1 FROM research_topicnews
      WHERE topic_id IN ({topics})

@@ -224,7 +224,7 @@ def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo
 @require_POST
 @login_required
 def source_forget_url(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Forget that a URL was seen, so that a search can return it as new."""
+    """Forget that a URL was seen, so a search can return it as new."""
     topic = _topic(request, slug)
     try:
         line = forget.forget_url(topic, request.POST.get("url", ""), by=request.actor)

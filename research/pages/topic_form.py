@@ -355,7 +355,7 @@ def _costs(depth: str, usual: int) -> dict[str, Any]:
 
 
 def readings() -> Choices:
-    """Return the options for how many pages a run reads."""
+    """Return the options for the number of pages that a run reads."""
     about = {
         TopicSettings.Reading.SKIM: _("%(pages)d pages per run, only the beginning of each"),
         TopicSettings.Reading.NORMAL: _("%(pages)d pages per run"),

@@ -216,7 +216,7 @@ def _follow_ups(steps: Iterable[Any]) -> list[Any]:
 def asked_at_home(steps: Iterable[Any]) -> list[str]:
     """Return the names of the services that a run asked, if none of them searches the whole web.
 
-    Web search services need a key or a URL. The sample's service is used alone and on purpose, so
+    Web search services need a key or a URL. The sample's service is chosen on purpose, so
     it doesn't count.
     """
     searches = [step for step in steps if step.name == "search"]

@@ -186,7 +186,7 @@ def fetching(
     *,
     is_recheck: bool = False,
 ) -> list[Callable[[], WebPage]]:
-    """Return functions that fetch each hit's page. Known pages are fetched only if they changed.
+    """Return functions that fetch each hit's page. For known pages, they ask only for changes.
 
     In a recheck, all pages count as known. `last` is the result of `known_pages.last_versions`.
     """

@@ -38,7 +38,7 @@ class Changed:
 
 
 def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor) -> Changed:
-    """Set a place's rule from the next run on. `none` removes the rule of that scope.
+    """Set a place's rule, starting with the next run. `none` removes the rule of that scope.
 
     Raises InvalidValue for an invalid place or rule, or one that contradicts another, and
     LimitReached.

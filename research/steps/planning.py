@@ -259,7 +259,7 @@ def _by_model(
 
 # --- plan review ---
 
-DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
+DAY = timedelta(days=1)  # PlanReview.DAY: continues by itself after a day
 REVIEWED = "reviewed"  # the key in the plan's output for who reviewed it
 
 
@@ -286,7 +286,7 @@ def hold(work: RunContext) -> None:
 
 
 def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
-    """Continue the run with these queries, which were validated (`forms.plan`).
+    """Continue the run with these queries, which were validated (`research.runs.page.PlanForm`).
 
     `seen` is the `waiting_since` of the plan that the person saw. The planned queries are stored
     next to the edited ones. Raises PlanWentOn if that plan no longer waits.
@@ -303,7 +303,7 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
             }
         _store(step, output)
         kind = "plan-edited" if edited else "plan-accepted"
-        # A retry may create a new plan. The person's queries stay in the log.
+        # A retry can create a new plan. The person's queries stay in the log.
         Activity.log(run.topic.owner, by, kind, subject=run, queries=queries)
 
 
