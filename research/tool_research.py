@@ -100,8 +100,9 @@ def _topic(context: ToolContext, name: str) -> Topic | None:
 
 
 def _may_make(context: ToolContext, title: str) -> bool:
-    """Whether this caller can create a topic. Not after reading external text, which may have asked
-    for it.
+    """Whether this caller can create a topic.
+
+    Not after reading external text, which could have asked for it.
     """
     return context.trust_of(title) in (Trust.OWNER, Trust.AGENT)
 

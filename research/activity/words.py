@@ -249,8 +249,9 @@ def of_change(revision: Revision) -> str:
 
 
 def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
-    """Return the labels of the changed fields that matter to people. A record's content is its
-    text.
+    """Return the labels of the changed fields that matter to people.
+
+    A record's content is its text.
     """
     told = sorted({name for name in names if name not in QUIET})
     model = record_models().get(record_type)

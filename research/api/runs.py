@@ -64,8 +64,9 @@ def reports_of(caller: Caller) -> ReportQuerySet:
 
 
 def report_answer(request: ApiRequest, report: Report) -> Any:
-    """Return the report in the format the caller accepts. Raises Problem (404) if it's hidden from
-    them.
+    """Return the report in the format the caller accepts.
+
+    Raises Problem (404) if it's hidden from them.
     """
     caller = request.auth
     if not caller.may_read(report):
@@ -154,8 +155,9 @@ def _run(caller: Caller, run_id: int) -> Run:
 
 
 def _own_run(caller: Caller, run_id: int) -> Run:
-    """Return a run that the caller can change. Raises Locked (403) for an agent that didn't start
-    it.
+    """Return a run that the caller can change.
+
+    Raises Locked (403) for an agent that didn't start it.
     """
     run = _run(caller, run_id)
     agents_topics.check_own_run(run, caller.by)

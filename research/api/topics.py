@@ -249,9 +249,7 @@ def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
 
 
 def _check_title(caller: Caller, title: str | None) -> None:
-    """Respond with 409 if the title belongs to a topic that is hidden from agents, without naming
-    it.
-    """
+    """Respond with 409 if a topic hidden from agents has the title, without naming the topic."""
     found = Topic.objects.titled(caller.owner, clean(title)[0]) if title else None
     if found is not None and not _topics(caller).filter(pk=found.pk).exists():
         raise Problem(409, _("An agent can’t use this title. Choose another, or ask the person."))

@@ -170,9 +170,7 @@ class RunMeter:
         self.run.money += spent["money"] or 0
 
     def check(self) -> None:
-        """Raise BudgetReached if the budget of the run, its topic's month or its owner's month is
-        used up.
-        """
+        """Raise BudgetReached if the budget of the run, its topic or its owner is used up."""
         run, budget = self.run, self.budget
         if run.tokens >= budget.tokens:
             raise BudgetReached(

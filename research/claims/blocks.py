@@ -148,9 +148,7 @@ class _Reader:
         self.group += 1
 
     def close(self) -> None:
-        """Turn a heading with nothing below it into an item, because some changelogs consist of
-        headings.
-        """
+        """Turn a heading with nothing below it into an item. Some changelogs consist of headings."""
         if self.heading and self.filled == len(self.entries) and len(self.levels) > 1:
             _level, text = self.levels.pop()
             if len(text.split()) >= STATED:
@@ -532,8 +530,9 @@ def _key_column(rows: list[list[str]], names: Sequence[str]) -> int:
 
 
 def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
-    """Read a MediaWiki table: `{|`, rows separated by `|-`, cells on separate lines or separated by
-    `||`.
+    """Read a MediaWiki table.
+
+    It begins with `{|`. Rows are separated by `|-`, and cells by line breaks or `||`.
     """
     head: list[str] = []
     rows: list[tuple[list[str], str]] = []

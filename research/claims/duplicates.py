@@ -140,9 +140,7 @@ class PublishedPage(Protocol):
 
 @dataclass(slots=True)
 class Origins:
-    """What each page is derived from, and why: `text` for the same text, `publisher` for the same
-    owner.
-    """
+    """What each page is derived from, and why: `text` (the same) or `publisher` (the same owner)."""
 
     derived_from: dict[int, int] = field(default_factory=dict)
     why: dict[int, str] = field(default_factory=dict)

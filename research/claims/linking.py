@@ -162,9 +162,7 @@ class Comparison:
         return made
 
     def judge(self, number: int, earlier: Sequence[int] = ()) -> Verdict:
-        """Return the verdict on found sentence `number`, given the facts and `earlier` new
-        sentences.
-        """
+        """Return the verdict on found sentence `number`, given facts and `earlier` new sentences."""
         place = self.known + number
         text = self._told[place].text
         others = [*range(self.known), *(self.known + other for other in earlier)]
@@ -208,9 +206,7 @@ class Comparison:
         return not pairs or any(is_same(a, b) or is_rounded(a, b) for a, b in pairs)
 
     def tells_other_value(self, number: int, fact: int) -> bool:
-        """Whether a found sentence has an amount of the same kind as the fact's, with another
-        value.
-        """
+        """Whether a found sentence has another value for an amount of the same kind as the fact's."""
         return bool(_by_amounts(self._read[self.known + number], self._read[fact])["other_value"])
 
     def relation_features(self, place: int, fact: int, features: Features) -> Features:
@@ -311,9 +307,7 @@ class Comparison:
         return features | (self._vectors.features(place, other) if self._vectors else {})
 
     def _weight(self, word: str) -> float:
-        """Return the weight of a word. It is lower if many sentences or the topic's title contain
-        it.
-        """
+        """Return the weight of a word, lower if many sentences or the topic's title contain it."""
         rarity = math.log(1 + (len(self._told) + 1) / (1 + len(self._holding[word])))
         return rarity * (0.4 if word in self._topic else 1.0)
 
@@ -370,8 +364,7 @@ def _by_amounts(new: _Sentence, old: _Sentence) -> Features:
 
 
 def _by_frame(new: _Sentence, old: _Sentence) -> str:
-    """Return how a sentence in nearly the same words as a fact, but with another value, relates to
-    it.
+    """Return how a sentence that differs from a fact only in a value relates to the fact.
 
     Another noun in the same place ("the nickel", "the cobalt"), another year, or a word such as
     "rival" means something else, unless only one thing can have that role ("the latest release").

@@ -172,8 +172,9 @@ def _is_same_page(old: Sequence[Entry], new: Sequence[Entry]) -> bool:
 def _renamed(
     moved: Sequence[tuple[Entry, Entry]], old: Sequence[Entry], new: Sequence[Entry]
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the headings that were only renamed: most of what was below the old one is below the
-    new.
+    """Return the headings that were only renamed.
+
+    Most of the content below the old heading is below the new one.
     """
     targets: defaultdict[tuple[str, ...], Counter[tuple[str, ...]]] = defaultdict(Counter)
     for a, b in moved:
@@ -225,8 +226,9 @@ def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
 
 
 def _is_same_heading(before: str, after: str) -> bool:
-    """Whether a heading only gained or lost some words: "fix(api): add events (#12)", "#12: add
-    events".
+    """Whether a heading only gained or lost some words.
+
+    For example, "fix(api): add events (#12)" and "#12: add events".
     """
     ours, theirs = set(_WORD.findall(after)), set(_WORD.findall(before))
     if len(ours & theirs) < 3 or values.numbers(before) != values.numbers(after):
@@ -317,10 +319,10 @@ def _is_named(entry: Entry) -> bool:
 def _alike_rows(
     old: Sequence[Entry], new: Sequence[Entry]
 ) -> Iterable[tuple[float, int, int, Entry, Entry]]:
-    """Yield pairs of rows that share most of their cells: the negative share, their order, and the
-    rows.
+    """Yield pairs of rows that share most of their cells.
 
-    A cell that few rows have weighs more. Rows that share no rare cell aren't compared.
+    Each has the negative share, the order of both, and the rows. A cell that few rows have weighs
+    more. Rows that share no rare cell aren't compared.
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
     counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))

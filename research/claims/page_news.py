@@ -334,8 +334,9 @@ def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title:
 
 
 def _is_regrouped(old: Entry, new: Entry) -> bool:
-    """Whether an entry is below the same heading at another depth. "Deprecated" is a status, so it
-    counts.
+    """Whether an entry is below the same heading at another depth.
+
+    "Deprecated" is a status, so it counts as another heading.
     """
     upper, lower = sorted((old.headings, new.headings), key=len)
     return lower[: len(upper)] == upper and not _LOUD.search(" ".join(lower[len(upper) :]))
@@ -638,8 +639,9 @@ def _with_more(change: PageChange, number: int) -> PageChange:
 
 
 def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
-    """Return the depth of a section's heading. If "1.14" only has "1.14.0 - 25 June" below it, that
-    is the heading.
+    """Return the depth of a section's heading.
+
+    If "1.14" only has "1.14.0 - 25 June" below it, that is the heading.
     """
     depth = len(root)
     headings, path = entries[0].headings, entries[0].path
@@ -713,9 +715,7 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
 
 
 def _leans(change: PageChange) -> bool:
-    """Whether a sentence means nothing by itself, because it refers to the one before, which isn't
-    new.
-    """
+    """Whether a sentence refers to the one before, which isn't new, and means nothing by itself."""
     return (
         change.kind == SENTENCE and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
     )

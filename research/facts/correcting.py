@@ -191,7 +191,7 @@ def _log(subject: Any, report: Report, by: Actor, kind: str, **detail: Any) -> N
 
 
 def checked_words(wrong: str, right: str) -> tuple[str, str]:
-    """Return both texts as stored.  Raises InvalidValue by field if one is empty or too long."""
+    """Return both texts as stored. Raises InvalidValue by field if one is empty or too long."""
     wrong, right = one_line(clean(wrong)[0]), one_line(clean(right)[0])
     errors = {}
     if not is_visible(wrong):
@@ -217,7 +217,7 @@ def correct(
     """Mark a sentence as wrong, and correct or strike its facts in the versions the person saw.
 
     With `right`, the first current fact gets that text and the others are struck. Without it, all
-    are struck.  Later runs get a lesson.  The report's text doesn't change.  Raises
+    are struck. Later runs get a lesson. The report's text doesn't change. Raises
     InvalidValue, LimitReached, or FactConflict if a fact changed since. Then nothing is stored.
     """
     wrong, right = checked_words(wrong, right)

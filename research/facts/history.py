@@ -207,9 +207,7 @@ class _Line:
         self._numbers = {f"run:{run.pk}": run.number for run in runs}
 
     def place(self, at: datetime, source: str = "") -> float:
-        """Return the number of the run that made the change, or a place after the last run before
-        it.
-        """
+        """Return the number of the run that made the change, or a place after the run before it."""
         if source in self._numbers:
             return self._numbers[source]
         before = bisect_right(self._moments, at)

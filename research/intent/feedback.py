@@ -1,5 +1,4 @@
-"""Feedback on a topic's intent: report a filtered-out change after all, and try an intent before
-saving.
+"""Feedback on a topic's intent: report a filtered-out change after all, and try an intent.
 
 Data flow: a filtered-out delta item -> its sentence in the topic's `tell_also`, which later runs
 use as an example -> the item is reported from now on -> the report's section is rewritten.

@@ -1,8 +1,7 @@
-"""The MCP server over HTTP (streamable HTTP at /mcp), which checks host, origin, method and token
-first.
+"""The MCP server over HTTP (streamable HTTP at /mcp).
 
-It keeps no sessions, so a restart loses nothing, and a revoked token is rejected on the next
-request. Uvicorn runs it in a separate process.
+It checks host, origin, method and token first. It keeps no sessions, so a restart loses nothing,
+and a revoked token is rejected on the next request. Uvicorn runs it in a separate process.
 """
 
 from __future__ import annotations

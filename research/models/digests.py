@@ -68,9 +68,7 @@ class DigestSettingsQuerySet(OwnedQuerySet):
         return self.filter(next_at__lte=at, owner__is_active=True)
 
     def of_another_zone(self, at: datetime) -> Self:
-        """Keep settings that aren't due yet and whose time was calculated in an old time zone of
-        the owner.
-        """
+        """Keep settings that aren't due yet and were calculated in an old time zone of the owner."""
         ahead = self.filter(next_at__gt=at, owner__is_active=True)
         return ahead.exclude(zone=models.F("owner__time_zone"))
 

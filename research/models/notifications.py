@@ -138,8 +138,9 @@ class DeliveryQuerySet(OwnedQuerySet):
     """Queries on deliveries, and methods that create the rows for each event."""
 
     def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
-        """Create a row for each channel that gets the report. Call it in the transaction that saves
-        it.
+        """Create a row for each channel that gets the report.
+
+        Call it in the transaction that saves the report.
         """
         told = []
         for channel, reports, _failures in _choices_of(run):
@@ -275,9 +276,7 @@ class Delivery(models.Model):
         return self.state in (self.State.WAITING, self.State.SENDING)
 
     def held(self) -> DeliveryQuerySet:
-        """Return its row if this worker holds the lease. Return nothing if it ended or another has
-        it.
-        """
+        """Return its row if this worker holds the lease, otherwise no row."""
         state = Delivery.State.SENDING
         return Delivery.objects.filter(pk=self.pk, attempt=self.attempt, state=state)
 

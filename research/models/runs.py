@@ -279,9 +279,7 @@ class RunQuerySet(models.QuerySet[Any]):
 
 
 def waited_by_now() -> CombinedExpression:
-    """Return an UPDATE expression for the seconds spent waiting for people, including the current
-    wait.
-    """
+    """Return an UPDATE expression for the seconds spent waiting for people, up to now."""
     wait = ExpressionWrapper(Now() - F("waiting_since"), output_field=models.DurationField())
     seconds = Coalesce(Extract(wait, "epoch"), 0.0, output_field=models.FloatField())
     return F("waited_seconds") + seconds
@@ -504,8 +502,9 @@ class Run(models.Model):
         return bool(ended)
 
     def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:
-        """Queue the run again, to resume after its last finished step. Return False if it isn't
-        held.
+        """Queue the run again, to resume after its last finished step.
+
+        Returns False if it isn't held.
         """
         why = clean(why)[0]
         fields = queued_again() | {

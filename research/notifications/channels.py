@@ -59,8 +59,9 @@ def check_address(kind: str, address: str, *, by: User) -> str:
 
 
 def shown(kind: str, address: str) -> str:
-    """Return the part of an address that can be shown. A webhook's path is hidden, as it often
-    contains a token.
+    """Return the part of an address that can be shown.
+
+    A webhook's path is hidden, because it often contains a token.
     """
     if kind == Kind.EMAIL:
         return address

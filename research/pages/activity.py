@@ -91,9 +91,7 @@ class FirstValue:
 
 
 def first_values(revision: Revision) -> list[FirstValue]:
-    """Return the values a record was created with, without those every record of its type starts
-    with.
-    """
+    """Return the values a record was created with, without the defaults of its type."""
     fields = _fields(revision)
     found = []
     for name in _told(revision):

@@ -299,8 +299,9 @@ def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) ->
 
 
 def _usable(request: BeaconRequest, pk: uuid.UUID) -> Channel:
-    """Return a channel to change or test. If it's for admins only, others can only view or remove
-    it.
+    """Return a channel to change or test.
+
+    If it's for admins only, others can only view or remove it.
     """
     channel = _channel(request, pk)
     if channel.is_barred:

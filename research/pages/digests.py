@@ -147,9 +147,7 @@ def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SinceRead:
-    """What a topic's newest entry says about several unread reports, in addition to its own
-    changes.
-    """
+    """A topic's newest entry on several unread reports, in addition to its own changes."""
 
     news: News
     items: list[digests.Item]

@@ -28,10 +28,10 @@ HOME = "/"
 def problem(
     request: HttpRequest, status: int, *, why: str = "", back: str = HOME, heading: str = ""
 ) -> HttpResponse:
-    """Respond with the error page of `status`. `why` explains it, and `back` is the URL to go back
-    to.
+    """Respond with the error page of `status`.
 
-    Over htmx, the same template is a fragment shown in the page's `#notice`.
+    `why` explains the error, and `back` is the URL to go back to. Over htmx, the same template is a
+    fragment shown in the page's `#notice`.
     """
     response = render(
         request, f"{status}.html", {"why": why, "back": back, "heading": heading}, status=status
@@ -111,7 +111,7 @@ class InWordsMiddleware:
 
     A POST by someone who is signed out gets a notice over htmx (401), so the form stays. Otherwise
     it redirects to the sign-in page and then back to the form's page, because the form's own URL
-    may not allow GET. A wrong method (405) gets an error page.
+    might not allow GET. A wrong method (405) gets an error page.
     """
 
     def __init__(self, get_response: Respond) -> None:

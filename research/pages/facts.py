@@ -42,10 +42,10 @@ _NO_FACT = gettext_lazy("Enter the fact as one full sentence that can be checked
 
 
 def _is_foreign(char: str) -> bool:
-    """Whether a URL can't contain the character: whitespace, controls, invisible characters,
-    quotes.
+    """Whether a URL can't contain the character.
 
-    Apostrophes are allowed, because many encyclopedia URLs contain them.
+    That applies to whitespace, controls, invisible characters and quotes. Apostrophes are allowed,
+    because many encyclopedia URLs contain them.
     """
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 

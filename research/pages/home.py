@@ -344,9 +344,7 @@ class Month:
 
     @property
     def tokens_allowed(self) -> str:
-        """Return the month's token budget, with thousands separators, or an empty string without
-        one.
-        """
+        """Return the month's token budget, with thousands separators, or "" without one."""
         return "" if self.most_tokens is None else f"{self.most_tokens:,}"
 
     @property
@@ -393,9 +391,7 @@ def _month_begins() -> datetime:
 
 
 def month_of(user: User, runs: int) -> Month:
-    """Return this month's figures in the person's time zone, for a given number of `runs`. One
-    query.
-    """
+    """Return this month's figures in the person's time zone, for a number of `runs`. One query."""
     first = _month_begins()
     mine: Any = ModelCall.objects
     calls = mine.of(user).filter(created__gte=first).order_by()

@@ -83,8 +83,8 @@ class SentenceForm(forms.Form):
         return f"{fact.pk}:{fact.version}"
 
     def seen(self) -> list[FactSeen]:
-        """Return the selected facts with the versions that were shown. Facts from elsewhere are
-        dropped.
+        """Return the selected facts with the versions that were shown, without facts from
+        elsewhere.
         """
         versions = {}
         for value in self._chosen():

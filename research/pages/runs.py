@@ -101,8 +101,9 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 
 
 def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
-    """Move a failed or cancelled run to Trash. Nothing else is affected, so no confirmation is
-    needed.
+    """Move a failed or cancelled run to Trash.
+
+    Nothing else is affected, so no confirmation is needed.
     """
     if run.status not in trash.ENDED:
         raise Http404

@@ -684,9 +684,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         return {name: str(self.schedule[name]) for name in names}
 
     def base_state(self) -> State:
-        """Return the state that the person saw when the form was opened. Empty if it was tampered
-        with.
-        """
+        """Return the state when the form was opened. Empty if it was tampered with."""
         try:
             base = json.loads(self.cleaned_data.get("base") or "{}")
         except (ValueError, RecursionError):

@@ -142,16 +142,15 @@ def compare(
     embed: Embed | None = None,
     second: SecondOpinion | None = None,
 ) -> tuple[list[Change], int]:
-    """Return the changes, listed kinds first, and how many findings repeat a sentence marked as
-    wrong.
+    """Return the changes, and how many findings repeat a sentence marked as wrong.
 
-    A finding that says the same as a current or retired fact is confirmed. One that gives its new
-    value is changed, contradicted if a person wrote the old fact, and `unsure` if the evidence is
-    too weak to retire the old one. A finding that denies a fact, or gives another value for the
-    same time, is contradicted, and both stay. All others are new. What several findings say is
-    listed once, with all of them cited. A fact that one source confirms and another changes is
-    changed. `checked` is the day on which the facts were last checked, `embed` returns vectors if
-    available, and `second` is asked where the comparison is unsure.
+    Listed kinds come first. A finding that says the same as a current or retired fact is confirmed.
+    One that gives its new value is changed, contradicted if a person wrote the old fact, and
+    `unsure` if the evidence is too weak to retire the old one. A finding that denies a fact, or
+    gives another value for the same time, is contradicted, and both stay. All others are new. What
+    several findings say is listed once, with all of them cited. A fact that one source confirms and
+    another changes is changed. `checked` is the day on which the facts were last checked, `embed`
+    returns vectors if available, and `second` is asked where the comparison is unsure.
     """
     said, dropped = _once(found, struck)
     changes = _judged(said, _Against(facts, retired, topic, checked), embed, second)

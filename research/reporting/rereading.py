@@ -99,10 +99,10 @@ def _compared(page: Reading, previous: str) -> Reread:
 
 
 def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChange]:
-    """Leave out statements that only moved: "new" ones that were there, and "gone" ones that still
-    are.
+    """Leave out statements that only moved.
 
-    A sentence may have left its paragraph, its brackets or its list.
+    These are "new" ones that were there before, and "gone" ones that still are. A sentence may have
+    left its paragraph, its brackets or its list.
     """
     is_statement = {id(one) for one in news if one.kind in (SENTENCE, ITEM)}
     if not is_statement:

@@ -329,9 +329,7 @@ def items_of(since: Since | None, run: Run) -> Sequence[DeltaItem] | None:
 
 
 def beside(since: Since, article: dict[str, Any]) -> dict[str, Any]:
-    """Return what changes on the latest report's page: its table of contents starts with the
-    section.
-    """
+    """Return the changes to the latest report's page, whose contents start with the section."""
     contents = [one for one in article["contents"] if one[0] != "what-changed"]
     first = [("since-read", since.title)] if contents else []
     return {"since": since, "contents": first + contents}

@@ -230,8 +230,9 @@ def _place_label(row: Row, width: int) -> None:
 
 
 def _fitting(text: str, room: int) -> str:
-    """Shorten a fact's text to this width. East Asian text has no spaces, and its characters are
-    twice as wide.
+    """Shorten a fact's text to this width.
+
+    East Asian text has no spaces, and its characters are twice as wide.
     """
     if width_of(text) <= room:
         return text

@@ -280,9 +280,7 @@ class RunContext:
         return [one for one in self.run.warnings if not any(one in text for text in told)]
 
     def progress(self, detail: str, *, output: dict[str, Any] | None = None, **counts: int) -> None:
-        """Show the progress of the current step, and store its `output` so far in case it is
-        resumed.
-        """
+        """Show the progress of the current step, and store its `output` so far for a resumed run."""
         fields: dict[str, Any] = {"detail": detail, "counts": counts}
         if output is not None:
             fields["output"] = output

@@ -616,7 +616,7 @@ ENDED = (Run.Status.FAILED, Run.Status.CANCELLED)
 
 
 def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
-    """Move a run without a report to the trash.  Raises InvalidValue if it was retried."""
+    """Move a run without a report to the trash. Raises InvalidValue if it was retried."""
     with transaction.atomic():
         topic = Topic.objects.select_related("owner").get(pk=run.topic_id)
         run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)

@@ -337,9 +337,7 @@ def start_due(at: datetime | None = None) -> list[Run]:
 
 
 def _take(schedule: Schedule, at: datetime) -> Run | None:
-    """Claim the due slot of one schedule and queue its run. Return None if there is no run to
-    queue.
-    """
+    """Claim the due slot of one schedule and queue its run, or return None if there is none."""
     slot = schedule.next_run_at
     assert slot is not None  # noqa: S101 (due() asks for it)  # nosec B101
     try:

@@ -238,9 +238,7 @@ def facet_queries(
 
 
 def fallback_queries(topic: str, now: date) -> list[str]:
-    """Return the seed's three queries: the topic, the topic with the year and "news", and its
-    comparison (R45).
-    """
+    """Return the seed's three queries: the topic, its news of the year, and a comparison (R45)."""
     topic = one_line(topic)
     return _distinct([topic, f"{topic} {now.year} news", f"{topic} comparison"])
 

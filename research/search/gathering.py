@@ -74,7 +74,7 @@ def first_vote(
 
 LONGEST_URL = 2048  # bytes: the limit of the guard, and of a Postgres index
 _TOLD = ("service", "link", "domain", "title", "snippet", "published_at")
-_MAY_LACK = ("title", "snippet", "published_at")  # a vote without one of these says so in `gave`
+_MAY_LACK = ("title", "snippet", "published_at")  # `gave` lists those that a vote has
 
 
 @dataclass(frozen=True, slots=True)

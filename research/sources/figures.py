@@ -294,9 +294,7 @@ class DeskWanted:
         return urlencode({name: value for name, value in named.items() if value})
 
     def sorted_by(self, name: str) -> str:
-        """Return the query string that sorts by a column. If it is already sorted by it, reverse
-        the order.
-        """
+        """Return the query string that sorts by a column, in reverse if it already does."""
         falling = not self.falling if name == self.sort else name != "name"
         changed = DeskWanted(self.by, self.words, self.domain, self.state, name, falling)
         return changed.query

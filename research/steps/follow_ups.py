@@ -121,9 +121,7 @@ def _told_before(work: RunContext) -> list[str]:
 
 
 def _own_words(report: Report) -> list[str]:
-    """Return Beacon's own sentences in an extractive report, which have no citation and are only
-    about the run.
-    """
+    """Return Beacon's own uncited sentences in an extractive report, which are about the run."""
     is_own = report.is_extractive and report.summary == without_citations(report.summary)
     return split(report.summary) if is_own else []
 

@@ -176,9 +176,7 @@ def _what_is_gone(work: RunContext, was: Run) -> str:
 
 
 def in_words(output: dict[str, Any]) -> str:
-    """Return a summary of a plan's output: number of queries, who planned them and with what, and
-    rules.
-    """
+    """Return a summary of a plan's output: its queries, who planned them, and the rules used."""
     count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
     words = [

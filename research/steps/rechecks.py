@@ -59,7 +59,7 @@ def statements(
 ) -> dict[str, Statement]:
     """Return, by fact id, what a page says about each fact. Facts that no page mentions are left out.
 
-    `known` are the texts of all current facts. A sentence belongs to the nearest one.  The fact's
+    `known` are the texts of all current facts. A sentence belongs to the nearest one. The fact's
     own page comes first, then one that confirms it, then any other.
     """
     found = {}
@@ -317,9 +317,7 @@ def _pages(work: RunContext) -> list[Page]:
 
 
 def _forget_unused(work: RunContext, sources: Sequence[dict[str, Any]]) -> None:
-    """Drop search results that no fact cites. If they were stored as seen, later runs would skip
-    them.
-    """
+    """Drop search results that no fact cites, because later runs would skip them as seen."""
     cited = [source["link"] for source in sources]
     work.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
 

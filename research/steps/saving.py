@@ -214,10 +214,10 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
-    """Return the topic's facts after the run: changed ones with those they dispute, new ones, then
-    the rest.
+    """Return the topic's facts after the run.
 
-    None for a run that found nothing new: facts and summary stay as they are.
+    Changed facts and those they dispute come first, then new ones, then the rest. None for a run
+    that found nothing new: facts and summary stay as they are.
     """
     memory = inputs.known(work)
     # A change that the topic's intent filters out is known after the run as well.

@@ -97,9 +97,7 @@ FOR_LAST_ROUND = 60.0  # in addition to the model's time limit, for the pages th
 
 
 class ShareUsed(BudgetReached):
-    """A track has used up its share of the run's tokens. The other tracks and the report keep
-    theirs.
-    """
+    """A track has used up its share of the run's tokens. The others and the report keep theirs."""
 
 
 class TrackMeter:
@@ -123,8 +121,9 @@ class TrackMeter:
 
 
 def share_of(work: RunContext, tracks_left: int) -> int:
-    """Return the token share of the next track if this many are left. The report's share is
-    reserved.
+    """Return the token share of the next track if this many are left.
+
+    The report's share is reserved.
     """
     most = work.budget.tokens
     for_report = min(depth_of(work.settings).tokens, most // 2)

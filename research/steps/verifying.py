@@ -104,8 +104,9 @@ class _Checks:
         return report_text.sentence_key(sentence) in self._keys
 
     def add(self, sentence: str, why: str, numbers: Iterable[int] = (), quote: str = "") -> None:
-        """Add a sentence. `why` is the reason it is unsupported, or "" if the sources `numbers`
-        support it.
+        """Add a sentence.
+
+        `why` is the reason it is unsupported, or "" if the sources `numbers` support it.
         """
         key = report_text.sentence_key(sentence)
         if key in self._keys:

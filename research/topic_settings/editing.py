@@ -34,7 +34,7 @@ class NotADomain(InvalidValue):
 def domain_from(text: str) -> str:
     """Return the normalized domain: lower case, IDNA, without `www.` and wildcard.
 
-    `example.org` includes its subdomains, `*.gov` is a whole top-level domain.  Raises
+    `example.org` includes its subdomains, `*.gov` is a whole top-level domain. Raises
     NotADomain, which for a URL (or a host with a port) suggests its domain.
     """
     text = text.strip()
@@ -124,9 +124,7 @@ class EditConflict(MemoryRefused):
 
 
 def state_of(topic: Topic) -> State:
-    """Return everything that can be edited in a topic as plain JSON values. `schedule` is one
-    value.
-    """
+    """Return everything that can be edited in a topic as JSON values. `schedule` is one value."""
     settings, schedule = settings_of(topic), schedule_of(topic)
     state: State = {name: getattr(topic, name) for name in TOPIC_FIELDS}
     state |= {name: plain(getattr(settings, name)) for name in SETTINGS_FIELDS}
@@ -180,8 +178,9 @@ def edit_topic(
 
 
 def merged(*, base: State, theirs: State, mine: State) -> State:
-    """Return `mine` with the fields that only others changed. Raises EditConflict if both changed
-    one.
+    """Return `mine` with the fields that only others changed.
+
+    Raises EditConflict if both changed a field.
     """
     conflicts, result = {}, {}
     for name, value in mine.items():

@@ -227,8 +227,9 @@ def _register_runs() -> None:
 
 
 def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Restore a topic by its own actions: its name must be free, and an archived one starts no
-    runs.
+    """Restore a topic by its own actions.
+
+    Its name must be free, and an archived topic starts no runs.
     """
     if "archived_at" in fields:
         put_away = fields["archived_at"] is not None

@@ -298,8 +298,7 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
 
 
 def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
-    """Return the ids of last ended runs, and each topic's last ended, unfinished and last saved
-    runs.
+    """Return each topic's last ended, unfinished and last saved runs, and which of them ended last.
 
     The runs are ordered by number, each with its `new_facts`. A baseline lists no changes, so its
     new facts are those that it found first. They are looked up per topic by an index, because
@@ -372,8 +371,9 @@ def known_of(user: User, title: str, *, most: int = 4) -> Known:
 
 
 def _likeness(wanted: str, title: str, **_options: Any) -> float:
-    """Return a similarity from 0 to 100. Shared words count, and so does a prefix still being
-    typed.
+    """Return a similarity from 0 to 100.
+
+    Shared words count, and so does a prefix that is still being typed.
     """
     shared: float = fuzz.token_set_ratio(wanted, title)
     if len(wanted) >= 4 and title.startswith(wanted):

@@ -209,8 +209,9 @@ class Beacon:
         return answer
 
     def _answered(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """Return the complete response. The timeout applies to all of it, even if it arrives
-        slowly.
+        """Return the complete response.
+
+        The timeout applies to all of it, even if it arrives slowly.
         """
         ends, body = time.monotonic() + self._timeout, bytearray()
         with self._http.stream(method, path, **more) as answer:
