@@ -114,7 +114,7 @@ KINDS = [
         models.Schedule,
         owner="topic__owner",
         key=("topic_id",),
-        without=("next_run_at", "recheck_at"),  # calculated again, so no missed runs are made up
+        without=("next_run_at", "recheck_at"),  # calculated again, so missed runs are skipped
         prepare=_rest,
         finish=_look_ahead,
     ),

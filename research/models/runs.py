@@ -373,7 +373,7 @@ class Run(models.Model):
     stop_reason = models.TextField(blank=True)
     worked_seconds = models.FloatField(default=0)
     waited_seconds = models.FloatField(default=0)  # for a person, and not counted as work
-    # scheduled runs that this run makes up for
+    # missed scheduled runs that this run replaces
     missed_slots = models.PositiveIntegerField(default=0)
 
     is_baseline = models.BooleanField(default=True)

@@ -290,7 +290,7 @@ def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
 def set_paused(topic: Topic, *, paused: bool, by: Actor) -> bool:
     """Pause or resume the topic's schedule. Return False if nothing changes or it doesn't recur.
 
-    Runs missed while it was paused aren't made up.
+    Runs missed while it was paused aren't started later.
     """
     waiting = Schedule.objects.filter(topic=topic, paused=not paused).exclude(preset=Preset.NONE)
     schedule = waiting.first()
@@ -367,7 +367,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
 
 
 def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
-    """Queue the run of a slot, which also or instead makes up for `missed` slots."""
+    """Queue the run of a slot, which also replaces `missed` earlier slots."""
     topic = schedule.topic
     fit = forecasting.fit_of(topic)
     if fit.why and fit.smaller is None:

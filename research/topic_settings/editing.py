@@ -252,7 +252,7 @@ def archive_topic(topic: Topic, *, by: Actor) -> bool:
 
 
 def restore_topic(topic: Topic, *, by: Actor) -> None:
-    """Restore the topic from the trash. Missed runs aren't made up.
+    """Restore the topic from the trash. Missed runs aren't started later.
 
     Raises InvalidValue if another topic has taken its name.
     """
@@ -263,7 +263,7 @@ def restore_topic(topic: Topic, *, by: Actor) -> None:
 
 
 def unarchive_topic(topic: Topic, *, by: Actor) -> None:
-    """Unarchive the topic. Missed runs aren't made up."""
+    """Unarchive the topic. Missed runs aren't started later."""
     with transaction.atomic():
         topic.unarchive(by=by)
         scheduling.look_ahead(topic)
