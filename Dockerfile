@@ -1,14 +1,15 @@
-# Beacon's image: web, worker, upkeep, beat and mcp are the same image with another command.
-# Three stages, so that neither what builds nor what was built from is left in it (BuildKit).
+# Beacon's image: web, worker, upkeep, beat and mcp use it with different commands. It has three
+# stages, so neither build tools nor sources are left in it (BuildKit).
 
 FROM python:3.11-slim-bookworm AS packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 RUN pip install --upgrade pip && python -m venv --without-pip /opt/beacon
-# What changes seldom comes first, so this stage is kept. A lock names all: nothing is resolved.
+# What rarely changes comes first, so this stage is cached. The lock file names every package, so
+# nothing is resolved.
 COPY requirements/base.txt requirements/
 RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/base.txt
-# Vectors on this machine (200 MB); without them recall finds by words alone.
+# Embeddings on this machine (200 MB). Without them, memory search uses only words.
 COPY requirements/embeddings.txt requirements/
 RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/embeddings.txt
 
@@ -33,7 +34,7 @@ ENV PATH=/opt/beacon/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     BEACON_DATA_DIR=/data
 COPY --from=packages /opt/beacon /opt/beacon
-# Whoever gets in finds no installer.
+# No installer is left for an intruder.
 RUN --mount=type=bind,from=wheel,source=/dist,target=/dist \
     /usr/local/bin/python -m pip --python /opt/beacon/bin/python install --no-cache-dir --no-deps --no-index /dist/*.whl \
     && /usr/local/bin/python -m pip uninstall --yes --root-user-action=ignore setuptools wheel pip \

@@ -1,18 +1,18 @@
-# `make up` runs Beacon, `make test` tests it; both need Python 3.11 or later and nothing else.
-# Every target goes through scripts/bootstrap.py, which makes and keeps .venv up to date.
+# `make up` runs Beacon and `make test` tests it. Both need only Python 3.11 or later. Every target
+# goes through scripts/bootstrap.py, which creates .venv and keeps it up to date.
 
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
 .PHONY: up down test test-slow coverage faults attacks screenshots pictures docs bench lint dist sbom lock audit vendor help
 
-help: ## say what there is
+help: ## list all targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
 
 up: ## run Beacon until Ctrl-C (BEACON_BIND, BEACON_PORT, BEACON_DATA_DIR: docs/hosting.md)
 	@$(RUN) up
 
-down: ## stop the Beacon of this data folder, and whatever a killed one left behind
+down: ## stop the Beacon that uses this data folder, and processes that a killed one left running
 	@$(RUN) down
 
 test: ## run the fast tests on temporary servers (ARGS="-k word" for some of them)
@@ -24,38 +24,38 @@ test-slow: ## run the slow tests: real processes, browser, faults, attacks (ARGS
 coverage: ## run the fast tests and fail if they execute less than 95 % of memory and research
 	@$(RUN) coverage $(ARGS)
 
-faults: ## break real processes for 15 minutes and print what was kept (ARGS=--write: docs/dev/reliability.md)
+faults: ## break real processes for 15 minutes and print which data survived (ARGS=--write: docs/dev/reliability.md)
 	@$(RUN) faults $(ARGS)
 
-attacks: ## attack every sink for minutes and print what was refused, neutralised, run (ARGS=--write as above)
+attacks: ## attack every sink for several minutes and print what was refused, neutralized or executed (ARGS=--write as above)
 	@$(RUN) attacks $(ARGS)
 
-screenshots: ## every page, light and dark, wide and narrow, into screenshots/ (ARGS="word" for some)
+screenshots: ## save every page, light and dark, wide and narrow, in screenshots/ (ARGS="word" for some)
 	@$(RUN) screenshots $(ARGS)
 
 pictures: ## walk docs/tutorial.md in a browser and take the pictures of docs/pictures/
 	@$(RUN) pictures $(ARGS)
 
-docs: ## write docs/reference/ anew from the code
+docs: ## regenerate docs/reference/ from the code
 	@$(RUN) docs
 
-bench: ## all benchmarks and one report, bench/report.md (ARGS="--quick", ARGS="--only recall")
+bench: ## run all benchmarks and write bench/report.md (ARGS="--quick", ARGS="--only recall")
 	@$(RUN) bench $(ARGS)
 
-lint: ## style, types, templates, migrations, size of the code, and Django's check of production settings
+lint: ## check style, types, templates, migrations, size of the code, and production settings (Django)
 	@$(RUN) lint
 
 dist: ## build the wheel (with the command `beacon`), the sources and the client into dist/
 	@$(RUN) dist
 
-sbom: ## write what Beacon is made of, with licences, as CycloneDX into dist/
+sbom: ## write Beacon's components and their licenses to dist/ (CycloneDX)
 	@$(RUN) sbom
 
 lock: ## resolve requirements/*.in into hashed requirements/*.txt (needs a network)
 	@$(RUN) lock
 
-audit: ## look the locked packages up among known vulnerabilities (needs a network)
+audit: ## check the locked packages for known vulnerabilities (needs a network)
 	@$(RUN) audit
 
-vendor: ## build static/vendor anew from its locked packages (needs Node and a network)
+vendor: ## rebuild static/vendor from its locked packages (needs Node and a network)
 	@$(RUN) vendor

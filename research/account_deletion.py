@@ -11,12 +11,12 @@ from research.models.runs import end_in
 
 
 def end_runs(person: User) -> None:
-    """Cancel unfinished runs; a worker that executes one finds that it has lost its claim."""
+    """Cancel unfinished runs. A worker that is executing one loses its claim."""
     runs = Run.objects.of(person).unfinished()
     runs.update(cancel_requested_at=Now(), **end_in(Run.Status.CANCELLED))
 
 
 def register() -> None:
-    """Cancel runs before anything else is deleted; called when the app is ready."""
+    """Register this to run before anything else is deleted. Called when the app is ready."""
     if end_runs not in LAST_ACTS:
         LAST_ACTS.insert(0, end_runs)

@@ -12,7 +12,7 @@ from research import models as research
 
 
 class UnnamedAdmin(ReadOnlyAdmin):
-    """Rows whose names are their owner's: addresses, and topics."""
+    """Rows whose names are private to their owner: addresses and topics."""
 
     @admin.display(description=gettext_lazy("text"))
     def label(self, row: Any) -> str:
@@ -22,7 +22,7 @@ class UnnamedAdmin(ReadOnlyAdmin):
 
 @admin.register(research.Channel)
 class ChannelAdmin(UnnamedAdmin):
-    """Where people are told; addresses are theirs to see."""
+    """Notification channels. Only their owners see the addresses."""
 
     list_select_related = ("owner",)
     list_display = ("id", "owner", "kind", "reports", "digest", "enabled", "last_ok", "last_at")
@@ -32,7 +32,7 @@ class ChannelAdmin(UnnamedAdmin):
 
 @admin.register(research.Delivery)
 class DeliveryAdmin(UnnamedAdmin):
-    """What was sent, without its words."""
+    """Sent messages, without their text."""
 
     SENSITIVE = "topic__sensitivity"
     list_select_related = ("owner", "topic")
@@ -44,7 +44,7 @@ class DeliveryAdmin(UnnamedAdmin):
 
 @admin.register(research.TopicNotices)
 class TopicNoticesAdmin(ReadOnlyAdmin):
-    """What topics tell, and where."""
+    """Notification settings of topics."""
 
     OWNER = "topic__owner_id"
     SENSITIVE = "topic__sensitivity"
@@ -55,8 +55,6 @@ class TopicNoticesAdmin(ReadOnlyAdmin):
 
 @admin.register(research.DigestSettings)
 class DigestSettingsAdmin(ReadOnlyAdmin):
-    """When people get a digest."""
-
     list_select_related = ("owner",)
     list_display = ("owner", "often", "hour", "weekday", "next_at")
     list_filter = ("often",)
@@ -64,8 +62,6 @@ class DigestSettingsAdmin(ReadOnlyAdmin):
 
 @admin.register(research.Digest)
 class DigestAdmin(ReadOnlyAdmin):
-    """Digests that were made."""
-
     list_select_related = ("owner",)
     list_display = ("id", "owner", "slot", "since", "created")
     date_hierarchy = "created"
@@ -73,7 +69,7 @@ class DigestAdmin(ReadOnlyAdmin):
 
 @admin.register(research.DigestEntry)
 class DigestEntryAdmin(ReadOnlyAdmin):
-    """Which run stands in which digest."""
+    """The runs in each digest."""
 
     OWNER = "digest__owner_id"
     list_display = ("run_id", "digest_id")
@@ -81,7 +77,7 @@ class DigestEntryAdmin(ReadOnlyAdmin):
 
 @admin.register(research.Feed)
 class FeedAdmin(UnnamedAdmin):
-    """Private addresses of feeds; what opens them is not shown."""
+    """Private feeds, without the secret part of their URLs."""
 
     SENSITIVE = "topic__sensitivity"
     list_select_related = ("owner", "topic")
@@ -102,18 +98,18 @@ class OfTopicAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("topic"))
     def of_topic(self, row: Any) -> str:
-        """Return the topic, masked where it is sensitive."""
+        """Return the topic, masked if it is sensitive."""
         return "••••••" if self.is_hidden(row) else str(row.topic)
 
     @admin.display(description=gettext_lazy("owner"))
     def owned_by(self, row: Any) -> str:
-        """Return whose topic it is."""
+        """Return the topic's owner."""
         return str(row.topic.owner)
 
 
 @admin.register(research.TopicSettings)
 class TopicSettingsAdmin(OfTopicAdmin):
-    """What topics' runs look for and may spend."""
+    """What topics' runs look for, and their limits."""
 
     list_display = ("of_topic", "owned_by", "depth", "time_frame", "engine", "max_pages")
     list_filter = ("depth", "time_frame", "engine")
@@ -132,8 +128,6 @@ class TopicSettingsAdmin(OfTopicAdmin):
 
 @admin.register(research.Schedule)
 class ScheduleAdmin(OfTopicAdmin):
-    """When topics run again."""
-
     list_display = ("of_topic", "owned_by", "preset", "cron", "time_zone", "paused", "next_run_at")
     list_filter = ("preset", "paused")
     PAGE = ("research:topic", ("topic__slug",))
@@ -141,7 +135,7 @@ class ScheduleAdmin(OfTopicAdmin):
 
 @admin.register(research.TopicNews)
 class TopicNewsAdmin(OfTopicAdmin):
-    """What lists tell of topics' unread reports."""
+    """The counts of topics' unread reports, as lists show them."""
 
     list_display = ("of_topic", "owned_by", "changes", "counted")
     MASKED = ("told",)
@@ -171,7 +165,7 @@ class RunAdmin(OfTopicAdmin):
 
 
 class OfRunAdmin(OfTopicAdmin):
-    """Rows that hang on a run."""
+    """Rows that belong to a run."""
 
     OWNER = "run__topic__owner_id"
     SENSITIVE = "run__topic__sensitivity"
@@ -181,12 +175,12 @@ class OfRunAdmin(OfTopicAdmin):
 
     @admin.display(description=gettext_lazy("topic"))
     def of_topic(self, row: Any) -> str:
-        """Return the topic, masked where it is sensitive."""
+        """Return the topic, masked if it is sensitive."""
         return "••••••" if self.is_hidden(row) else str(row.run.topic)
 
     @admin.display(description=gettext_lazy("owner"))
     def owned_by(self, row: Any) -> str:
-        """Return whose run it is."""
+        """Return the run's owner."""
         return str(row.run.topic.owner)
 
 
@@ -201,7 +195,7 @@ class StepAdmin(OfRunAdmin):
 
 @admin.register(research.ToolCall)
 class ToolCallAdmin(OfRunAdmin):
-    """Calls of tools in the tracks of deep runs."""
+    """Tool calls in the tracks of deep runs."""
 
     list_display = ("tool", "part", "round", "run_id", "owned_by", "is_error", "created")
     list_filter = ("tool", "is_error")
@@ -210,7 +204,7 @@ class ToolCallAdmin(OfRunAdmin):
 
 @admin.register(research.Hit)
 class HitAdmin(OfRunAdmin):
-    """Search results and what became of them."""
+    """Search results and what happened to them."""
 
     list_display = ("label", "run_id", "owned_by", "service", "state", "reading", "cited_as")
     list_filter = ("service", "state", "reading")
@@ -219,8 +213,6 @@ class HitAdmin(OfRunAdmin):
 
 @admin.register(research.Report)
 class ReportAdmin(OfRunAdmin):
-    """Reports of all accounts."""
-
     list_display = ("label", "owned_by", "run_id", "written_by", "is_quiet", "created", "read_at")
     list_filter = ("is_extractive", "is_quiet", "sensitivity")
     date_hierarchy = "created"
@@ -236,20 +228,20 @@ class ReportAdmin(OfRunAdmin):
     )
 
     def is_sensitive(self, row: Any) -> bool:
-        """Whether the report or its topic is."""
+        """Whether the report or its topic is sensitive."""
         return super().is_sensitive(row) or row.sensitivity == "sensitive"
 
 
 @admin.register(research.RemovedRun)
 class RemovedRunAdmin(RememberedAdmin):
-    """Runs without a report that people put away."""
+    """Runs without a report that people deleted."""
 
     list_display = ("label", "owner", "run_id", "created", "trashed_at")
     MASKED = ("title",)
 
 
 class OfSentenceAdmin(ReadOnlyAdmin):
-    """What people said of sentences in reports."""
+    """Remarks on sentences in reports."""
 
     SENSITIVE = "report__run__topic__sensitivity"
     list_select_related: ClassVar[Any] = ("owner", "report__run__topic")
@@ -260,14 +252,14 @@ class OfSentenceAdmin(ReadOnlyAdmin):
 
 @admin.register(research.CheckedSentence)
 class CheckedSentenceAdmin(OfSentenceAdmin):
-    """Sentences that a person vouches for."""
+    """Sentences that a person has verified."""
 
     MASKED = ("sentence",)
 
 
 @admin.register(research.Correction)
 class CorrectionAdmin(OfSentenceAdmin):
-    """Sentences that a person said are wrong."""
+    """Sentences that a person marked as wrong."""
 
     MASKED = ("sentence", "wrong", "right")
 
@@ -281,13 +273,13 @@ class CorrectedFactAdmin(ReadOnlyAdmin):
     list_select_related: ClassVar[Any] = ("correction__owner", "correction__topic")
     list_display = ("label", "correction_id", "act", "version")
     list_filter = ("act",)
-    MASKED = ("correction", "before", "after")  # a correction is named by its sentence
+    MASKED = ("correction", "before", "after")  # a correction's name is its sentence
     PAGE = ("research:topic-corrections", ("correction__topic__slug",))
 
 
 @admin.register(research.SharedLink)
 class SharedLinkAdmin(ReadOnlyAdmin):
-    """Links by which reports are read without an account; what opens them is not shown."""
+    """Links that open reports without an account, without the secret part of their URLs."""
 
     SENSITIVE = "report__run__topic__sensitivity"
     list_select_related: ClassVar[Any] = ("owner",)
@@ -297,8 +289,6 @@ class SharedLinkAdmin(ReadOnlyAdmin):
 
 @admin.register(research.DeltaItem)
 class DeltaItemAdmin(OfRunAdmin):
-    """Changed facts."""
-
     list_display = ("label", "run_id", "of_topic", "owned_by", "status", "unsure", "position")
     list_filter = ("status", "unsure")
     MASKED = ("sentence", "previous_text", "previous_source", "quote", "withheld", "judged")
@@ -306,7 +296,7 @@ class DeltaItemAdmin(OfRunAdmin):
 
 @admin.register(research.Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    """Processes, and when each last said that it is alive."""
+    """Processes with their last heartbeats."""
 
     list_display = ("name", "kind", "seen_at")
     list_filter = ("kind",)

@@ -12,10 +12,10 @@ class ResearchConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Load the Celery application, so that shared tasks know their broker, and register with memory.
+        """Load the Celery application, so shared tasks know their broker, and register with memory.
 
-        Memory learns here how searches went, how research's records are moved, exported and recalled,
-        which run a record comes from, and which tools research adds.
+        This tells memory how searches went, how research's records are moved, exported and
+        recalled, which run a record comes from, and which tools research adds.
         """
         from beacon_site import celery as celery
         from memory.context import topic_block

@@ -30,7 +30,7 @@ def _to_be_done(step: Any) -> str:
     return _("it is still waiting there") if waits else ""
 
 
-_MOST_SOURCES = 10_000  # numbers of sources are at most
+_MOST_SOURCES = 10_000  # the highest source number accepted
 
 
 def _unsound(report: Any) -> str:
@@ -64,24 +64,24 @@ def _is_quote(quote: Any) -> bool:
 
 
 def _let_go(run: Any, _taking_in: Any) -> None:
-    """Let no worker think that the run is its own."""
+    """Clear the lease of an imported run, so no worker thinks it holds the run."""
     run.lease_until = run.nudged_at = run.waiting_since = None
 
 
 def _rest(schedule: Any, taking_in: Any) -> None:
-    """Let what a stranger's archive schedules not begin by itself."""
+    """Pause imported schedules that come from someone else's archive."""
     if not taking_in.is_own:
         schedule.paused = True
 
 
 def _check_nothing(settings: Any, taking_in: Any) -> None:
-    """Let no stranger's archive have pages read each month."""
+    """Turn off monthly rechecks that come from someone else's archive."""
     if not taking_in.is_own:
         settings.recheck = False
 
 
 def _end(link: Any, _taking_in: Any) -> None:
-    """Let no link work by an import: the person makes a new one."""
+    """Revoke imported links. The person creates new ones."""
     link.ended_at = link.ended_at or timezone.now()
 
 
@@ -90,7 +90,7 @@ def _switch_off(channel: Any, _taking_in: Any) -> None:
 
 
 def _no_digest(chosen: Any, _taking_in: Any) -> None:
-    """Let no digest come by an import: the person chooses its hour here."""
+    """Turn off imported digests. The person chooses a time on this Beacon."""
     chosen.often = models.DigestSettings.Often.NEVER
 
 
@@ -114,7 +114,7 @@ KINDS = [
         models.Schedule,
         owner="topic__owner",
         key=("topic_id",),
-        without=("next_run_at", "recheck_at"),  # looked up anew: nothing is caught up with
+        without=("next_run_at", "recheck_at"),  # calculated again, so missed runs are skipped
         prepare=_rest,
         finish=_look_ahead,
     ),
@@ -174,7 +174,7 @@ KINDS = [
         key=("correction_id", "fact_id"),
     ),
     Kind("shared-links", gettext_lazy("shared links"), models.SharedLink, prepare=_end),
-    # A channel comes without what opens it and switched off: nothing is sent by an import.
+    # Channels are imported without their secrets and switched off, so an import sends nothing.
     Kind(
         "channels",
         gettext_lazy("channels"),
@@ -223,7 +223,7 @@ def _reports(owner: User) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def register_kinds() -> None:
-    """Put research's models on the list; called once the app is ready."""
+    """Register research's models. Called when the app is ready."""
     register(KINDS, LEFT_OUT)
     if _reports not in exporter.MORE:
         exporter.MORE.append(_reports)

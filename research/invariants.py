@@ -1,4 +1,4 @@
-"""What must always be true of research's data: runs, reports, schedules, messages."""
+"""Invariants of research's data: runs, reports, schedules, messages."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ SELECT news.topic_id, news.told -> 'unread', counted.unread FROM research_topicn
  WHERE news.counted = news.changes
    AND coalesce((news.told ->> 'unread')::int, 0) <> counted.unread
 """
-# What a person edited or pinned stays, and so does what a report cites.
+# Items that a person edited or pinned stay, and so do those that a report cites.
 _ORPHAN_CONTENT = """
 SELECT item.id, item.source FROM memory_contentitem item
  WHERE item.trashed_at IS NULL AND item.kept_with LIKE 'run:%' AND item.source LIKE 'run:%'
@@ -90,9 +90,9 @@ SELECT item.id, item.source FROM memory_contentitem item
 
 
 def _free(rows: Rows) -> None:
-    """Release work that lost its worker to other workers. `sending` sends no message twice.
+    """Free rows that lost their worker for other workers. No message in `sending` is sent twice.
 
-    Work that another worker has leased since then is skipped.
+    Rows that another worker has leased since then are skipped.
     """
     lost: dict[str, list[str]] = {"run": [], "follow-up step": [], "message": []}
     for kind, key, _lease in rows:

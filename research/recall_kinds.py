@@ -1,4 +1,4 @@
-"""What recall returns from research: reports, links to topic facts, and outdated findings."""
+"""What memory search returns from research: reports, links to topic facts, and outdated findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from research.models import DeltaItem, Report
 
 
 def register() -> None:
-    """Tell recall of reports, and of the page on which a fact stands."""
+    """Register reports with memory search, and the page that shows each fact."""
     kinds.register(
         kinds.RecallKind(
             "report",
@@ -38,10 +38,10 @@ def _reports(owner: Any, now: datetime) -> QuerySet[Any]:
 
 
 def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
-    """Return of findings whose fact gave way to another what a later run found instead: one query.
+    """Return, for findings whose fact was replaced, what a later run found instead, in one query.
 
-    A finding says word for word what the fact said, and stays when the fact gives way.  What a person
-    struck since, or marked as sensitive, is told to nobody.
+    A finding has exactly the text of its fact, and remains when the fact is replaced. Text that a
+    person has since marked as wrong or sensitive is left out.
     """
     told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
     if not told:

@@ -27,7 +27,6 @@ def execute_run(self: Any, run_id: int) -> None:
 
 @shared_task(acks_late=True)
 def carry_out_follow_up(step_id: int) -> None:
-    """Carry out one follow-up of a saved run."""
     pipeline.carry_out_follow_up(step_id)
 
 
@@ -39,15 +38,15 @@ def deliver(delivery_id: str) -> None:
 
 @shared_task(acks_late=True)
 def forget_deliveries() -> None:
-    """Delete what was sent long ago, and channels that were removed a month ago."""
+    """Delete deliveries sent long ago, and channels removed a month ago."""
     sending.forget_old()
 
 
 @shared_task(acks_late=True)
 def tick() -> None:
-    """Every 15 s: free stalled runs, start what is due, and send what the outbox holds.
+    """Every 15 s: free stalled runs, start due ones, and send pending messages.
 
-    Two beats may tick at once: each part claims its rows one by one.
+    Two beats can run this at once: each part claims its rows one by one.
     """
     failure: Exception | None = None
     for part in (
@@ -65,7 +64,7 @@ def tick() -> None:
         try:
             done = part()
         except Exception as exc:
-            # One part that fails must not keep the others from their work; the task fails after.
+            # One failing part must not keep the others from running. The task fails afterwards.
             logger.exception("part of a tick failed", part=part.__name__)
             failure = exc
         else:

@@ -25,10 +25,10 @@ from research.execution import agents_topics, starting
 from research.execution.starting import NotNow
 from research.models import Report, Run, RunInTheWay
 
-LONGEST_WAIT = 50  # s; programs give up on a call after a minute
+LONGEST_WAIT = 50  # in seconds; programs give up on a call after a minute
 POLL_SECONDS = 0.5
-LONGEST_REPORT = 60_000  # characters of a report that are read at once
-# A call that waits keeps a thread and a connection: further ones come back at once.
+LONGEST_REPORT = 60_000  # characters of a report returned at once
+# A waiting call occupies a thread and a connection, so further calls return at once.
 _WAITING = threading.BoundedSemaphore(3)
 
 
@@ -65,7 +65,7 @@ class ReportArguments(Arguments):
     )
 
 
-# --- research_topic -------------------------------------------------------------------------------
+# --- research_topic ---
 
 
 def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
@@ -93,14 +93,17 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
 
 
 def _topic(context: ToolContext, name: str) -> Topic | None:
-    """Return the owner's topic of this title or slug."""
+    """Return the owner's topic with this title or slug."""
     return Topic.objects.titled(context.owner, name) or (
         Topic.objects.of(context.owner).live().filter(named_topic(name.rstrip("*"))).first()
     )
 
 
 def _may_make(context: ToolContext, title: str) -> bool:
-    """Whether this caller may begin a new topic: not on the word of a page from outside."""
+    """Whether this caller can create a topic.
+
+    Not after reading external text, which could have asked for it.
+    """
     return context.trust_of(title) in (Trust.OWNER, Trust.AGENT)
 
 
@@ -152,7 +155,7 @@ def _started(run: Run) -> str:
 
 
 def _waited_for(run: Run, seconds: int) -> bool:
-    """Wait for the run's end and return whether it came in time."""
+    """Wait for the run to end, and return whether it ended in time."""
     if not _WAITING.acquire(blocking=False):
         return False
     try:
@@ -178,7 +181,7 @@ def _run_data(run: Run) -> dict[str, Any]:
     }
 
 
-# --- get_report -----------------------------------------------------------------------------------
+# --- get_report ---
 
 
 def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
@@ -206,7 +209,7 @@ def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
 
 
 def _wanted(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
-    """Return the newest of the runs that has a report, else the newest at all."""
+    """Return the newest run that has a report, or the newest run if none has."""
     found: Run | None = None
     if any_of_topic:
         found = runs.exclude(number=None).order_by("-created", "-pk").first()
@@ -214,14 +217,14 @@ def _wanted(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
 
 
 def _told(context: ToolContext, run: Run) -> ToolResult:
-    """Return the report of a run, or how far the run is."""
+    """Return the report of a run, or the run's progress."""
     report = Report.objects.of(context.owner).live().filter(run=run).first()
     data = _run_data(run)
     if report is None:
         if run.is_unfinished:
             return ToolResult(_started(run), data=data)
         if run.error:
-            context.shown(trust=Trust.EXTERNAL)  # it may quote a page
+            context.shown(trust=Trust.EXTERNAL)  # reports can quote pages
         text = _("There is no report yet. Run %(run)d is %(status)s. %(why)s")
         told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
         return refused("not_found", (text % told).strip(), **data)
@@ -260,5 +263,5 @@ TOOLS = (
 
 
 def register() -> None:
-    """Let these tools be called beside memory's."""
+    """Register these tools next to memory's."""
     tools.register(*TOOLS)

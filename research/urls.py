@@ -136,7 +136,7 @@ _reports = [
     ),
 ]
 
-# Home, the tabs of one topic, its facts, and the trash
+# Home, the tabs of one topic, its facts, and Trash
 _home = [
     path("", home.home, name="home"),
     path("palette/", palette.palette, name="palette"),

@@ -1,6 +1,7 @@
-"""The streams that make up Activity: the rows of each, filtered, newest first.
+"""The streams that make up Activity, each with its filtered rows, newest first.
 
-Each stream is read by itself, no further than a page needs. `research.pages.activity` merges them.
+Each stream is read separately, and only as far as a page needs. `research.pages.activity` merges
+them.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from memory.models.history import actor_kind
 from memory.records.kinds import models as record_models
 from research.models import Run
 
-MOST_LOOKED_AT = 100_000  # lines of a stream in which words are looked for, the newest first
-# Who acts, as the filter names them, and the beginnings of what is stored for them.
+MOST_LOOKED_AT = 100_000  # the newest lines of a stream that are searched for words
+# Kinds of actors, with the prefixes that identify them in stored rows.
 ACTORS = {
     "person": (_("people"), ("human",)),
     "agent": (_("agents"), ("agent",)),
@@ -33,7 +34,7 @@ ACTORS = {
     "maintenance": (_("maintenance"), ("maintenance",)),
     "system": (_("system"), ("system",)),
 }
-# On whose behalf a model is called, by the beginning of the call's source.
+# Who a model is called for, by the prefix of the call's source.
 _CALLED_FOR = {"person": ("human", "explicit"), "agent": ("agent", "session"), "research": ("run",)}
 KINDS = {
     "changes": _("record changes"),
@@ -50,13 +51,13 @@ SIGN_INS = (
     "token-made", "token-revoked",
 )  # fmt: skip
 TOOL_CALLED = "tool-called"
-# What the record's own revision tells already.
+# Log lines that repeat what the record's own revision says.
 _TOLD = ("topic-made", "topic-trashed", "topic-restored", "memory-ended", "memory-revived")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the page's address asks for; what it cannot mean is left out."""
+    """The filters in the page's URL, without invalid ones."""
 
     words: str = ""
     actor: str = ""
@@ -68,7 +69,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query."""
+        """Read it from a URL's query."""
         kind, record_type = query.get("kind", ""), query.get("type", "")
         return cls(
             words=query.get("q", "").replace("\x00", "").strip()[:200],
@@ -82,19 +83,19 @@ class Wanted:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether anything may be missing because of what was asked."""
+        """Whether a filter may hide some lines."""
         return self != Wanted()
 
     @property
     def actor_kind(self) -> str:
-        """Return the group of actors that is asked for, also where one of them is named."""
+        """Return the kind of actor in the filter, even if the filter names a single one."""
         first = self.actor.partition(":")[0]
         return "person" if first == "human" else first
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the merged stream: a moment, then the stream's rank, then the row."""
+    """A place in the merged stream: a time, then the stream's rank, then the row."""
 
     at: datetime
     rank: int
@@ -103,22 +104,22 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A row of a stream with its place among all."""
+    """A row of a stream with its place in the merged stream."""
 
     place: Place
     row: Any
 
     @property
     def name(self) -> str:
-        """Return which stream it is of."""
+        """Return the name of its stream."""
         return _NAMES[self.place.rank]
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One source of lines: its `rows` for a user, None where none of them can be meant.
+    """One source of lines. `rows` returns those of a user, or None if no row can match.
 
-    Words are looked for in the fields `said_in`.
+    Words are searched in the fields `said_in`.
     """
 
     name: str
@@ -129,7 +130,7 @@ class Stream:
     def page(
         self, user: User, wanted: Wanted, zone: tzinfo, after: Place | None, most: int
     ) -> list[Any]:
-        """Return at most `most` rows older than `after`, the newest first."""
+        """Return at most `most` rows older than `after`, newest first."""
         rows = self.rows(user, wanted)
         if rows is None:
             return []
@@ -141,12 +142,12 @@ class Stream:
         return list(rows.order_by("-created", "-id")[:most])
 
     def _behind(self, place: Place) -> Q:
-        """Of one moment the streams follow each other by rank, and their rows by id, falling."""
+        """Rows of the same time are ordered by stream rank, and then by descending id."""
         if self.rank > place.rank:
             return Q(created__lte=place.at)
         if self.rank < place.rank:
             return Q(created__lt=place.at)
-        # The first condition is what an index on the moment can begin with.
+        # The first condition lets Postgres use an index on the time.
         beyond = Q(created__lt=place.at) | Q(created=place.at, id__lt=place.key)
         return Q(created__lte=place.at) & beyond
 
@@ -161,7 +162,7 @@ def _between(rows: QuerySet[Any], wanted: Wanted, zone: tzinfo) -> QuerySet[Any]
 
 
 def _by(rows: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
-    """Keep what the actor that is asked for did."""
+    """Keep the rows of the requested actor."""
     if not wanted.actor:
         return rows
     named: QuerySet[Any] = rows.annotate(by=actor_kind())
@@ -171,7 +172,7 @@ def _by(rows: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
 
 
 def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Keep the newest in which words are looked for: no index helps to find any part of a word."""
+    """Keep the newest rows to search, because no index helps to find parts of words."""
     moments = rows.order_by("-created", "-id").values("created")
     edge = Subquery(moments[MOST_LOOKED_AT : MOST_LOOKED_AT + 1])
     return rows.filter(created__gte=Coalesce(edge, Value(datetime.min.replace(tzinfo=UTC))))
@@ -187,7 +188,7 @@ def _holding(rows: QuerySet[Any], words: str, fields: Iterable[str]) -> QuerySet
 
 
 def changes(user: User, wanted: Wanted) -> QuerySet[Any] | None:
-    """Return revisions without their texts, which may be long: with the names of their fields."""
+    """Return revisions with the names of their fields, but without texts, which can be long."""
     if wanted.kind not in ("", "changes") or wanted.warnings or wanted.type == "run":
         return None
     rows = _by(Revision.objects.of(user), wanted)
@@ -203,14 +204,12 @@ def changes(user: User, wanted: Wanted) -> QuerySet[Any] | None:
 
 
 class _KeysOf(Func):
-    """The names in a JSON object."""
-
     template = "ARRAY(SELECT jsonb_object_keys(%(expressions)s))"
     output_field = ArrayField(TextField())
 
 
 def log(user: User, wanted: Wanted) -> QuerySet[Any] | None:
-    """Return lines of the activity log, but for those that a revision tells already."""
+    """Return lines of the activity log, except those that repeat a revision."""
     if wanted.kind in ("changes", "calls"):
         return None
     rows = _by(Activity.objects.of(user).exclude(kind__in=_TOLD), wanted)
@@ -230,7 +229,7 @@ def log(user: User, wanted: Wanted) -> QuerySet[Any] | None:
 
 
 def runs(user: User, wanted: Wanted) -> QuerySet[Any] | None:
-    """Return runs, for the moment at which each was started; how it ended is in the log."""
+    """Return runs by when they were started. The log has a line about how each ended."""
     if wanted.kind not in ("", "runs") or wanted.warnings or wanted.type not in ("", "run"):
         return None
     rows = Run.objects.of(user).filter(topic__trashed_at=None)
@@ -238,7 +237,7 @@ def runs(user: User, wanted: Wanted) -> QuerySet[Any] | None:
 
 
 def calls(user: User, wanted: Wanted) -> QuerySet[Any] | None:
-    """Return calls of models, without what was said."""
+    """Return model calls, without prompts and answers."""
     if wanted.kind not in ("", "calls") or wanted.type:
         return None
     rows: QuerySet[Any] = ModelCall.objects.of(user)

@@ -1,4 +1,4 @@
-"""Describes one line of Activity for the page and its exports."""
+"""The text of one line of Activity, for the page and its exports."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from research.models import Run
 
 
 def address_of(run: Run) -> str:
-    """Return the address of a run's page."""
+    """Return the URL of a run's page."""
     return reverse("research:run", args=[run.topic.slug, run.pk])
 
 
 @dataclass
 class Line:
-    """One line of the page: who did what, when, to which record, and where to read on."""
+    """One line of the page: who did what, when, to which record, and a link."""
 
     name: str
     key: int
@@ -44,21 +44,21 @@ class Line:
     is_warning: bool = False
     change_url: str = ""
     may_undo: bool = False
-    by_them: str = ""  # the query of the list of all that this actor did
+    by_them: str = ""  # the query that lists everything by this actor
 
     @property
     def subject(self) -> str:
-        """Return what it happened to, unless what happened says that itself: “token made”."""
+        """Return the subject, unless the action already names it: “token made”."""
         return "" if self.said.startswith(self.noun) else self.noun
 
     @cached_property
     def run_url(self) -> str:
-        """Return the page of the run in which it happened, if it is another than its own."""
+        """Return the page of the run in which it happened, unless the line already links to it."""
         url = address_of(self.run) if self.run else ""
         return url if url != self.url else ""
 
 
-# --- channels, messages, digests and feeds ---
+# --- labels of actions ---
 
 WORDS = {
     "channel-changed": gettext_lazy("channel changed"),
@@ -198,7 +198,7 @@ _SUBJECTS = {
 }
 
 
-# What no line tells of: it follows from another field.
+# Fields that aren't mentioned, because they follow from another field.
 QUIET = frozenset(
     {
         "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
@@ -217,7 +217,7 @@ _SAYS = frozenset({"content", "text", "body", "value"})
 
 
 def who(actor: str, username: str) -> str:
-    """Return who acts as the person `username` reads it."""
+    """Return the actor's name as `username` sees it."""
     kind, _colon, name = actor.partition(":")
     if kind == "human":
         return _("you") if name == username else name
@@ -227,7 +227,7 @@ def who(actor: str, username: str) -> str:
 
 
 def subject(record_type: str) -> str:
-    """Return what a subject's type is called."""
+    """Return the label of a subject's type."""
     if record_type in record_models():
         return str(kind_of(record_type).noun)
     return str(_SUBJECTS.get(record_type, record_type))
@@ -249,7 +249,10 @@ def of_change(revision: Revision) -> str:
 
 
 def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
-    """Return the fields that a person cares for, as the person names them. A record's content is its text."""
+    """Return the labels of the changed fields that matter to people.
+
+    A record's content is its text.
+    """
     told = sorted({name for name in names if name not in QUIET})
     model = record_models().get(record_type)
     named = field_words(model, told) if model else told
@@ -257,12 +260,12 @@ def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
 
 
 def of_log(line: Activity) -> str:
-    """Return what a line of the log says, in words also for a kind that has none here."""
+    """Return the text of a log line, even for a kind without a label."""
     return str(LOG_WORDS.get(line.kind, line.kind.replace("-", " ")))
 
 
 def of_call(call: ModelCall) -> list[str]:
-    """Return a model call's figures: tokens, time, money; and why it failed."""
+    """Return a model call's tokens, time and cost, and why it failed."""
     tokens = call.prompt_tokens + call.completion_tokens
     said = [
         ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": f"{tokens:,}"},
@@ -278,9 +281,9 @@ def of_call(call: ModelCall) -> list[str]:
 
 
 def of_detail(detail: Any, actor: str = "") -> list[str]:
-    """Return the details of a line of the log that a person can use, short.
+    """Return the useful details of a log line, shortened.
 
-    A source that is the actor, whom the line names already, is left out.
+    A source that is also the actor is left out, because the line already names it.
     """
     if not isinstance(detail, dict):
         return []

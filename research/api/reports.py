@@ -283,7 +283,7 @@ def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
 
 
 def _check_may_read(caller: Caller, news: News) -> None:
-    """Refuse (404) agents where one of the reports is shown to people only."""
+    """Respond with 404 to agents if one of the reports is visible only to people."""
     told = Report.objects.filter(run__in=[run.pk for run in news.window.merged])
     reports = list(told.only("id", "owner", "trust", "sensitivity", "run"))
     shows(*reports)

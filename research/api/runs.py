@@ -1,6 +1,4 @@
-"""`/runs`: progress, reports and actions, and what topics use too (starting a run, returning its
-report).
-"""
+"""`/runs`: progress, reports and actions. Topics also start runs and return reports here."""
 
 from __future__ import annotations
 
@@ -25,12 +23,12 @@ from research.models.runs import StepNotFinished
 
 MARKDOWN_TYPE = "text/markdown"
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
-# What the OpenAPI document says of a report beside its JSON.
+# The OpenAPI description of a report, in addition to its JSON.
 MARKDOWN: dict[str, Any] = {"responses": {200: {"content": {MARKDOWN_TYPE: _TEXT}}}}
 
 
 def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
-    """Queue a run for the caller.  Raises Problem: 409 where one is unfinished, 429, 409."""
+    """Queue a run for the caller. Raises Problem: 409 if one is unfinished or not possible, 429."""
     trigger = Run.Trigger.PERSON if caller.by.is_person else Run.Trigger.AGENT
     try:
         return starting.start_run(topic, trigger=trigger, by=caller.by, depth=depth)
@@ -39,7 +37,7 @@ def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
 
 
 def recheck(caller: Caller, topic: Topic) -> Run:
-    """Queue a recheck of the topic's stale facts.  Raises Problem as `start` does."""
+    """Queue a recheck of the topic's stale facts. Raises Problem as `start` does."""
     try:
         return start_recheck(topic, by=caller.by)
     except (RunInTheWay, NotNow) as exc:
@@ -47,7 +45,7 @@ def recheck(caller: Caller, topic: Topic) -> Run:
 
 
 def refusal(exc: RunInTheWay | NotNow) -> Problem:
-    """Return the problem for a run that can't start: what to wait for, and how long."""
+    """Return the problem for a run that can't start, with how long to wait and for what."""
     if isinstance(exc, NotNow):
         if not exc.retry_after:
             return Problem(409, str(exc))
@@ -60,13 +58,16 @@ def refusal(exc: RunInTheWay | NotNow) -> Problem:
 
 
 def reports_of(caller: Caller) -> ReportQuerySet:
-    """Return the owner's reports outside the trash, with what telling them needs."""
+    """Return the owner's reports outside the trash, with related rows loaded."""
     rows = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
     return rows.select_related("run__topic").prefetch_related("run__delta_items")
 
 
 def report_answer(request: ApiRequest, report: Report) -> Any:
-    """Return the report as the caller would have it.  Raises Problem (404) if not for them."""
+    """Return the report in the format the caller accepts.
+
+    Raises Problem (404) if it's hidden from them.
+    """
     caller = request.auth
     if not caller.may_read(report):
         raise not_found(_("Only people can see this report."))
@@ -154,14 +155,17 @@ def _run(caller: Caller, run_id: int) -> Run:
 
 
 def _own_run(caller: Caller, run_id: int) -> Run:
-    """Return a run that the caller may change.  Raises Locked (403) for an agent that didn't start it."""
+    """Return a run that the caller can change.
+
+    Raises Locked (403) for an agent that didn't start it.
+    """
     run = _run(caller, run_id)
     agents_topics.check_own_run(run, caller.by)
     return run
 
 
 def _anew(caller: Caller, run: Run) -> RunWithSteps:
-    """Return the run as it is after an act."""
+    """Return the run after an action."""
     return RunWithSteps.whole(_run(caller, run.pk))
 
 

@@ -19,7 +19,7 @@ from research.topic_settings import editing as topic_editing
 
 Line = Annotated[str, Field(max_length=2_000)]
 Word = Annotated[str, Field(max_length=255)]
-# A choice comes as its word: bodies are strict, and a word is no member of an enumeration.
+# Bodies are strict, so a choice sent as a string has to be allowed explicitly.
 Depth = Annotated[TopicSettings.Depth, Field(strict=False)]
 TimeFrame = Annotated[TopicSettings.TimeFrame, Field(strict=False)]
 Style = Annotated[TopicSettings.Style, Field(strict=False)]
@@ -103,7 +103,7 @@ class TopicFields(Body):
     schedule: ScheduleIn | None = None
 
     def asked(self) -> dict[str, Any]:
-        """Return what was named, as plain values; null means: as a new topic has it."""
+        """Return the given fields as plain values. Null means the default of a new topic."""
         return self.model_dump(exclude_unset=True, mode="json")
 
 
@@ -186,7 +186,8 @@ class TopicOut(BaseModel):
     @classmethod
     def of(cls, topic: Topic) -> Self:
         """Return the topic, without a query if settings and schedule are loaded."""
-        shows(topic, trust=Trust.EXTERNAL if topic.summary else "")  # it is a report's first words
+        # it is the beginning of a report
+        shows(topic, trust=Trust.EXTERNAL if topic.summary else "")
         settings = getattr(topic, "settings", None) or TopicSettings(topic=topic)
         schedule = getattr(topic, "schedule", None) or Schedule(topic=topic)
         fields = {name: getattr(topic, name) for name in _OWN}
@@ -289,15 +290,15 @@ class RunOut(BaseModel):
 
     @classmethod
     def of(cls, run: Run, **more: Any) -> Self:
-        """Return the run. Its topic is loaded."""
-        quotes = run.error or run.stop_reason or run.warnings  # pages, it may be
+        """Return the run. Its topic must be loaded."""
+        quotes = run.error or run.stop_reason or run.warnings  # these can quote pages
         shows(run.topic, trust=Trust.EXTERNAL if quotes else "")
         counted = {name: getattr(run, f"{name}_count") for name in RunCounts.model_fields}
         return cls(
             topic=run.topic.slug,
             counts=RunCounts(**counted),
             money=f"{run.money:.6f}",
-            # Which memory it stands on is known once it is loaded, and counts once it is saved.
+            # The baseline is known once memory is loaded, and final once the run is saved.
             is_baseline=run.is_baseline if run.number is not None else None,
             waits_for_a_person=run.waiting_since is not None,
             **{name: getattr(run, name) for name in _OF_RUN},
@@ -312,7 +313,7 @@ class RunWithSteps(RunOut):
 
     @classmethod
     def whole(cls, run: Run) -> Self:
-        """Return the run with its steps: one query more."""
+        """Return the run with its steps, in one more query."""
         steps = list(run.steps.defer("output").order_by("is_follow_up", "position", "part"))
         if any(step.detail or step.warning for step in steps):
             shows(trust=Trust.EXTERNAL)
@@ -403,7 +404,7 @@ class QuoteOut(BaseModel):
 
     @classmethod
     def of(cls, stored: dict[str, Any]) -> Self:
-        """Return a quote as a report keeps it; one of an earlier version may lack what came later."""
+        """Return a stored quote. One from an earlier version may lack newer fields."""
         return cls(
             sentence=stored.get("sentence", ""),
             quote=stored.get("quote", ""),
@@ -475,7 +476,7 @@ class SourceOut(BaseModel):
 
     @classmethod
     def of(cls, stored: dict[str, Any]) -> Self:
-        """Return one entry of a report's list; one of an import may lack what came later."""
+        """Return one entry of a report's source list. An imported one may lack newer fields."""
         named = ("title", "url", "link", "domain", "state")
         at = stored.get("published_at")
         return cls(
@@ -513,7 +514,7 @@ class ReportOut(BaseModel):
 
     @classmethod
     def of(cls, report: Report) -> Self:
-        """Return the report with its delta items and its sources as they are cited."""
+        """Return the report with its delta items, and its sources as cited."""
         shows(report)
         run = report.run
         made = {"run", "topic", "number", "summary", "delta_items", "sources", "sentences"}

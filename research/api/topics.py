@@ -179,7 +179,7 @@ def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
     """Read what is known about a topic, in the format of seed 000's AgentMemory."""
     topic = topic_of(request.auth, slug)
     told = AgentMemory(**agent_memory(topic))
-    known = told.seenUrls or told.keyFacts or told.reportSummary  # all of it from pages
+    known = told.seenUrls or told.keyFacts or told.reportSummary  # all of it comes from pages
     shows(topic, trust=Trust.EXTERNAL if known else "")
     return told
 
@@ -234,7 +234,7 @@ def read_report(request: ApiRequest, slug: str, number: int) -> Any:
 
 
 def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
-    """Refuse (403) what agents leave to people: their topics, and what review would hold."""
+    """Respond with 403 if an agent changes a person's topic, or makes a change that needs review."""
     if caller.by.is_person:
         return
     asked = patch.asked()
@@ -249,14 +249,14 @@ def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
 
 
 def _check_title(caller: Caller, title: str | None) -> None:
-    """Refuse (409) an agent the title of a topic that only people are shown, without naming it."""
+    """Respond with 409 if a topic hidden from agents has the title, without naming the topic."""
     found = Topic.objects.titled(caller.owner, clean(title)[0]) if title else None
     if found is not None and not _topics(caller).filter(pk=found.pk).exists():
         raise Problem(409, _("An agent can’t use this title. Choose another, or ask the person."))
 
 
 def _topics(caller: Caller) -> TopicQuerySet:
-    """Return the owner's topics outside the trash; to agents without what only people are shown."""
+    """Return the owner's topics outside the trash, without those hidden from agents if one asks."""
     rows = Topic.objects.of(caller.owner).live().select_related("settings", "schedule", "owner")
     if caller.by.is_person:
         return rows
@@ -264,7 +264,7 @@ def _topics(caller: Caller) -> TopicQuerySet:
 
 
 def topic_of(caller: Caller, slug: str) -> Topic:
-    """Return the topic of an address.  Raises Problem (404) where the caller has none."""
+    """Return the topic with this slug. Raises Problem (404) if the caller can't see one."""
     topic: Topic | None = held(_topics(caller).filter(slug=clean(slug)[0])).first()
     if topic is None:
         raise not_found(_("There is no such topic outside Trash, or it isn’t yours."))

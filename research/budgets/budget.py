@@ -1,7 +1,4 @@
-"""How deeply a topic's runs read: how many pages, and how much of each.
-
-One table that the budget, the reader, the writer and the topic's form take their numbers from.
-"""
+"""Budgets: how deeply a topic's runs read, and the limits of runs and months."""
 
 from __future__ import annotations
 
@@ -29,10 +26,10 @@ Choice = TopicSettings.Reading
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """`pages` and `tokens` of a run, unless the topic's own budget says otherwise.
+    """The `pages` and `tokens` of a run, unless the topic has its own budget.
 
-    `text` are the characters of a page that findings are taken from without a model, `prompt`
-    those that enter the writing prompt; a model with little room for text gets fewer.
+    `text` is how many characters of a page findings are extracted from without a model. `prompt` is
+    how many enter the writing prompt. A model with a small context window gets fewer.
     """
 
     pages: int
@@ -41,9 +38,9 @@ class Depth:
     prompt: int
 
 
-# 24 pages and 60,000 tokens are what six queries and one report ask for, with room for a repair
-# round.  The text of 48 pages, 120,000 characters each, is looked through in about a minute
-# (docs/dev/benchmarks.md): thorough stays within a run's 15 minutes.
+# 24 pages and 60,000 tokens are enough for six queries and one report, with room for a repair
+# round. Extracting from 48 pages of 120,000 characters takes about a minute
+# (docs/dev/benchmarks.md), so a thorough run fits in its 15 minutes.
 DEPTHS = {
     Choice.SKIM: Depth(pages=8, tokens=30_000, text=15_000, prompt=2_500),
     Choice.NORMAL: Depth(pages=24, tokens=60_000, text=60_000, prompt=6_000),
@@ -51,28 +48,26 @@ DEPTHS = {
 }
 
 
-# What the tracks of a deep run may spend beside what reading and the report take: three of them,
-# eight rounds each, a round of some 12,000 tokens while the content store keeps it short.
+# What the tracks of a deep run can spend in addition to reading and the report: three tracks of
+# eight rounds with about 12,000 tokens each, because the content store keeps prompts short.
 TRACKS_TOKENS = 300_000
 
 
 def depth_of(settings: TopicSettings) -> Depth:
-    """Return how deeply the topic's runs read."""
     return DEPTHS[Choice(settings.reading)]
 
 
-# --- The budgets of runs and months, and the warning when a month's limit is nearly used up ---
+# --- warnings ---
 
-# --- warnings ----------------------------------------------------------------------------------
-
-NEAR = "budget-near"  # the kind of the activity log's line
+NEAR = "budget-near"  # a kind of line in the activity log
 
 
 def tell_if_near(run: Run, topics: MonthLimits) -> None:
-    """Warn on the run, and in the activity log, about each limit that is 80 % used or more."""
+    """Warn on the run and in the activity log about each limit that is at least 80 % used."""
     for name, words in _near(run, topics):
         owner = run.topic.owner
-        with suppress(RunLost):  # of a follow-up: its run has ended, but the log gets the warning
+        # the run of a follow-up has ended, but the log still gets the warning
+        with suppress(RunLost):
             run.warn(words)
         lines = Activity.objects.filter(owner=owner, kind=NEAR, detail__limit=name)
         if not lines.filter(created__gte=spending.month_began(owner)).exists():
@@ -100,7 +95,7 @@ def _near(run: Run, topics: MonthLimits) -> Iterator[tuple[str, str]]:
 
 
 def _in_words(limit: Limit, *, is_topics: bool) -> str:
-    """Return a warning that a limit is 80 % used; the key makes it appear once."""
+    """Return a warning that a limit is 80 % used. Its key prevents duplicates."""
     values = {"label": limit.label.lower(), "most": limit.most}
     if is_topics:
         return (
@@ -110,14 +105,14 @@ def _in_words(limit: Limit, *, is_topics: bool) -> str:
     return _("You’ve used at least 80%% of your monthly limit of %(most)s (%(label)s)") % values
 
 
-# --- budgets -----------------------------------------------------------------------------------
+# --- budgets ---
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one run; without `money` it has no limit of its own.
+    """The limits of one run. Without `money` there is no cost limit.
 
-    `month` is the monthly limit of all runs of its topic together.
+    `month` is the shared monthly limit of all runs of the topic.
     """
 
     tokens: int
@@ -128,8 +123,8 @@ class Budget:
 
 
 NORMAL = DEPTHS[TopicSettings.Reading.NORMAL]
-# design.md 4: quick 15 minutes, deep 45.  Pages are those of the depth of reading, and so are the
-# tokens, beside what the tracks of a deep run may spend.
+# design.md 4: 15 minutes for quick, 45 for deep. The depth of reading sets pages and tokens. A deep
+# run adds tokens for its tracks.
 DEFAULTS = {
     "quick": Budget(tokens=NORMAL.tokens, pages=NORMAL.pages, minutes=15),
     "deep": Budget(tokens=NORMAL.tokens + TRACKS_TOKENS, pages=NORMAL.pages, minutes=45),
@@ -137,12 +132,12 @@ DEFAULTS = {
 
 
 def budget_of(run: Run, settings: TopicSettings) -> Budget:
-    """Return the run's limits: the topic's own, else those of its depth and reading."""
+    """Return the run's limits: the topic's own, or the defaults for its depth and reading."""
     return budget_for(settings, run.depth)
 
 
 def budget_for(settings: TopicSettings, depth: str) -> Budget:
-    """Return the limits of a run of that depth with these settings."""
+    """Return the limits of a run with this depth and these settings."""
     default, reading = DEFAULTS[depth], depth_of(settings)
     further = default.tokens - NORMAL.tokens
     return Budget(
@@ -165,7 +160,7 @@ class RunMeter:
     def count_follow_ups(self) -> None:
         """Count what the run's follow-ups have spent, from their steps.
 
-        The run's own row no longer changes after it has ended.
+        The run's own row doesn't change after it has ended.
         """
         spent = self.run.steps.filter(is_follow_up=True).aggregate(
             prompt=Sum("prompt_tokens"), completion=Sum("completion_tokens"), money=Sum("money")
@@ -191,7 +186,6 @@ class RunMeter:
         check_month(run.topic.owner)
 
     def check_time(self) -> None:
-        """Raise BudgetReached if the run's time is used up."""
         run, budget = self.run, self.budget
         worked = run.worked_seconds + time.monotonic() - run.claimed
         if worked / 60 >= budget.minutes:
@@ -200,7 +194,7 @@ class RunMeter:
             )
 
     def count(self, usage: Usage, money: Decimal | None) -> None:
-        """Add one call to the run and its step; `money` is None if the price is unknown."""
+        """Add one call to the run and its step. `money` is None if the price is unknown."""
         unpriced = int(money is None)
         spent = {
             "prompt_tokens": F("prompt_tokens") + usage.prompt_tokens,

@@ -1,8 +1,8 @@
-"""What the next run of a topic will probably take: tokens, money, minutes and searches, as ranges.
+"""Forecasts of a topic's next run as ranges: tokens, cost, minutes and searches.
 
-From this topic's own runs of that depth, else from all its owner's, else from what is usual; it
-always says which.  Money is what those tokens cost at the prices of now: an unknown price stays
-unknown.  Four queries, however many topics are asked about.
+A forecast is based on this topic's past runs of the same depth, then on all the owner's runs, then
+on defaults, and says which. The cost uses current prices. An unknown price remains unknown. It
+takes four queries for any number of topics.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from research.budgets.budget import budget_for
 from research.models import Run, Step, TopicSettings
 from research.models.topics import settings_now
 
-MOST_LOOKED_AT = 10  # runs of a topic, the latest
-ENOUGH_TO_TRIM = 5  # runs from which on the least and the largest are left out
+MOST_LOOKED_AT = 10  # the latest runs of a topic
+ENOUGH_TO_TRIM = 5  # with this many runs, the lowest and highest are ignored
 Range = tuple[int, int]
 Depth = TopicSettings.Depth
 TOPIC, OTHERS, USUAL = "topic", "others", "usual"
@@ -38,7 +38,7 @@ TOPIC, OTHERS, USUAL = "topic", "others", "usual"
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What one run took; `prompt` and `completion` are tokens."""
+    """What one run used. `prompt` and `completion` are tokens."""
 
     prompt: int
     completion: int
@@ -46,7 +46,7 @@ class Took:
     searches: int
 
 
-# What a run takes that has no run before it to go by.
+# Defaults for when there are no earlier runs.
 USUALLY = {
     Depth.QUICK: [Took(3_000, 600, 30, 3), Took(16_000, 3_000, 240, 6)],
     Depth.DEEP: [Took(30_000, 4_000, 240, 6), Took(220_000, 16_000, 1_500, 30)],
@@ -55,7 +55,7 @@ USUALLY = {
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run will probably take, from the least to the most; `money` None is not known."""
+    """What a run will probably use, from least to most. `money` is None if unknown."""
 
     depth: str
     basis: str
@@ -68,7 +68,7 @@ class Forecast:
 
     @property
     def cost(self) -> str:
-        """Return the money in words; never a price that is not known as nothing."""
+        """Return the cost as text. An unknown price is never shown as zero."""
         if not self.has_model:
             return _("free (no model)")
         if self.money is None:
@@ -79,7 +79,7 @@ class Forecast:
 
     @property
     def words(self) -> str:
-        """Return all of it in a line."""
+        """Return the forecast as one line of text."""
         parts = [
             _("%(range)s min") % {"range": _from_to(*map(str, self.minutes))},
             ngettext("%(range)s search", "%(range)s searches", self.searches[1])
@@ -92,7 +92,7 @@ class Forecast:
 
     @property
     def basis_words(self) -> str:
-        """Return what the forecast rests on."""
+        """Return what the forecast is based on."""
         depth = Depth(self.depth).label
         if self.basis == USUAL:
             return _("typical for a %(depth)s run (you have none yet)") % {"depth": depth}
@@ -112,16 +112,15 @@ class Forecast:
 
     @property
     def middle_tokens(self) -> int:
-        """Return the tokens halfway between the least and the most."""
         return sum(self.tokens) // 2
 
     @property
     def middle_money(self) -> Decimal | None:
-        """Return the money halfway between the least and the most, None where it is not known."""
+        """Return the middle of the cost range, or None if unknown."""
         return None if self.money is None else sum(self.money, Decimal(0)) / 2
 
     def times(self, runs: int) -> str:
-        """Return what so many runs cost, in words."""
+        """Return the cost of this many runs as text."""
         if self.money is None or not self.has_model or not runs:
             return self.cost
         least, most = self.money
@@ -133,12 +132,12 @@ def _from_to(least: str, most: str) -> str:
 
 
 def forecast_of(topic: Any, depth: str = "") -> Forecast:
-    """Return the forecast of one topic's next run, of its own depth unless another is named."""
+    """Return the forecast of one topic's next run, of its own depth unless `depth` is given."""
     return forecasts_of(topic.owner, [topic], depth)[topic.pk]
 
 
 def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any, Forecast]:
-    """Return the forecasts of the user's topics (their settings loaded) by their ids."""
+    """Return the forecasts of the user's topics by id. Their settings must be loaded."""
     profile = connections.llm_profile()
     past = _past_of(user, [topic.pk for topic in topics])
     return {
@@ -148,7 +147,7 @@ def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any
 
 
 def forecast_of_new(user: User, depth: str) -> Forecast:
-    """Return the forecast of a topic that is still to be made, with the usual settings."""
+    """Return the forecast of a topic that doesn't exist yet, with default settings."""
     settings = TopicSettings(depth=depth)
     return _made(settings, depth, _past_of(user, []), connections.llm_profile(), None)
 
@@ -163,7 +162,7 @@ def _made(
     basis, took = USUAL, USUALLY[Depth(depth)]
     for name, of in ((TOPIC, key), (OTHERS, None)):
         found = past.get((of, depth), []) if of is not None or name == OTHERS else []
-        # Runs that were written without a model say nothing of what one costs.
+        # Runs without a model say nothing about the cost of runs with one, and vice versa.
         found = [one for one in found if bool(one.prompt) or not has_model]
         if found:
             basis, took = name, found
@@ -184,7 +183,7 @@ def _made(
 
 
 def _range(values: Sequence[int], most: int | None = None) -> Range:
-    """Return the least and the largest value, without outliers where there are enough of them."""
+    """Return the lowest and highest value, without outliers if there are enough values."""
     found = sorted(values)
     if len(found) >= ENOUGH_TO_TRIM:
         found = found[1:-1]
@@ -208,9 +207,9 @@ def _money(
 
 
 def _past_of(user: User, topic_ids: Iterable[Any]) -> Past:
-    """Return what the last saved runs took, by topic and depth; under None those of all topics.
+    """Return what the last saved runs used, by topic and depth. None has those of all topics.
 
-    The latter are looked up only where a topic has no runs of its own.
+    All topics are queried only if some topic has no runs of its own.
     """
     wanted = list(topic_ids)
     runs = Run.objects.of(user).saved().exclude(trigger=Run.Trigger.RECHECK)
@@ -228,7 +227,7 @@ def _past_of(user: User, topic_ids: Iterable[Any]) -> Past:
 
 
 def _latest(runs: Any, *by: str) -> list[dict[str, Any]]:
-    """Return the latest runs, as many of each group as are looked at."""
+    """Return the latest runs of each group."""
     place = Window(RowNumber(), partition_by=[F(name) for name in by], order_by=F("pk").desc())
     fields = ("pk", "topic_id", "depth", "started_at", "finished_at", "waited_seconds")
     latest = runs.annotate(place=place).filter(place__lte=MOST_LOOKED_AT).order_by("-pk")
@@ -260,19 +259,19 @@ def _took(runs: dict[int, Any]) -> dict[int, Took]:
     }
 
 
-# --- Whether a run still fits into what its topic's month and its owner's month have left ---
+# --- whether a run fits in what the topic's and owner's months have left ---
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a month has left; None where there is no limit."""
+    """What is left of a month, or None if there is no limit."""
 
     tokens: int | None = None
     money: Decimal | None = None
 
 
 def left_of(topic: Topic, settings: TopicSettings) -> Left:
-    """Return what is left of the topic's month and of its owner's: the smaller of both."""
+    """Return what is left of the topic's and the owner's month, whichever is smaller."""
     own = MonthLimits(settings.month_tokens, settings.month_money)
     pairs = [(own, topic), (limits_of(topic.owner), None)]
     tokens: list[int] = []
@@ -289,10 +288,10 @@ def left_of(topic: Topic, settings: TopicSettings) -> Left:
 
 
 def why_not(forecast: Forecast, left: Left) -> str:
-    """Return why a run of that forecast does not fit into what is left, or nothing if it does.
+    """Return why a run with this forecast doesn't fit in what is left, or "" if it does.
 
-    Held against the middle of the forecast.  A cost that is not known is held against nothing,
-    and a run without a model costs nothing.
+    The middle of the forecast counts. An unknown cost fits, and a run without a model costs
+    nothing.
     """
     if not forecast.has_model:
         return ""
@@ -312,14 +311,14 @@ def why_not(forecast: Forecast, left: Left) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What becomes of a scheduled run: `why` it does not fit, and what it is run with instead."""
+    """Whether a scheduled run fits: `why` not, and the fields it runs with instead."""
 
     why: str = ""
     smaller: dict[str, Any] | None = None
 
 
 def fit_of(topic: Any) -> Fit:
-    """Return whether the topic's scheduled run fits, and what its owner chose if it does not."""
+    """Return whether the topic's scheduled run fits, and what its owner chose if it doesn't."""
     settings: TopicSettings = topic.settings
     left = left_of(topic, settings)
     if left == Left():
@@ -331,9 +330,9 @@ def fit_of(topic: Any) -> Fit:
 
 
 def _smaller(topic: Topic, left: Left) -> dict[str, Any]:
-    """Return the fields of a run that stays within what is left: quick, and a skim.
+    """Return the fields of a run that stays within what is left: quick, and skimming.
 
-    With nothing left it plans and writes without the model.
+    If nothing is left, it plans and writes without the model.
     """
     asked = settings_now(topic) | {
         "depth": TopicSettings.Depth.QUICK.value,
@@ -346,11 +345,11 @@ def _smaller(topic: Topic, left: Left) -> dict[str, Any]:
     return {"depth": TopicSettings.Depth.QUICK.value, "settings": asked}
 
 
-# --- What the months of topics may cost and have cost, as their pages show it ---
+# --- monthly limits and spending, as topic pages show them ---
 
 
 def month_of(topic: Any) -> list[Limit]:
-    """Return the limits of the topic's own month beside what it spent: a query if it has any."""
+    """Return the topic's monthly limits and spending. One query if it has limits, otherwise none."""
     tokens, money = topic.settings.month_tokens, topic.settings.month_money
     if tokens is None and money is None:
         return []

@@ -1,7 +1,7 @@
 """The statements of a page, each under its headings: table rows, pairs, list items, sentences.
 
 Reads Markdown, reStructuredText, front matter, JSON, and the text that Beacon extracts from HTML.
-One pass over the lines, so the cost is linear in the length of the page.  Pure functions.
+It makes one pass over the lines, so the cost is linear in the length of the page. Pure functions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from beacon_site.text.cleaning import match_key, one_line, plain
 from beacon_site.text.sentences import language_of, split
 from research.claims import structured, values
 
-MOST_ENTRIES = 20_000  # of a page; a table of 10,000 rows fits
+MOST_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
 LONGEST_QUOTE = 1_500
 LONGEST_CELL = 400
 LONGEST_SIGN = 8  # characters of a cell such as ✅
 LONGEST_KEY_WORDS = 8
-STATED = 4  # words from which a heading says something by itself
+STATED = 4  # with this many words, a heading is a statement by itself
 
 ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
 
@@ -69,8 +69,9 @@ _DIGIT = re.compile(r"\d")
 class Entry:
     """One statement of a page.
 
-    `subject` names what it is about ("26.x"; "" for a sentence), `fields` are its attributes in
-    plain words, `quote` is its line as it is in `one_line(page)`, and `headings` the path above it.
+    `subject` names what it is about ("26.x", or "" for a sentence), `fields` are its attributes in
+    plain words, `quote` is its line as found in `one_line(page)`, and `headings` is the path above
+    it.
     """
 
     kind: str
@@ -79,17 +80,17 @@ class Entry:
     fields: tuple[tuple[str, str], ...]
     quote: str
     order: int = 0
-    group: int = 0  # entries of one table, list or paragraph share it
-    part: int = 0  # which sentence of its paragraph it is
+    group: int = 0  # shared by the entries of one table, list or paragraph
+    part: int = 0  # the position of a sentence in its paragraph
 
     @cached_property
     def path(self) -> tuple[str, ...]:
-        """The headings as they are compared."""
+        """The headings in normalized form, for comparing."""
         return tuple(map(match_key, self.headings))
 
     @cached_property
     def key(self) -> str:
-        """The subject as it is compared."""
+        """The subject in normalized form, for comparing."""
         return match_key(self.subject)
 
     @cached_property
@@ -100,12 +101,12 @@ class Entry:
 
     @cached_property
     def match(self) -> str:
-        """The whole statement as it is compared."""
+        """The whole statement in normalized form, for comparing."""
         return match_key(self.text)
 
     @cached_property
     def signs(self) -> tuple[tuple[str, str], ...]:
-        """The fields that hold only a sign, such as ✅ or +, which `match` doesn't keep."""
+        """The fields that contain only a sign, such as ✅ or +, which `match` leaves out."""
         return tuple(
             (name, value)
             for name, value in self.fields
@@ -125,7 +126,7 @@ class _Reader:
     lead: str = ""  # a short line with a colon, which names the list below it
     underlines: list[str] = field(default_factory=list)
     group: int = 0
-    filled: int = 0  # entries when the last heading was read, and that heading
+    filled: int = 0  # the number of entries when the last heading was read, and that heading
     heading: str = ""
 
     @property
@@ -147,7 +148,7 @@ class _Reader:
         self.group += 1
 
     def close(self) -> None:
-        """Make a heading with nothing below it an item: some changelogs consist of headings."""
+        """Turn a heading with nothing below it into an item. Some changelogs consist of headings."""
         if self.heading and self.filled == len(self.entries) and len(self.levels) > 1:
             _level, text = self.levels.pop()
             if len(text.split()) >= STATED:
@@ -175,10 +176,11 @@ class _Reader:
 
 
 def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> list[Entry]:
-    """Return the statements of a page in order; code and comments are left out.
+    """Return the statements of a page in order, without code and comments.
 
-    `language` is a two-letter code for splitting sentences; without it, it is guessed.  With
-    `keep_paragraphs` prose isn't split, which takes most of the time: see `sentences_of`.
+    `language` is a two-letter code for splitting sentences. Without it, the language is guessed.
+    With `keep_paragraphs`, prose isn't split, which would take most of the time. See
+    `sentences_of`.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
     reader = _Reader(language[:2].lower() or language_of(text[:6_000]), keep_paragraphs)
@@ -217,7 +219,7 @@ def plain_words(text: str) -> str:
 
 
 _MARKED = re.compile(r"[\[\]`*_~]|^\s*(?:[-+•·–—#>]|\d{1,3}[.)])\s")
-# "13. November 2026" is a date, and not item 13 of a list.
+# "13. November 2026" is a date, not item 13 of a list.
 _DAY_FIRST = re.compile(
     rf"\s*\d{{1,2}}\.\s(?:{'|'.join(values.MONTHS)})\b[^\[\]`*_~]*$", re.IGNORECASE
 )
@@ -225,7 +227,7 @@ _ESCAPED = re.compile(r"\\([\[\]()`*_{}#+.!|<>~-])|\\(?=[A-Za-z])")
 _BARE_LINK = re.compile(r"\[([^\[\]]{1,200})\](?!\()")
 
 
-# --- lines ----------------------------------------------------------------------------------------
+# --- lines ---
 
 
 def _read_lines(reader: _Reader, lines: list[str]) -> None:
@@ -253,7 +255,7 @@ def _read_lines(reader: _Reader, lines: list[str]) -> None:
 
 
 def _read_heading(reader: _Reader, lines: list[str], place: int) -> int:
-    """Read a heading, and return the place behind it; 0 if there is none."""
+    """Read a heading and return the place after it, or 0 if there is none."""
     line = lines[place]
     if heading := (_ATX.match(line) or _WIKI_HEADING.match(line)):
         reader.head(len(heading.group(1)), heading.group(2) or heading.group(3))
@@ -268,7 +270,7 @@ def _read_heading(reader: _Reader, lines: list[str], place: int) -> int:
 
 
 def _read_any_table(reader: _Reader, lines: list[str], place: int) -> int:
-    """Read a table, and return the place behind it; 0 if there is none."""
+    """Read a table and return the place after it, or 0 if there is none."""
     line = lines[place]
     if _GRID_RULE.match(line) or _SIMPLE_RULE.match(line):
         return _read_ruled_table(reader, lines, place)
@@ -278,7 +280,7 @@ def _read_any_table(reader: _Reader, lines: list[str], place: int) -> int:
 
 
 def _read_header_block(reader: _Reader, lines: list[str]) -> int:
-    """Read lines such as `Status: Final` at the head of a text; return the place behind them."""
+    """Read lines such as `Status: Final` at the start of a text. Return the place after them."""
     place = 0
     while place < len(lines) and not lines[place].strip():
         place += 1
@@ -358,7 +360,7 @@ def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> N
     if done:
         subject, fields = subject or said, [("", done)] if not subject else [*fields, ("", done)]
     if not subject:
-        # A short item without a colon is its own subject, so that its move can be seen.
+        # A short item without a colon is its own subject, so a move can be detected.
         subject, fields = said, []
     reader.add(ITEM, subject, fields, quote, under)
 
@@ -369,7 +371,7 @@ def key_and_value(text: str) -> tuple[str, str]:
     text = text.replace("~~", "")
     pair = _PAIR.match(text)
     if pair and pair.group(2).count("[") > pair.group(2).count("]"):
-        pair = _PAIR.match(bare)  # the colon is in the words of a link
+        pair = _PAIR.match(bare)  # the colon is in the text of a link
     if pair:
         name = plain_words(pair.group(2))
         if 0 < len(name.split()) <= LONGEST_KEY_WORDS and not name.endswith((".", "?", "!")):
@@ -447,7 +449,7 @@ def sentences_of(paragraph: Entry, language: str) -> list[Entry]:
     return found
 
 
-# --- tables -----------------------------------------------------------------------------------------
+# --- tables ---
 
 
 def _is_row(lines: list[str], place: int) -> bool:
@@ -516,7 +518,7 @@ def _looks_like_head(rows: list[tuple[list[str], str]]) -> bool:
 
 
 def _key_column(rows: list[list[str]], names: Sequence[str]) -> int:
-    """Return the first column whose cells are filled and differ, else 0."""
+    """Return the first column whose cells are all filled and different, otherwise 0."""
     if not rows:
         return 0
     for column in range(min(3, max(map(len, rows)))):
@@ -528,7 +530,10 @@ def _key_column(rows: list[list[str]], names: Sequence[str]) -> int:
 
 
 def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
-    """Read a table of MediaWiki: `{|`, rows separated by `|-`, cells on separate lines or separated by `||`."""
+    """Read a MediaWiki table.
+
+    It begins with `{|`. Rows are separated by `|-`, and cells by line breaks or `||`.
+    """
     head: list[str] = []
     rows: list[tuple[list[str], str]] = []
     cells: list[str] = []
@@ -562,7 +567,7 @@ def _wiki_cell(cell: str) -> str:
 
 
 def _read_ruled_table(reader: _Reader, lines: list[str], place: int) -> int:
-    """Read a table of reStructuredText, with grid lines or with rules above and below."""
+    """Read a reStructuredText table, with grid lines or with rules above and below."""
     if _GRID_RULE.match(lines[place]):
         return _read_grid(reader, lines, place)
     edges = [found.span() for found in re.finditer(r"={2,}", lines[place])]
@@ -617,7 +622,7 @@ def _read_grid(reader: _Reader, lines: list[str], place: int) -> int:
 
 
 def _as_pipes(table: str) -> str:
-    """Write a table of HTML as rows with bars."""
+    """Write an HTML table as rows with bars."""
     rows = []
     for number, row in enumerate(_HTML_ROW.findall(table)):
         cells = _HTML_CELL.findall(row)
@@ -630,11 +635,11 @@ def _as_pipes(table: str) -> str:
     return "\n\n" + "\n".join(rows) + "\n\n"
 
 
-# --- data -------------------------------------------------------------------------------------------
+# --- data ---
 
 
 def _is_yaml(text: str) -> bool:
-    """Whether nearly all lines are keys, items or comments of YAML, some of them nested."""
+    """Whether nearly all lines are YAML keys, items or comments, some of them nested."""
     lines = [line for line in text[:40_000].split("\n") if line.strip()]
     keys = sum(bool(_YAML_LINE.match(line)) for line in lines)
     nested = sum(line.startswith("  ") and bool(_YAML_LINE.match(line)) for line in lines)
@@ -642,7 +647,7 @@ def _is_yaml(text: str) -> bool:
 
 
 def _read_front_matter(reader: _Reader, block: str) -> None:
-    """Read `key: value` lines, nested ones under the keys above them, as pairs and records."""
+    """Read `key: value` lines as pairs and records, with nested lines under their parent keys."""
     lines = block.split("\n")
     _add_records(reader, structured.read_yaml(lines), lines)
 

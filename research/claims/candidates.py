@@ -1,4 +1,4 @@
-"""Which sentences make sense on their own as a finding: whole statements, not code or boilerplate."""
+"""Which sentences make sense as a separate finding: whole statements, not code or boilerplate."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ _OPENING = {
     )
     for code, words in _OPENERS.items()
 }
-# "Over five years it received 22 minor releases": the subject is a pronoun all the same.
+# "Over five years it received 22 minor releases": the subject is still a pronoun.
 _LATE_PRONOUN = re.compile(
     r"(?:Over|In|On|After|Since|With|By|For|From|During|Until|Before|At|Under|Within|Between|Among)"
     r"\s(?:[\w'.-]+,?\s){1,6}(?:it|they|he|she)\s"
 )
-# "Increase of this number …", "If used in the command, this is …": the word stands for what was said before.
+# "Increase of this number …", "If used in the command, this is …": the word refers to earlier text.
 _POINTS_BACK = re.compile(
     r"\b(?:this|these|that|those|the given|the above) (?:numbers?|values?|windows?|options?|sections?|documents?|page"
     r"|api|methods?|functions?|propert(?:y|ies)|class(?:es)?|commands?|flags?|settings?|cases?|behaviou?rs?|fields?"
@@ -108,7 +108,8 @@ _TO_READER = re.compile(
     r"|hope|thank|will see|would like|can see|need to))\b|你必须|您必须|请(?:您|你|大家|注意|参阅|参见)",
     re.IGNORECASE,
 )
-# "Fix pool timeouts", "Returns the socket", "Called when …": a log's or a manual's line without its subject.
+# "Fix pool timeouts", "Returns the socket", "Called when …": a line of a log or manual without its
+# subject.
 _VERBS = (
     "fix|add|bump|correct|deprecate|enable|disable|specify|specifie|provide|allow|improve|prevent|refactor|rename"
     "|implement|revert|clarify|clarifie|determine|indicate|represent|define|contain|return|get|create|make|take"
@@ -133,8 +134,8 @@ _SUBJECTLESS = re.compile(
     r"|wrapper|tuple)\s(?:representing|of|that|to|which|containing|specifying|indicating|used|describing|for)\b",
     re.IGNORECASE,
 )
-# "framesSent The number of …", "force - packages are …", "0.14.0 (2026-03-27) …": what a list lost its
-# signs of.
+# "framesSent The number of …", "force - packages are …", "0.14.0 (2026-03-27) …": list items that
+# lost their markup.
 _GLUED = re.compile(
     r"(?:[a-z][\w.$-]*|[\w$-]+[._][\w.$]+|[A-Z]+_\w+)\s+(?:The|A|An|If|Whether|Returns?|When|This|Sets?|Number)\s"
     r"|[a-z][\w-]*(?:\s[\w<>-]+)?\s+[-–—]+\s|v?\d+(?:\.\d+)+\S*\s*[(–—:-]|.*[-=~_^*]{4,}"
@@ -149,10 +150,10 @@ _WORDLIKE = re.compile(r"[^\W\d_]")
 
 
 def can_stand_alone(sentence: str, language: str = "en") -> bool:
-    """Whether a plain sentence may be a finding, by its length, opening and content.
+    """Whether a plain sentence can be a finding, by its length, opening and content.
 
-    8 to 45 words (`word_count`), no code, no addresses, no boilerplate, no question, no advice to
-    the reader, and no opening that depends on the sentence before.
+    It needs 8 to 45 words (`word_count`), and no code, URLs, boilerplate, question, advice to the
+    reader, or opening that depends on the sentence before.
     """
     return is_whole(sentence, language) and not is_chatter(sentence)
 
@@ -190,7 +191,7 @@ def leans_back(sentence: str, language: str = "en") -> bool:
 
 
 def _begins_well(sentence: str) -> bool:
-    """Whether it begins with a capital, a figure or a wide character, after a quote mark at most."""
+    """Whether it begins with a capital, a digit or a wide character, optionally after a quote mark."""
     if sentence.startswith("("):
         return False
     first = sentence.lstrip("\"'“‘«„「『《（[")[:1]
@@ -199,13 +200,13 @@ def _begins_well(sentence: str) -> bool:
 
 
 def _is_name(sentence: str) -> bool:
-    """Whether the first word is written small but names a thing: `pg_upgrade`, `iPhone`, `npm 7`."""
+    """Whether the first word is a name in lower case: `pg_upgrade`, `iPhone`, `npm 7`."""
     first = sentence.split(" ", 1)[0]
     return not first.isalpha() or first != first.lower()
 
 
 def _is_litter(sentence: str) -> bool:
-    """Whether it is a list of names, a row of a table or mostly figures and signs."""
+    """Whether it is a list of names, a table row, or mostly digits and symbols."""
     letters = len(_WORDLIKE.findall(sentence))
     visible = len(sentence.replace(" ", ""))
     if letters < 0.55 * visible:

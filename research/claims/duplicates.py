@@ -17,7 +17,7 @@ from research.claims.terms import is_wide_text
 # The number of words (or wide characters) in a compared run.
 SHINGLE = 5
 WIDE_SHINGLE = 8
-# The least share of the smaller page's runs that the other has.
+# The smallest share of the shorter page's runs that both pages contain.
 ALIKE = 0.6
 # A short notice inside a long article isn't a copy of it.
 SMALLEST_SHARE = 0.5
@@ -40,11 +40,11 @@ class Page(Protocol):
 def near_duplicates(
     pages: Sequence[Page], marks_of: Mapping[int, set[int]] | None = None
 ) -> dict[int, int]:
-    """Return the number of each page that repeats another -> the number of the one it repeats.
+    """Map the number of each page that repeats another to the number of that other page.
 
-    `marks_of` holds the shingles of those pages, by number, for which they were made before.
+    `marks_of` has the shingles that were already computed, by page number.
 
-    The earliest is kept, by date and then by number; pages without a date come last.  A kept
+    The earliest page is kept, by date and then by number. Pages without a date come last. A kept
     page is never itself a copy, so there are no chains.
     """
     kept: dict[int, set[int]] = {}
@@ -79,7 +79,8 @@ def _original(
             shared[number] += 1
     for number, count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
         small, large = sorted((len(marks), len(kept[number])))
-        # "Announcing 1.97.1" isn't a copy of "Announcing 1.96.1": release posts are templates.
+        # "Announcing 1.97.1" isn't a copy of "Announcing 1.96.1", because release posts are
+        # templates.
         if titles[page] and titles[number] and titles[page] != titles[number]:
             continue
         if count >= ALIKE * small and small >= SMALLEST_SHARE * large:
@@ -97,23 +98,23 @@ def shingles(text: str) -> set[int]:
 
 
 def _checksum(run: str) -> int:
-    # Python's own hash of text differs from process to process; this one does not.
+    # Python's own hash of text differs between processes. This one doesn't.
     return zlib.crc32(run.encode("utf-8", "surrogatepass"))
 
 
 # --- independence ---
 
-# From this share of a page's runs of words that an earlier page holds too, it is derived from it.
+# If this share of a page's runs is also in an earlier page, the page is derived from it.
 PART = 0.2
-FEWEST_SHARED = 10  # runs of five words: a sentence or two
+FEWEST_SHARED = 10  # runs of five words, so about a sentence or two
 # If two pages share a quote of this width, one took it from the other.
 VERBATIM = 60
 
-# Second levels under which others register: `bbc.co.uk`, `anu.edu.au`.
+# Second-level domains where others register names: `bbc.co.uk`, `anu.edu.au`.
 _SECOND_LEVEL = frozenset(
     ["co", "com", "org", "net", "ac", "gov", "edu", "or", "ne", "go", "gob", "gouv", "gv", "mil", "sch"]
 )  # fmt: skip
-# Where each name below is another publisher.
+# Hosts where each name below belongs to another publisher.
 _SHARED_HOSTS = frozenset(
     [
         "github.io", "gitlab.io", "blogspot.com", "wordpress.com", "medium.com", "substack.com",
@@ -125,7 +126,7 @@ _SHARED_HOSTS = frozenset(
 
 
 class PublishedPage(Protocol):
-    """What is compared: a numbered page with the shingles of its text, its host, and its date if that is known."""
+    """A numbered page with the shingles of its text, its host, and its date if known."""
 
     @property
     def number(self) -> int: ...
@@ -139,14 +140,14 @@ class PublishedPage(Protocol):
 
 @dataclass(slots=True)
 class Origins:
-    """What each page is derived from, and why; `text` is `same text`, `publisher` the same owner."""
+    """What each page is derived from, and why: `text` (the same) or `publisher` (the same owner)."""
 
     derived_from: dict[int, int] = field(default_factory=dict)
     why: dict[int, str] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
 
     def origin_of(self, number: int) -> int:
-        """Return the original of a page: itself if it is independent."""
+        """Return the original of a page, or the page itself if it is independent."""
         while number in self.derived_from:
             number = self.derived_from[number]
         return number
@@ -163,7 +164,7 @@ class Origins:
 
 
 def origins(pages: Sequence[PublishedPage]) -> Origins:
-    """Return which of the pages are derived from which; an earlier one is never derived.
+    """Return which pages are derived from which. An earlier page is never derived from a later one.
 
     Pages are ordered by date, then by number. Pages without a date come last.
     """
@@ -186,7 +187,7 @@ def origins(pages: Sequence[PublishedPage]) -> Origins:
 
 
 def _most_shared(marks: set[int], holding: dict[int, list[int]]) -> int | None:
-    """Return the earlier page that holds most of these runs of words, if it holds enough."""
+    """Return the earlier page with the most of these runs, if it has enough."""
     shared: defaultdict[int, int] = defaultdict(int)
     for mark in marks:
         for number in holding.get(mark, ()):
@@ -198,9 +199,9 @@ def _most_shared(marks: set[int], holding: dict[int, list[int]]) -> int | None:
 
 
 def publisher(domain: str) -> str:
-    """Return the name under which a host is registered (`news.bbc.co.uk` -> `bbc.co.uk`).
+    """Return the registered domain of a host (`news.bbc.co.uk` -> `bbc.co.uk`).
 
-    Empty where there is none: a document of the library, a bare host, an address of numbers.
+    Empty if there is none: a library document, a bare host, or an IP address.
     """
     name = domain.lower().strip(".").split(":")[0]
     labels = name.split(".")

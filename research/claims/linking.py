@@ -1,10 +1,10 @@
 """Find the known fact that a sentence is about, and whether it confirms, changes or contradicts it.
 
-A sentence can also be new, or not news at all.  Sentences in nearly
-the same words are judged by the rules of `matching.py`.  In other words, a small logistic model over
-readable features (shared rare words, names, numbers, meaning) says how likely a sentence is about a
-fact.  Its weights are in `linking_weights.json`, written by `python -m benchmarks.delta_fit`.  How the two
-relate depends only on values and explicit words. In doubt a sentence is new.
+A sentence can also be new, or not news at all. Sentences in nearly the same words are judged by the
+rules in `matching.py`. For other wordings, a small logistic model over readable features (shared
+rare words, names, numbers, meaning) estimates how likely a sentence is about a fact. Its weights
+are in `linking_weights.json`, written by `python -m benchmarks.delta_fit`. How the two relate
+depends only on values and explicit words. When in doubt, a sentence is new.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from research.claims.states import (
 from research.claims.terms import terms
 from research.claims.values import Amount, amounts, is_rounded, is_same, same_kind
 
-CLOSEST = 6  # facts that a sentence is compared with closely
-# Probability from which a reworded sentence is about a fact, with vectors and without.
+CLOSEST = 6  # facts compared with a sentence in detail
+# Above this probability, a reworded sentence is about a fact, with vectors and without.
 LINKED, LINKED_BY_WORDS = 0.45, 0.4
-NO_NEWS_FROM = 0.6  # probability from which a sentence is a notice, a question or an opinion
-NEAR = 0.05  # the same, from which it may report that an expected event has happened
-RELATED = 0.6  # the same, from which it may change or contradict the fact
-SAME = 0.55  # probability from which a sentence about a fact says the same
-SURE = 0.85  # share from which a change replaces the old fact
+NO_NEWS_FROM = 0.6  # above this probability, a sentence is a notice, a question or an opinion
+NEAR = 0.05  # above this probability, it could report that an expected event has happened
+RELATED = 0.6  # above this probability, it could change or contradict the fact
+SAME = 0.55  # above this probability, a sentence about a fact says the same
+SURE = 0.85  # above this share, a change replaces the old fact
 WEIGHTS = Path(__file__).with_name("linking_weights.json")
 
-# A number that names: phase 2, version 8.1, Halvik 3, the 14-nanometre process.
+# A number that is part of a name: phase 2, version 8.1, Halvik 3, the 14-nanometre process.
 _CODE = re.compile(
     r"\b(?:[A-Z][a-zA-Z]+|phase|version|release|article|flight|round|line|type|level|stage|chapter|model|series|part)"
     r"[ -]\d{1,3}(?:\.\d+|\.x)*\b(?!\s*(?:%|percent|million|billion|thousand|[A-Z][a-z]+ \d{4}))|\b\d+-[a-z]{4,}\b"
@@ -73,10 +73,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`status` and the place of the fact (facts first, then found sentences), or -1.
+    """`status`, and the place of the fact (facts first, then found sentences) or -1.
 
-    `share` is the certainty, 0 to 1.  For a new sentence, `near` is the known fact it is most
-    likely about, and `near_share` how likely that is.
+    `share` is the certainty, 0 to 1. For a new sentence, `near` is the known fact that it is most
+    likely about, and `near_share` is how likely that is.
     """
 
     status: str
@@ -88,7 +88,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence with what the features are made of."""
+    """A sentence with the data from which its features are computed."""
 
     stated: Stated
     words: frozenset[str]
@@ -117,7 +117,7 @@ def _read(text: str) -> _Sentence:
 
 @cache
 def weights(*, with_vectors: bool) -> dict[str, Features]:
-    """Return the fitted weights: `link`, of a sentence and a fact, and `noise`, of a sentence."""
+    """Return the fitted weights: `link` for a sentence and a fact, and `noise` for a sentence."""
     stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))
     found: dict[str, Features] = stored["with vectors" if with_vectors else "without vectors"]
     return found
@@ -130,7 +130,7 @@ def probability(fitted: Features, features: Features) -> float:
 
 
 class Comparison:
-    """The sentences of one run beside the known facts; places count facts first, then sentences."""
+    """The sentences of one run and the known facts. Places count facts first, then sentences."""
 
     def __init__(
         self,
@@ -150,11 +150,11 @@ class Comparison:
         self._vectors = _Vectors(self._told, self.known, embed) if embed and self._told else None
 
     def told(self, place: int) -> Told:
-        """Return a fact, or after the facts a found sentence, as it was given."""
+        """Return the fact, or the found sentence, at a place."""
         return self._told[place]
 
     def verdicts(self) -> list[Verdict]:
-        """Judge all found sentences in order; later ones are compared with earlier new ones, too."""
+        """Judge all found sentences in order. Later ones are also compared with earlier new ones."""
         made: list[Verdict] = []
         for number in range(len(self._told) - self.known):
             news = [n for n, verdict in enumerate(made) if verdict.status == "new"]
@@ -162,7 +162,7 @@ class Comparison:
         return made
 
     def judge(self, number: int, earlier: Sequence[int] = ()) -> Verdict:
-        """Return the verdict on found sentence `number`, given the facts and `earlier` new sentences."""
+        """Return the verdict on found sentence `number`, given facts and `earlier` new sentences."""
         place = self.known + number
         text = self._told[place].text
         others = [*range(self.known), *(self.known + other for other in earlier)]
@@ -200,13 +200,13 @@ class Comparison:
         return Verdict(status, other, share)
 
     def repeats(self, number: int, other: int) -> bool:
-        """Whether a found sentence about the same fact as another one has no other values."""
+        """Whether a found sentence about the same fact as another has no different values."""
         new, old = self._read[self.known + number], self._read[self.known + other]
         pairs = [(a, b) for a in new.amounts for b in old.amounts if same_kind(a, b)]
         return not pairs or any(is_same(a, b) or is_rounded(a, b) for a, b in pairs)
 
     def tells_other_value(self, number: int, fact: int) -> bool:
-        """Whether a found sentence has an amount of the same kind as the fact's, and another value."""
+        """Whether a found sentence has another value for an amount of the same kind as the fact's."""
         return bool(_by_amounts(self._read[self.known + number], self._read[fact])["other_value"])
 
     def relation_features(self, place: int, fact: int, features: Features) -> Features:
@@ -228,7 +228,7 @@ class Comparison:
         return found | {name: features[name] for name in shared}
 
     def _relation(self, place: int, fact: int) -> str:
-        """Return how a sentence that speaks of a fact, and doesn't repeat it, relates to it."""
+        """Return how a sentence about a fact that doesn't repeat it relates to it."""
         new, old = self._read[place], self._read[fact]
         if CORRECTS.search(new.folded) and not CORRECTS.search(old.folded):
             return "contradicted"
@@ -243,7 +243,7 @@ class Comparison:
         return "changed" if is_one else "new"
 
     def _has_come_about(self, place: int, fact: int) -> bool:
-        """Whether a sentence says that what a fact expects has happened."""
+        """Whether a sentence says that something the fact expects has happened."""
         new, old = self._read[place], self._read[fact]
         is_one = new.codes & old.codes or (
             new.stated.names & old.stated.names and not (new.codes and old.codes)
@@ -257,11 +257,11 @@ class Comparison:
         return is_expected and is_done and not NOT_YET.search(new.folded)
 
     def _is_older(self, place: int, fact: int) -> bool:
-        """Whether a sentence's page is older than the fact: it doesn't tell what came after."""
+        """Whether a sentence's page is older than the fact, so it can't report later events."""
         told, known = self._told[place].on, self._told[fact].on
         return bool(told and known and told < known)
 
-    # --- features -----------------------------------------------------------------------------------
+    # --- features ---
 
     def pairs(self, number: int, earlier: Sequence[int] = ()) -> list[tuple[int, Features]]:
         """Return the closest facts and earlier new sentences, each with the features of the pair."""
@@ -307,7 +307,7 @@ class Comparison:
         return features | (self._vectors.features(place, other) if self._vectors else {})
 
     def _weight(self, word: str) -> float:
-        """Return the weight of a word: less if many sentences or the topic's title contain it."""
+        """Return the weight of a word, lower if many sentences or the topic's title contain it."""
         rarity = math.log(1 + (len(self._told) + 1) / (1 + len(self._holding[word])))
         return rarity * (0.4 if word in self._topic else 1.0)
 
@@ -316,7 +316,7 @@ class Comparison:
         return sum(self._weight(word) for word in whole if word in part) / total if total else 0.0
 
     def signs(self, number: int) -> Features:
-        """Return the features that separate a notice, a question or an opinion from a statement."""
+        """Return the features that distinguish a notice, a question or an opinion from a statement."""
         place = self.known + number
         sentence = self._read[place]
         text, folded = sentence.stated.text, sentence.folded
@@ -342,7 +342,7 @@ class Comparison:
 
 
 def _add_lead(name: str, every: Sequence[Features]) -> None:
-    """Add by how much each is ahead of the best other one."""
+    """Add the lead of each over the best other one."""
     found = [features[name] for features in every]
     for place, features in enumerate(every):
         others = found[:place] + found[place + 1 :]
@@ -364,10 +364,10 @@ def _by_amounts(new: _Sentence, old: _Sentence) -> Features:
 
 
 def _by_frame(new: _Sentence, old: _Sentence) -> str:
-    """Return how a sentence in nearly the same words as a fact, with another value, relates to it.
+    """Return how a sentence that differs from a fact only in a value relates to the fact.
 
-    A noun in the place of another ("the nickel", "the cobalt"), another year or a word such as "rival"
-    speaks of something else, unless only one thing can be it ("the latest release").
+    Another noun in the same place ("the nickel", "the cobalt"), another year, or a word such as
+    "rival" means something else, unless only one thing can have that role ("the latest release").
     """
     if CORRECTS.search(new.folded) and not CORRECTS.search(old.folded):
         return "contradicted"
@@ -390,7 +390,7 @@ def _other_year(new: _Sentence, old: _Sentence) -> bool:
 
 
 def _swapped(new: _Sentence, old: _Sentence) -> bool:
-    """Whether a word of one is in the place of another word of the other, or names one thing more."""
+    """Whether one has another word in the same place, or names one more thing."""
     if new.stated.is_wide:
         return False
     codes = new.codes, old.codes
@@ -409,7 +409,7 @@ class _Vectors:
     """The vectors of one comparison's sentences."""
 
     def __init__(self, told: Sequence[Told], known: int, embed: Embed) -> None:
-        import numpy as np  # comes with the local model, and is missing without it
+        import numpy as np  # installed with the local model
 
         texts = [one.text for one in told]
         unique = list(dict.fromkeys(texts))
@@ -432,7 +432,7 @@ class _Vectors:
         return float(self._cosines[found - self._known, : self._known].max(initial=0.0))
 
     def features(self, found: int, other: int) -> Features:
-        """Return how near two sentences are in meaning, and how near others are to the second."""
+        """Return how close two sentences are in meaning, and how close others are to the second."""
         cosine = self.cosine(found, other)
         column = self._cosines[:, other]
         beside = [n for n in self._beside[found - self._known] if n != other - self._known]

@@ -1,7 +1,8 @@
 """Whether a sentence repeats an earlier one, changes its value, or is new.
 
-Both are parsed into numbers, states, names and the words around them.  In doubt a sentence is
-new: one false "changed" costs more trust than ten misses.  `python -m benchmarks.matching` measures it.
+Both are parsed into numbers, states, names and the words around them. When in doubt, a sentence is
+new, because one false "changed" costs more trust than ten misses. Measured by `python -m
+benchmarks.matching`.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from research.claims import values
 from research.claims.states import ONE_HOLDER, STATES
 from research.claims.terms import is_wide_text, terms
 
-SAME = 85  # token_set_ratio (or ratio, between wide characters) of one statement in two writings
-# Shares of the frame's weight that two statements about one thing have in common.
+SAME = 85  # token_set_ratio (ratio for wide characters) from which two texts are the same statement
+# The share of the frame's weight that two statements about one thing have in common.
 FRAME = 0.6
 INNER_FRAME = 0.8
 OTHER_HEAD = 0.75
-SHARED = 0.2  # share of the shorter sentence's words below which another isn't a change of it
-SHARED_BY_STATES = 0.3  # the same, where only states differ
-LONG_RUN = 5  # characters before a number that name one quantity, in text without spaces
+SHARED = 0.2  # below this share of the shorter sentence's words, another isn't a change of it
+SHARED_BY_STATES = 0.3  # the same, if only states differ
+LONG_RUN = 5  # with this many characters before a number, text without spaces names one quantity
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The earlier sentence (its place in the list) and how it relates; `score` is 0 to 100."""
+    """The earlier sentence (its place in the list), and how they relate. `score` is 0 to 100."""
 
     index: int
     kind: Literal["confirmed", "changed"]
@@ -45,9 +46,9 @@ class Match:
 def match(sentence: str, previous: Sequence[str]) -> Match | None:
     """Return the earlier statement that `sentence` confirms or changes, or None if it is new.
 
-    "confirmed": the same in nearly the same words with the same numbers and state; "changed":
-    the same subject and frame with another number, date, version, negation or state.  A
-    confirmation wins over a change, then the higher score, then the earlier sentence.
+    "confirmed" means nearly the same words with the same numbers and state. "changed" means the
+    same subject and frame with another number, date, version, negation or state. A confirmation
+    takes precedence over a change, then the higher score, then the earlier sentence.
     """
     new = parsed(sentence)
     olds = [parsed(text) for text in previous]
@@ -101,11 +102,11 @@ def _ratio(new: Stated, old: Stated) -> float:
     scorer = fuzz.ratio if new.is_wide else fuzz.token_set_ratio
     ratio = scorer(new.key, old.key)
     short, long = sorted((len(new.key), len(old.key)))
-    # A few words of a long sentence aren't its statement.
+    # A few words of a long sentence aren't the same statement.
     return ratio if short >= 0.5 * long else min(ratio, SAME - 1)
 
 
-# A sentence without these words says the opposite: planned or not, over or not, negated or not.
+# Without these words, a sentence says the opposite: planned or not, over or not, negated or not.
 _TELLING = (("stage", "planned"), ("stage", "dropped"), ("life", "ended"), ("negation", "no"))
 
 
@@ -117,7 +118,7 @@ def _states_agree(new: Stated, old: Stated) -> bool:
 
 
 def _other_names(new: Stated, old: Stated) -> bool:
-    """Whether each has a name that the other doesn't have."""
+    """Whether each has a name that the other doesn't."""
     ours = {name for name in new.names if name not in old.text.casefold()}
     theirs = {name for name in old.names if name not in new.text.casefold()}
     return bool(ours and theirs)
@@ -128,7 +129,7 @@ def _same_subject(new: Stated, old: Stated) -> bool:
 
 
 def _same_head(new: Stated, old: Stated) -> bool:
-    """Whether the other sentence contains the opening of this one, or both name one version."""
+    """Whether the other sentence contains the opening of this one, or both name the same version."""
     ours, theirs = _head(new), _head(old)
     if ours in old.frame and theirs in new.frame:
         return True
@@ -151,12 +152,12 @@ def _other_subject(new: Stated, old: Stated) -> bool:
 
 
 def _is_within(left: str, right: str) -> bool:
-    """Whether two versions are one, or one a release of the other: 18 and 18.1."""
+    """Whether two versions are the same, or one is a release of the other: 18 and 18.1."""
     return left == right or left.startswith(f"{right}.") or right.startswith(f"{left}.")
 
 
 def _frames(new: Stated, old: Stated, rarity: dict[str, float]) -> tuple[float, float]:
-    """Return the weight the frames share, of both (Dice) and of the smaller one, each 0 to 1."""
+    """Return the weight that the frames share, of both (Dice) and of the smaller one, each 0 to 1."""
 
     def weight(terms: set[str]) -> float:
         return sum(rarity.get(term, 1.0) for term in terms)
@@ -171,7 +172,7 @@ def _frames(new: Stated, old: Stated, rarity: dict[str, float]) -> tuple[float, 
 
 
 def _numbers_agree(new: Stated, old: Stated) -> bool:
-    """Whether neither has a number where the other has another one."""
+    """Whether there is no number that differs between the two."""
     if new.numbers == old.numbers:
         return True
     if new.numbers < old.numbers:
@@ -218,8 +219,9 @@ def _is_changed(new: Stated, old: Stated, alike: float, inner: float) -> bool:
 def _other_measure(new: str, old: str) -> bool:
     """Whether a Chinese or Japanese sentence gives another value for a quantity that both name.
 
-    The characters before a number name the quantity, as there are no words: a long run of them is
-    in both, or the new sentence repeats the old value beside its own ("from 0.2 to 1").
+    The characters before a number name the quantity, because there are no spaces between words.
+    Either a long run of them is in both, or the new sentence repeats the old value next to its own
+    ("from 0.2 to 1").
     """
     ours, theirs = _measures(new), _measures(old)
     for value, unit, before in theirs:
@@ -245,14 +247,14 @@ def _run(left: str, right: str) -> int:
 
 
 def _life_changed(new: Stated, old: Stated) -> bool:
-    """Whether they give two support states or dates for one version."""
+    """Whether they give different support states or dates for one version."""
     if not new.subject & old.subject:
         return False
     return "life" in dict(new.states) and "life" in dict(old.states)
 
 
 def _stage_changed(new: Stated, old: Stated, inner: float) -> bool:
-    """Whether what was planned for one version has come about, or the other way round."""
+    """Whether something planned for one version has happened, or vice versa."""
     ours, theirs = dict(new.states).get("stage"), dict(old.states).get("stage")
     if not ours or not theirs or ours == theirs or not new.subject & old.subject:
         return False
@@ -267,7 +269,7 @@ _SPELLED_WORD = re.compile(rf"\b(?:{'|'.join(_SPELLED)})\b")
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*(?:\[\d+\]\s*)*$")
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)\s*(%|[\u3040-\u30ff\u4e00-\u9fff]{1,2})")
 
-# Small words that become a name by the number after them: "version 13", "line 7".
+# Words that become a name with the number after them: "version 13", "line 7".
 _NUMBERED = (
     "version|release|model|phase|stage|level|chapter|article|batch|line|route|flight|part|unit|type"
     "|series|class|round|section|volume|issue|season|episode|beta|candidate|number|no\\."
@@ -277,9 +279,9 @@ _DESIGNATED = re.compile(
     r"\s+v?(\d+(?:\.\d+)*)\b(?!\s*(?:%|percent|per cent|million|billion|thousand))"
 )
 _NAME = re.compile(r"(?<![.!?:]\s)(?<!^)\b[A-Z][\w&+#-]*")
-# "2025年，…" at the head of a clause says which year's figure is meant.
+# "2025年，…" at the start of a clause says which year a figure is from.
 _SPOKEN_OF_YEAR = re.compile(r"(?:^|[，,：:])(\d{4})年(?!\d)")
-# The first word is a name if it is written like one or stands before a number or another name.
+# The first word is a name if it is written like one, or is before a number or another name.
 _FIRST_NAME = re.compile(r"(?:[A-Z]\w*[A-Z_]\w*|[A-Z]\w+(?=\s+(?:[A-Z]|v?\d)))")
 _NOT_NAMES = frozenset(
     [
@@ -316,10 +318,11 @@ _SMALL = frozenset(_BEFORE_NAMES.split())
 class Stated:
     """A parsed sentence.
 
-    `numbers` hold dates as year, `m<month>` and `day<day>`, shares as `31%`; `subject` the numbers
-    that name the subject (the 13 of "Version 13 …"); `states` a state by dimension (life:
-    ended); `frame` the remaining terms, each once, with a mark for every dimension; `names` the
-    proper names; `is_one` says that its role has one holder ("the current release").
+    `numbers` contain dates as year, `m<month>` and `day<day>`, and shares as `31%`. `subject` are
+    the numbers that name the subject (the 13 of "Version 13 …"). `states` maps dimensions to states
+    (life: ended). `frame` are the remaining terms, each once, with a mark for every dimension.
+    `names` are the proper names. `is_one` means that only one thing can have its role ("the current
+    release").
     """
 
     text: str
@@ -334,7 +337,7 @@ class Stated:
 
 
 def take_apart(sentence: str) -> Stated:
-    """Return what a sentence states; citations and markup aside."""
+    """Parse a sentence, ignoring citations and markup."""
     text = one_line(without_citations(sentence))
     folded = normal_form(text).casefold()
     folded = _SPELLED_WORD.sub(lambda match: _SPELLED[match.group()], folded)
@@ -368,7 +371,7 @@ def states_of(text: str) -> dict[str, str]:
 
 
 def _subject(text: str) -> frozenset[str]:
-    """Return the numbers that name the subject: those by a name before the verb is likely reached."""
+    """Return the numbers that name the subject: those next to a name, probably before the verb."""
     head = " ".join(text.split()[:12])
     found = _SPOKEN_OF_YEAR.findall(text)
     for match in _DESIGNATED.finditer(head):
@@ -389,11 +392,11 @@ def _names(text: str) -> frozenset[str]:
 
 
 def is_same_subject(new_text: str, old_text: str) -> bool:
-    """Whether a sentence can be a change of another: about the same thing, and something differs.
+    """Whether a sentence can be a change of another: the same subject, with something different.
 
-    They share some words, no name or number of a thing sets them apart, and they differ in a value of
-    one kind or in a state such as planned, over or denied.  A record such as a table row only changes
-    by a record or sentence of its frame.
+    They share some words, no name or number of a thing distinguishes them, and they differ in a
+    value of one kind or in a state such as planned, over or denied. A record such as a table row
+    can only be changed by a record or sentence with the same frame.
     """
     new, old = parsed(new_text), parsed(old_text)
     if new.is_wide != old.is_wide or _other_names(new, old):
@@ -414,6 +417,6 @@ def is_same_subject(new_text: str, old_text: str) -> bool:
 
 
 def _shared(new: Stated, old: Stated) -> float:
-    """Return the share of the shorter sentence's words that the other has, too."""
+    """Return the share of the shorter sentence's words that the other also has."""
     ours, theirs = ({t for t in one.frame if not t.startswith("§")} for one in (new, old))
     return len(ours & theirs) / max(1, min(len(ours), len(theirs)))

@@ -1,8 +1,8 @@
 """What changed between two versions of a page, statement by statement.
 
-Statements are matched by their headings and words, then by what they are about, then by likeness;
-their order on the page plays no part.  What is left is added or removed.  The cost is linear but
-for the likeness of what is left under one heading, which is bounded by MOST_ALIKE.
+Statements are matched by their headings and words, then by subject, then by similarity. Their order
+on the page doesn't matter. The rest was added or removed. The cost is linear, except for the
+similarity of unmatched statements under one heading, which MOST_ALIKE limits.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, senten
 
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 
-ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one that was edited
-SAME = 97  # from which they may differ in spelling only, if their values are the same
+ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one edited sentence
+SAME = 97  # from which they may differ only in spelling, if their values are the same
 SPELT = 75  # ratio of two spellings of a word
-NAMED_ALIKE = 70  # the same of the names of two rows, of at least so many words
+NAMED_ALIKE = 70  # the same for the names of two rows with at least this many words
 FEW_WORDS = 3
-SPELT_WORD = 6  # letters from which a word with two of them in another order is misspelled
-LONG_WORD = 4  # letters from which a word that came or went isn't only a particle
-SHARED = 0.5  # of the weight of two rows' cells, from which they are one row that was edited
-FEW_GAINED = 3  # rows that may gain a column before it is a change of the table
-MOST_ROWS = 2_000  # rows of a table on either side that are compared by their cells
-MOST_HOLDING = 50  # rows with one cell that are compared with a row that has it too
-MOST_ALIKE = 300  # statements of a heading on either side that are compared for likeness
-# A page that keeps less than this of a version with at least so many statements is another page.
+SPELT_WORD = 6  # letters from which a word with two swapped letters is misspelled
+LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
+SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
+FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
+MOST_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
+MOST_HOLDING = 50  # rows with a cell that are compared with another row that has it
+MOST_ALIKE = 300  # statements under a heading, in each version, that are compared for similarity
+# A page that keeps less than this of a version with at least this many statements is another page.
 LEAST_KEPT = 0.1
 FEW = 8
 FEW_VERSIONS = 3
@@ -49,7 +49,7 @@ _WORD = re.compile(r"\w+")
 class Difference:
     """One statement that was added, removed, changed in some fields, or moved to other headings.
 
-    `cells` holds name, old and new value of each field that differs.
+    `cells` has the name, old value and new value of each field that differs.
     """
 
     kind: str
@@ -62,9 +62,9 @@ class Difference:
 class PageDiff:
     """How a page differs from its last version.
 
-    `kept` is the share of the old statements that are still there; `is_replaced` says that the page
-    is so different that nothing can be said of single statements (a sign-in page, another text).
-    `columns` has the old names of columns that were renamed.
+    `kept` is the share of the old statements that are still there. `is_replaced` means that the
+    page is too different to compare statements (a sign-in page, another text). `columns` has the
+    old names of renamed columns.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -78,7 +78,7 @@ class PageDiff:
 def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") -> PageDiff:
     """Return what was added, removed, changed and moved from `old` to `new`.
 
-    Both come from `blocks.parse(..., keep_paragraphs=True)`: only paragraphs that differ are split
+    Both come from `blocks.parse(..., keep_paragraphs=True)`. Only paragraphs that differ are split
     into sentences.
     """
     result = PageDiff()
@@ -106,7 +106,8 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     _take_keyed(left, result, gained)
     _take_rows(left, result, gained)
     _take_alike(left, result)
-    # A page that was begun again (a changelog whose past has moved elsewhere) takes nothing back.
+    # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
+    # as removed.
     removed = [] if is_little else left.old
     result.differences += [Difference(REMOVED, old=entry) for entry in removed]
     result.differences += [Difference(ADDED, new=entry) for entry in left.new]
@@ -116,19 +117,19 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
 
 @dataclass
 class _Left:
-    """The statements of both versions that are not matched yet."""
+    """The statements of both versions that aren't matched yet."""
 
     old: list[Entry]
     new: list[Entry]
 
     def split_paragraphs(self, language: str) -> None:
-        """Replace the paragraphs that are left by their sentences."""
+        """Replace the unmatched paragraphs by their sentences."""
         self.old, self.new = _split(self.old, language), _split(self.new, language)
 
     def take(
         self, key: Callable[[Entry], Hashable | None], *, unique: bool = False
     ) -> list[tuple[Entry, Entry]]:
-        """Match what has the same key (None matches nothing), in order, and take it out."""
+        """Match statements with the same key in order, and remove them. A None key never matches."""
         waiting: defaultdict[Hashable, list[Entry]] = defaultdict(list)
         for entry in self.old:
             if (name := key(entry)) is not None:
@@ -163,7 +164,7 @@ def _shares_subjects(left: _Left) -> bool:
 
 
 def _is_same_page(old: Sequence[Entry], new: Sequence[Entry]) -> bool:
-    """Whether two versions begin with the same heading, and the new one still says something."""
+    """Whether two versions begin with the same heading, and the new one still has content."""
     first = [next((e.path[0] for e in entries if e.path), "") for entries in (old, new)]
     return bool(first[0]) and first[0] == first[1] and len(new) >= FEW
 
@@ -171,7 +172,10 @@ def _is_same_page(old: Sequence[Entry], new: Sequence[Entry]) -> bool:
 def _renamed(
     moved: Sequence[tuple[Entry, Entry]], old: Sequence[Entry], new: Sequence[Entry]
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the headings that only have another name now: most of what was below them is below it."""
+    """Return the headings that were only renamed.
+
+    Most of the content below the old heading is below the new one.
+    """
     targets: defaultdict[tuple[str, ...], Counter[tuple[str, ...]]] = defaultdict(Counter)
     for a, b in moved:
         targets[a.path][b.path] += 1
@@ -183,7 +187,7 @@ def _renamed(
     for path, counts in targets.items():
         target, count = counts.most_common(1)[0]
         is_new_name = path not in remain and target not in before and 2 * count >= sizes[path]
-        # "1.4" isn't another name of "1.3": what is below both is said of each release.
+        # "1.4" isn't a new name of "1.3", because each release has its own statements.
         was, now = versions.get(path, ()), versions.get(target, ())
         if is_new_name and (not was or was == now):
             found[path] = target
@@ -191,7 +195,7 @@ def _renamed(
 
 
 def _is_indifferent_move(a: Entry, b: Entry) -> bool:
-    """Whether a move says nothing: the nearest heading only has other words, or a sentence moved."""
+    """Whether a move isn't news: only the nearest heading's wording changed, or a sentence moved."""
     if a.path[-1:] == b.path[-1:] or a.kind == SENTENCE:
         return True
     return bool(a.path and b.path) and _is_same_heading(a.path[-1], b.path[-1])
@@ -199,7 +203,7 @@ def _is_indifferent_move(a: Entry, b: Entry) -> bool:
 
 @lru_cache(maxsize=4_096)
 def version_of(headings: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the version that headings name, as numbers: "1.14" and below it "1.14.2" is (1, 14, 2)."""
+    """Return the version in the headings as numbers: "1.14" with "1.14.2" below it is (1, 14, 2)."""
     found: tuple[int, ...] = ()
     for heading in headings:
         if (named := _VERSION_HEADING.match(heading)) is None:
@@ -211,9 +215,9 @@ def version_of(headings: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
-    """Return the versions that headings name; a page with FEW_VERSIONS of them is a changelog.
+    """Return the versions in the headings. A page with FEW_VERSIONS of them is a changelog.
 
-    Numbers that rise down the page are those of sections, as in a law or a policy: none is a version.
+    Numbers that rise down the page are section numbers, as in a law or a policy, and not versions.
     """
     named = dict.fromkeys(version_of(entry.headings) for entry in entries)
     versions = [version for version in named if version]
@@ -222,7 +226,10 @@ def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
 
 
 def _is_same_heading(before: str, after: str) -> bool:
-    """Whether a heading only gained or lost some words: "fix(api): add events (#12)", "#12: add events"."""
+    """Whether a heading only gained or lost some words.
+
+    For example, "fix(api): add events (#12)" and "#12: add events".
+    """
     ours, theirs = set(_WORD.findall(after)), set(_WORD.findall(before))
     if len(ours & theirs) < 3 or values.numbers(before) != values.numbers(after):
         return False
@@ -230,7 +237,7 @@ def _is_same_heading(before: str, after: str) -> bool:
 
 
 def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
-    """Return the columns that many rows have in one version and none in the other: a change of their table."""
+    """Return columns that many rows have in one version and none in the other: the table changed."""
     before = Counter(name for entry in old for name, _v in entry.fields)
     after = Counter(name for entry in new for name, _v in entry.fields)
     return {
@@ -242,7 +249,7 @@ def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
 
 
 def _take_keyed(left: _Left, result: PageDiff, changed_columns: set[str]) -> None:
-    """Match what is about the same thing: under the same headings first, then anywhere."""
+    """Match statements about the same thing, first under the same headings, then anywhere."""
     renamed = result.renamed
 
     def under(entry: Entry) -> Hashable | None:
@@ -265,7 +272,7 @@ def _take_keyed(left: _Left, result: PageDiff, changed_columns: set[str]) -> Non
 
 
 def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
-    """Return the old name of each column that only has another name now, as half of its values show."""
+    """Return the old name of each renamed column. Half of its values must be the same."""
     kept: Counter[tuple[str, str]] = Counter()
     seen: Counter[tuple[str, str]] = Counter()
     for a, b in pairs:
@@ -305,16 +312,17 @@ def _take_rows(left: _Left, result: PageDiff, changed_columns: set[str]) -> None
 
 
 def _is_named(entry: Entry) -> bool:
-    """Whether a row's subject has enough words to be known again when some of them change."""
+    """Whether a row's subject has enough words to be recognized when some of them change."""
     return len(entry.key.split()) >= FEW_WORDS
 
 
 def _alike_rows(
     old: Sequence[Entry], new: Sequence[Entry]
 ) -> Iterable[tuple[float, int, int, Entry, Entry]]:
-    """Yield pairs of rows that share most of their cells: minus the share, their order, and they.
+    """Yield pairs of rows that share most of their cells.
 
-    A cell that few rows have weighs more.  Rows that share no rare cell aren't compared.
+    Each has the negative share, the order of both, and the rows. A cell that few rows have weighs
+    more. Rows that share no rare cell aren't compared.
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
     counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))
@@ -333,14 +341,14 @@ def _alike_rows(
                 beside[id(a)] = a
         for name, weight in shared.items():
             a = beside[name]
-            # A column that only one of them has doesn't set them apart.
+            # A column that only one of them has doesn't distinguish them.
             larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
             if weight >= SHARED * larger:
                 yield -weight / larger, a.order, b.order, a, b
 
 
 def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> float:
-    """Return the weight of a row's cells in the columns that another row has, too."""
+    """Return the weight of a row's cells in the columns that another row also has."""
     names = {"", *(name for name, value in b.fields if value)}
     return sum(weights[cell] for cell in _row_cells(a) if cell[0] in names)
 
@@ -364,10 +372,10 @@ def differing_cells(
     columns: Mapping[str, str] | None = None,
     changed_columns: Iterable[str] = (),
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return name, old and new value of the fields that differ; columns are matched by name.
+    """Return the name, old and new value of the fields that differ. Columns are matched by name.
 
-    `columns` gives the old names of those that were renamed.  `changed_columns` came to the whole
-    table or went from it, so they say nothing of a row.
+    `columns` has the old names of renamed ones. `changed_columns` were added to or removed from the
+    whole table, so they say nothing about a row.
     """
     columns = columns or {}
     names = [name for name, _v in b.fields]
@@ -376,7 +384,7 @@ def differing_cells(
         pairs.append(("", a.subject, b.subject))
     if len(set(names)) == len(names) and any(names):
         old = dict(a.fields)
-        # A column that is only in one version is a change of the table, not of its rows.
+        # A column that only exists in one version is a change of the table, not of its rows.
         named = [(name, columns.get(name, name), value) for name, value in b.fields]
         pairs += [
             (name, old.get(was, ""), value)
@@ -400,7 +408,7 @@ def differing_cells(
 
 
 def _is_same_name(a: Entry, b: Entry) -> bool:
-    """Whether two rows have the same subject: "7.0" is another spelling of "7"."""
+    """Whether two rows have the same subject. "7.0" is another spelling of "7"."""
     if a.key == b.key:
         return True
     versions = [_VERSION.fullmatch(entry.subject.strip()) for entry in (a, b)]
@@ -415,7 +423,7 @@ def _without_zeros(version: str) -> tuple[int, ...]:
 
 
 def _is_same_value(before: str, after: str) -> bool:
-    """Whether two cells hold the same, a date in whatever form."""
+    """Whether two cells have the same value, even with dates in different forms."""
     if match_key(before) == match_key(after):
         are_signs = values.is_sign(before) or values.is_sign(after)
         return not are_signs or before.strip() == after.strip()
@@ -426,7 +434,7 @@ def _is_same_value(before: str, after: str) -> bool:
 
 
 def _is_spelling(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether one long word of a text is only spelled in another way: merkelization, merkleization."""
+    """Whether only one long word has a different spelling: merkelization, merkleization."""
     if len(before) != len(after):
         return False
     pairs = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
@@ -491,7 +499,7 @@ def _alike(
 
 
 def is_reworded(before: str, after: str) -> bool:
-    """Whether two sentences say the same with the same values, but for the spelling of words."""
+    """Whether two sentences say the same with the same values, except for the spelling of words."""
     old, new = match_key(before), match_key(after)
     if fuzz.ratio(old, new) < SAME or values.typed_values(before) != values.typed_values(after):
         return False

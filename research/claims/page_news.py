@@ -1,8 +1,8 @@
 """Turn a page's differences into news: worded, weighed and grouped.
 
-Values decide what is news: another date, version, amount or status of the same thing, a row or an
-item that came or went, a move to another heading, a sentence whose values changed.  Spelling, links,
-lists of people and reworded prose are not.
+News is decided by values: another date, version, amount or status of the same thing, an added or
+removed row or item, a move to another heading, or a sentence whose values changed. Changes to
+spelling, links, lists of people or wording aren't news.
 """
 
 from __future__ import annotations
@@ -35,24 +35,23 @@ from research.claims.page_diff import (
 )
 from research.claims.terms import is_wide_text, terms
 
-NEW, GONE = "new", "gone"  # beside CHANGED: what a difference means to a reader
+NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
-ENOUGH = 0.5  # weight from which a difference is announced
-LEAD_WORDS = 8  # of a line that only announces what is below it
-LINKS = 0.1  # weight of a changed address
+ENOUGH = 0.5  # the least weight that is announced
+LEAD_WORDS = 8  # of a line that only introduces what is below it
+LINKS = 0.1  # the weight of a changed URL
 MOST_FIELDS = 6
-REPEATED = (
-    4  # words of a statement that is old matter if a statement of the last version has them all
-)
+REPEATED = 4  # words of a statement that isn't new if one of the last version has them all
 MOST_HOLDING = 50  # statements searched per word
-MOST_IN_SECTION = 12  # entries of a section that is new as a whole
-MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # of one heading and kind, the weightiest
-MOST_JOINED = 12  # rows that changed in the same way and are one line
-MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
+MOST_IN_SECTION = 12  # entries of an entirely new section
+MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # per heading and kind, by weight
+MOST_JOINED = 12  # rows changed in the same way that are merged into one line
+# rows of one table changed in the same columns before they are merged into one line
+MOST_OF_FRAME = 8
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
-MOST_ADDED = 1_000  # added statements searched for it
-FEW_WORDS = 6  # a removed sentence with fewer isn't reported
-SPELLING = 98  # token_sort_ratio of two sentences that differ in spelling only
+MOST_ADDED = 1_000  # added statements searched for a replacement
+FEW_WORDS = 6  # removed sentences with fewer words aren't reported
+SPELLING = 98  # token_sort_ratio of two sentences that differ only in spelling
 LONGEST = 420
 
 _PEOPLE = re.compile(
@@ -73,7 +72,7 @@ _LOUD = re.compile(
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
     re.IGNORECASE,
 )
-# Headings of a changelog that hold little news.
+# Changelog headings with little news below them.
 _QUIET = re.compile(
     r"^\W*(?:docs?|documentation|chores?|internals?|housekeeping|refactor\w*|tests?|testing|ci|build|dependenc\w+"
     r"|dokumentation|abhängigkeiten|dépendances|文档|杂项)\b|\bdependenc(?:y|ies)\b",
@@ -82,7 +81,7 @@ _QUIET = re.compile(
 _NOT = re.compile(
     r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无"
 )
-# A sentence that only says where to read more, and one that means nothing without the one before it.
+# A sentence that only links to more information, and one that means nothing without the one before.
 _POINTER = re.compile(
     r"\b(?:please (?:see|refer)|see (?:our|the|also)|refer to (?:our|the)|learn more|to learn about|(?:for )?more information"
     r"|weitere informationen|siehe|pour en savoir plus|más información)\b",
@@ -104,11 +103,11 @@ _GENERIC = re.compile(
 
 @dataclass(frozen=True)
 class PageChange:
-    """One piece of news from a page: what it says now, what it said before, how much it weighs.
+    """One piece of news from a page: the new and the old text, and its weight.
 
-    `status` is new, changed or gone; `quote` is on the page now (on its last version if gone),
-    `before` and `before_quote` are of the last version and name the same fields as `sentence`;
-    `told` says both in one line. `is_typed` is whether a typed value changed.
+    `status` is new, changed or gone. `quote` is on the current page (if gone, on its last version).
+    `before` and `before_quote` are from the last version and name the same fields as `sentence`.
+    `told` has both in one line. `is_typed` is whether a typed value changed.
     """
 
     status: str
@@ -125,22 +124,22 @@ class PageChange:
     headings: tuple[str, ...] = ()
     kind: str = ROW
     part: int = 0
-    frame: str = ""  # what it says of its subject; rows with the same frame are one line
-    members: tuple[PageChange, ...] = ()  # the changes that it joins
+    frame: str = ""  # what it says about its subject; rows with the same frame are one line
+    members: tuple[PageChange, ...] = ()  # the changes merged into it
     told: str = ""
 
     def after(self, gone: PageChange) -> PageChange:
-        """Return the change of what was gone from one page and is on this one now."""
+        """Return the change from a statement gone from one page to this one on another."""
         return replace(
             self, status=CHANGED, before=gone.before, before_quote=gone.before_quote, is_typed=True
         )
 
 
 def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChange]:
-    """Return what is worth announcing of a page, in the page's order.
+    """Return the news of a page, in page order.
 
-    `old` are the statements of the last version: what is below a heading that it did not have is
-    one new section.  Sentences with instructions to the reader are left out.
+    `old` are the statements of the last version. Everything below a heading that the last version
+    lacked is one new section. Sentences with prompt injection are left out.
     """
     known = _Known.of(old)
     found: list[PageChange] = []
@@ -171,11 +170,11 @@ def words_of(entry: Entry, title: str) -> str:
     return shorten(said, LONGEST)
 
 
-# --- wording ----------------------------------------------------------------------------------------
+# --- wording ---
 
 
 def attribute(name: str) -> str:
-    """Return the name of a field in words: `latestReleaseDate` is "latest release date"."""
+    """Return the name of a field as words: `latestReleaseDate` is "latest release date"."""
     if " " in name or not (name[:1].islower() or "_" in name):
         return name
     return " ".join(_CAMEL.sub(" ", name).lower().split())
@@ -195,9 +194,9 @@ def _subject(entry: Entry, title: str) -> str:
 
 
 def _context(entry: Entry, title: str) -> str:
-    """Return the nearest heading that says something, else the title."""
+    """Return the nearest meaningful heading, or the title."""
     for heading in reversed(entry.headings):
-        # A key of a data file says little ("prices", "goals1"), a name such as "gpt-5-mini" does.
+        # A key of a data file says little ("prices", "goals1"). A name such as "gpt-5-mini" does.
         is_key = heading.islower() and not re.search(r"[\s\d].*\d|-", heading)
         if not _GENERIC.match(heading) and not is_key:
             return heading
@@ -205,7 +204,7 @@ def _context(entry: Entry, title: str) -> str:
 
 
 def _fields(entry: Entry, changed: Sequence[tuple[str, str, str]] = ()) -> list[str]:
-    """Return the fields of an entry as it says them: those that changed, and others as there is room."""
+    """Return the fields of an entry as text: those that changed, and others if there is room."""
     names = {name for name, _before, _after in changed if name}
     bare = {value for name, *both in changed if not name for value in both}
     said: list[tuple[bool, str]] = []
@@ -245,7 +244,7 @@ def _in_context(entry: Entry) -> str:
 
 
 def _added(diff: PageDiff) -> list[str]:
-    """Return what was added or changed, as it is compared, without its values."""
+    """Return added or changed statements in normalized form, without their values."""
     return [one.new.match for one in diff.differences if one.new and one.kind in (ADDED, CHANGED)]
 
 
@@ -301,12 +300,12 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
 
 
 def _announces(entry: Entry) -> bool:
-    """Whether an entry only announces what is below it."""
+    """Whether an entry only introduces what is below it."""
     return entry.text.endswith((":", "：")) and word_count(entry.text) <= LEAD_WORDS
 
 
 def _is_slight(entry: Entry) -> bool:
-    """Whether a sentence says nothing without the one before it."""
+    """Whether a sentence means nothing without the one before it."""
     count = word_count(entry.text)
     return count < FEW_WORDS or leans_back(entry.text, language_of(entry.text))
 
@@ -335,7 +334,10 @@ def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title:
 
 
 def _is_regrouped(old: Entry, new: Entry) -> bool:
-    """Whether an entry is below the same heading, only at another depth; "deprecated" is a status."""
+    """Whether an entry is below the same heading at another depth.
+
+    "Deprecated" is a status, so it counts as another heading.
+    """
     upper, lower = sorted((old.headings, new.headings), key=len)
     return lower[: len(upper)] == upper and not _LOUD.search(" ".join(lower[len(upper) :]))
 
@@ -365,7 +367,7 @@ def _row_before_and_after(
 ) -> tuple[str, str]:
     """Return a record's new and old text, each complete enough to be a fact.
 
-    Of a long record only the fields that changed.
+    For a long record, only the fields that changed are included.
     """
     sentence = _named(new, title, _fields(new, cells))
     before = _named(old, title, _fields(old, cells))
@@ -382,7 +384,7 @@ def _line(subject: str, said: Sequence[str]) -> str:
 
 
 def _values_now(cells: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return the new values of fields, as a record says them."""
+    """Return the new values of fields, as a record states them."""
     return [
         f"{attribute(name)} {after}".strip()
         for name, _before, after in cells[:MOST_FIELDS]
@@ -436,7 +438,7 @@ def _edited(old: Entry, new: Entry, title: str) -> PageChange:
     )  # fmt: skip
 
 
-# --- weight -----------------------------------------------------------------------------------------
+# --- weight ---
 
 
 def _weight_of(cell: tuple[str, str, str]) -> float:
@@ -451,7 +453,7 @@ def _weight_of(cell: tuple[str, str, str]) -> float:
         return 1.0
     if kinds <= {values.STATUS}:
         return 0.9
-    if values.LIST in kinds:  # a date with a time is one, too
+    if values.LIST in kinds:  # a date with a time is also a date
         return 1.0 if _are_other_dates(before, after) else 0.3
     return 0.8 if values.changed_kinds(before, after) else 0.5
 
@@ -462,7 +464,7 @@ def _are_other_dates(before: str, after: str) -> bool:
 
 
 def share_of(entry: Entry) -> float:
-    """Return how much of its weight an entry keeps for the headings it is under."""
+    """Return the share of its weight that an entry keeps under its headings."""
     share = 1.0
     if any(_PEOPLE.search(heading) for heading in entry.headings[-1:]):
         share = 0.5
@@ -480,24 +482,24 @@ def share_of(entry: Entry) -> float:
 
 
 def _is_setting(entry: Entry) -> bool:
-    """Whether a pair sets how a page is shown: `latestColumn: false`, `stale_after: 8`."""
+    """Whether a pair configures how a page is displayed: `latestColumn: false`, `stale_after: 8`."""
     if entry.kind != PAIR or entry.headings or not _CAMEL.search(entry.subject):
         return False
     return values.kind_of(entry.fields[0][1]) in (values.STATUS, values.NUMBER, values.NONE)
 
 
-# --- groups -----------------------------------------------------------------------------------------
+# --- groups ---
 
 
 @dataclass(frozen=True)
 class _Known:
-    """The headings of the last version: their paths, each heading with how often it is there, versions."""
+    """The headings of the last version: their paths, how often each occurs, and their versions."""
 
     paths: frozenset[tuple[str, ...]]
     counts: Counter[str]
     statements: _Statements
     versions: frozenset[tuple[int, ...]]
-    latest: tuple[int, ...]  # empty where fewer than three headings name a version
+    latest: tuple[int, ...]  # empty if fewer than three headings name a version
 
     @classmethod
     def of(cls, old: Sequence[Entry]) -> _Known:
@@ -511,7 +513,7 @@ class _Known:
 
 
 class _Statements:
-    """The statements and headings of the last version by their words."""
+    """The statements and headings of the last version, by their words."""
 
     def __init__(self, said: Iterable[str]) -> None:
         self._words = [frozenset(text.split()) for text in said]
@@ -538,14 +540,14 @@ class _Statements:
 
 
 def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[str, ...]:
-    """Return the highest heading above an added entry that the last version did not have."""
+    """Return the highest heading above an added entry that the last version didn't have."""
     entry = difference.new
     if difference.kind != ADDED or entry is None or not known.paths:
         return ()
     renamed = set(diff.renamed.values())
     for depth in range(1, len(entry.path) + 1):
         path = entry.path[:depth]
-        # The heading of a known version may be written in another way now.
+        # The heading of a known version may be written differently now.
         if path in renamed or (
             known.latest and version_of(entry.headings[depth - 1 : depth]) in known.versions
         ):
@@ -558,9 +560,9 @@ def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[st
 def _section(
     root: tuple[str, ...], members: Sequence[Difference], title: str, known: _Known
 ) -> list[PageChange]:
-    """Return a section that is new as a whole: a line for itself, and one for each of its parts.
+    """Return an entirely new section: a line for itself, and one for each of its parts.
 
-    A part is an entry, or what is below a heading that is a statement itself, such as the title
+    A part is an entry, or everything below a heading that is itself a statement, such as the title
     of a change in a changelog.
     """
     entries = [one.new for one in members if one.new is not None]
@@ -591,7 +593,7 @@ def _section(
     best = sorted(changes, key=lambda one: (-one.weight, one.order))[:MOST_IN_SECTION]
     kept = [one for one in best if one.key != first.match or lead == number]
     if head.is_typed and lead == number and all(one.kind == ITEM for one in kept):
-        # The entries of a version name it, and then it needs no line for itself.
+        # If the entries of a version name it, it needs no line for itself.
         said = (one.sentence.removeprefix(f"{heading}, ") for one in kept)
         kept = [
             replace(one, sentence=shorten(f"{name}: {text}", LONGEST))
@@ -600,7 +602,7 @@ def _section(
         heads = []
     else:
         heads = [head]
-    # A list that is new as a whole isn't cut to a few of its items, as one that grew is.
+    # An entirely new list isn't cut to a few items, unlike one that grew.
     return [
         *heads,
         *(
@@ -637,7 +639,10 @@ def _with_more(change: PageChange, number: int) -> PageChange:
 
 
 def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
-    """Return the depth of a section's heading; "1.14" with only "1.14.0 - 25 June" below is that one."""
+    """Return the depth of a section's heading.
+
+    If "1.14" only has "1.14.0 - 25 June" below it, that is the heading.
+    """
     depth = len(root)
     headings, path = entries[0].headings, entries[0].path
     while (
@@ -651,9 +656,9 @@ def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
 
 
 def _stated_heading(entry: Entry, depth: int, known: _Known) -> tuple[str, ...]:
-    """Return the path to the highest heading below `depth` that is a statement itself.
+    """Return the path to the highest heading below `depth` that is itself a statement.
 
-    It has some words, and isn't one that every section has ("Bug fixes in the server").
+    It has several words, and isn't one that every section has ("Bug fixes in the server").
     """
     for at in range(depth + 1, len(entry.path)):
         heading = entry.path[at]
@@ -664,12 +669,12 @@ def _stated_heading(entry: Entry, depth: int, known: _Known) -> tuple[str, ...]:
 
 
 def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageChange:
-    """Return what is below one heading of a new section, said by the heading and its first entry."""
+    """Return the content below one heading of a new section, as the heading and its first entry."""
     first = entries[0]
     heading = first.headings[len(path) - 1]
     made = _came(first, title)
     text = first.text
-    if text.endswith(":"):  # it only announces what is below it
+    if text.endswith(":"):  # it only introduces what is below it
         text = f"{text} {'; '.join(entry.text for entry in entries[1:6])}"
     text = shorten(text.rstrip(": "), 200)
     sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
@@ -683,7 +688,7 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
 def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
     """Return a change with little weight if it is below the heading of an earlier version.
 
-    What is gone from a changelog has happened all the same.
+    What was removed from a changelog happened anyway.
     """
     version = version_of(change.headings)
     is_past = version and (version < latest or change.status == GONE)
@@ -710,14 +715,14 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
 
 
 def _leans(change: PageChange) -> bool:
-    """Whether a sentence means nothing by itself: it refers to the one before, which isn't new."""
+    """Whether a sentence refers to the one before, which isn't new, and means nothing by itself."""
     return (
         change.kind == SENTENCE and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
     )
 
 
 def _as_one(members: Sequence[PageChange]) -> PageChange:
-    """Return sentences of one paragraph as one change; its quote reaches as far as they are in a row."""
+    """Merge sentences of one paragraph into one change. Its quote covers those that are adjacent."""
     first = members[0]
     if len(members) == 1:
         return first
@@ -736,7 +741,7 @@ def _as_one(members: Sequence[PageChange]) -> PageChange:
 
 
 def _joined_rows(changes: Sequence[PageChange]) -> list[PageChange]:
-    """Join the rows of one table that changed in the same way: "14, 14 Pro: versions 16 to 26"."""
+    """Merge the rows of one table that changed in the same way: "14, 14 Pro: versions 16 to 26"."""
     alike: defaultdict[tuple[tuple[str, ...], str], list[PageChange]] = defaultdict(list)
     for change in changes:
         if change.frame:
@@ -769,7 +774,7 @@ def _as_one_row(members: Sequence[PageChange]) -> PageChange:
 
 
 def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
-    """Keep the weightiest sentences and items of each heading: a rewritten section is one story."""
+    """Keep the heaviest sentences and items of each heading. A rewritten section is one story."""
     groups: defaultdict[tuple[str, tuple[str, ...]], list[PageChange]] = defaultdict(list)
     for change in changes:
         if change.kind in MOST_OF_HEADING and not change.is_typed:
@@ -785,7 +790,7 @@ def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
 
 
 def _framed(changes: list[PageChange]) -> list[PageChange]:
-    """Join rows that changed alike beyond MOST_OF_FRAME into the last one of them."""
+    """Merge rows that changed alike, beyond MOST_OF_FRAME, into the last one."""
     frames: defaultdict[tuple[str, str], list[PageChange]] = defaultdict(list)
     for change in changes:
         frames[change.status, values.frame_of(change.sentence)].append(change)

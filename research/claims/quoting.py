@@ -1,10 +1,11 @@
 """Find the exact place of a quote in a stored text, ignoring differences in typography.
 
-Data flow: stored text -> `Folded`, its normalized letters, each with its original
-place -> `find` gives the span of the stored text -> `around` the words before and after it.
+Data flow: stored text -> `Folded`, its normalized letters, each with its original place -> `find`
+returns the span in the stored text -> `around` returns the words before and after it.
 
-White space, line ends, case, kinds of quote marks and dashes, ligatures, full-width letters, accents
-in one sign or two, soft hyphens and Markdown's emphasis make no difference; anything else does.
+It ignores whitespace, line endings, case, kinds of quote marks and dashes, ligatures, full-width
+letters, composed or separate accents, soft hyphens, and Markdown emphasis. All other differences
+count.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from functools import cached_property
 
 from beacon_site.text.cleaning import normal_form, one_line, width
 
-LEAST_QUOTE = 12  # characters below which a quote proves nothing
+LEAST_QUOTE = 12  # shorter quotes prove nothing
 CONTEXT = 160  # characters shown before and after a quote
 
 _ONE_KIND = str.maketrans("“”„«»‘’‚‛′″‐‑‒–—―−", '"""""\'\'\'\'' + "'\"" + "-------")
-# Signs that are not seen, and the emphasis of Markdown.
+# Invisible characters and Markdown emphasis.
 _UNSEEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff*_`"
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u093c\u094d\u09bc\u1160-\u11ff\u20d0-\u20ff\u3099\u309a"
 _PIECES = re.compile(
@@ -35,7 +36,7 @@ _CLUSTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in a stored text: from `start` up to, not with, `end`."""
+    """A range of a stored text, from `start` up to but not including `end`."""
 
     start: int
     end: int
@@ -51,7 +52,7 @@ class Folded:
     def _made(self) -> tuple[str, array[int]]:
         said: list[str] = []
         places: array[int] = array("I")
-        is_gap = True  # so that white space at the beginning is left out
+        is_gap = True  # so leading whitespace is left out
         for piece in _PIECES.finditer(self.stored):
             kind, text, start = piece.lastgroup, piece.group(), piece.start()
             if kind == "unseen":
@@ -74,11 +75,11 @@ class Folded:
 
     @property
     def text(self) -> str:
-        """Return the text as it is compared."""
+        """Return the normalized text."""
         return self._made[0].rstrip()
 
     def find(self, quote: str) -> Span | None:
-        """Return where `quote` is word for word, None if it is missing or too short.
+        """Return where `quote` occurs word for word, or None if it is missing or too short.
 
         Words and numbers must be whole: “costs 1” isn't found in “costs 1.5” or “costs 12”.
         """
@@ -88,7 +89,7 @@ class Folded:
         return self.find_folded(wanted)
 
     def find_folded(self, wanted: str) -> Span | None:
-        """Return what `find` does, for words that are folded already and long enough."""
+        """Like `find`, for words that are already folded and long enough."""
         text, places = self._made
         at = text.find(wanted)
         while at >= 0:
@@ -99,13 +100,13 @@ class Folded:
         return None
 
     def _end_of(self, place: int) -> int:
-        """Return where the character that begins at a place of the stored text ends, with accents."""
+        """Return where the character at a place of the stored text ends, including accents."""
         cluster = _CLUSTER.match(self.stored, place)
         return cluster.end() if cluster else place + 1
 
 
 def _clusters(stored: str, start: int, end: int, text: str) -> Iterator[tuple[Iterable[int], str]]:
-    """Yield characters that are not plain ASCII as they are compared, with their stored places."""
+    """Yield characters that aren't plain ASCII in normalized form, with their stored places."""
     folded = _as_compared(text)
     if len(folded) == len(text):
         yield range(start, end), folded
@@ -116,12 +117,12 @@ def _clusters(stored: str, start: int, end: int, text: str) -> Iterator[tuple[It
 
 
 def _as_compared(text: str) -> str:
-    # A compatibility form may hold spaces where the character itself had none.
+    # A compatibility form may contain spaces that the character itself doesn't have.
     return "".join(normal_form(text).casefold().translate(_ONE_KIND).split())
 
 
 def fold(text: str) -> str:
-    """Return words as they are compared: one line, one kind of quote mark and dash, case folded."""
+    """Normalize words: one line, one kind of quote mark and dash, case folded."""
     return Folded(text).text
 
 
@@ -138,7 +139,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def _belong(left: str, right: str) -> bool:
-    """Whether two adjacent characters belong to one word or number. A wide one is a word by itself."""
+    """Whether two adjacent characters belong to one word or number. A wide one is a separate word."""
     if not left or not right or not (left.isalnum() and right.isalnum()):
         return False
     if left.isdigit() and right.isdigit():
@@ -151,7 +152,7 @@ def _is_wide(character: str) -> bool:
 
 
 def around(stored: str, span: Span, most: int = CONTEXT) -> tuple[str, str]:
-    """Return the words before and after a span, each in one line and cut between words."""
+    """Return the words before and after a span, each on one line and cut between words."""
     before = stored[max(0, span.start - most) : span.start]
     behind = stored[span.end : span.end + most]
     if span.start > most:
@@ -164,5 +165,5 @@ def around(stored: str, span: Span, most: int = CONTEXT) -> tuple[str, str]:
 
 
 def _edge(text: str) -> str:
-    """Return text in one line that keeps a space at either end, so that words stay apart."""
+    """Return text on one line that keeps a space at either end, so words stay apart."""
     return re.sub(r"\s+", " ", text)

@@ -23,7 +23,7 @@ from research.claims.terms import is_wide_text, terms
 # The usual constants, as in recall.
 K1 = 1.2
 B = 0.75
-# LexRank: sentences as like as this are neighbours (Erkan and Radev 2004).
+# LexRank: sentences with at least this similarity are neighbors (Erkan and Radev 2004).
 NEIGHBOURS = 0.1
 DAMPING = 0.85
 ROUNDS = 30
@@ -39,7 +39,7 @@ def idf(texts: Sequence[Sequence[str]]) -> dict[str, float]:
 def bm25(
     texts: Sequence[Sequence[str]], query: Mapping[str, float], rarity: Mapping[str, float]
 ) -> list[float]:
-    """Score each text (a list of terms) for a query of weighted terms; 0 if none is in it."""
+    """Score each text (a list of terms) for a query of weighted terms, or 0 if it has none of them."""
     average = sum(map(len, texts)) / max(len(texts), 1) or 1.0
     scores = []
     for text in texts:
@@ -56,7 +56,7 @@ def bm25(
 def sentence_vectors(
     texts: Sequence[Sequence[str]], rarity: Mapping[str, float]
 ) -> list[dict[str, float]]:
-    """Return each text as weights of its terms (tf times idf), of length one."""
+    """Return each text as term weights (tf times idf), normalized to length one."""
     found = []
     for text in texts:
         weights = {term: count * rarity.get(term, 0.0) for term, count in Counter(text).items()}
@@ -66,17 +66,17 @@ def sentence_vectors(
 
 
 def cosine(left: Mapping[str, float], right: Mapping[str, float]) -> float:
-    """Return how alike two vectors of length one are, 0 to 1."""
+    """Return the similarity of two vectors of length one, 0 to 1."""
     if len(left) > len(right):
         left, right = right, left
     return sum(weight * right[term] for term, weight in left.items() if term in right)
 
 
 def lexrank(texts: Sequence[Mapping[str, float]]) -> list[float]:
-    """Return how central each text is among all, the most central 1.
+    """Return how central each text is among all. The most central is 1.
 
-    Texts are the vectors of `vectors`.  The work grows with the square of their number: give
-    it the best hundred or two.
+    Texts are the vectors of `sentence_vectors`. The work grows with the square of their number, so
+    pass only the best one or two hundred.
     """
     neighbours = _neighbours(texts)
     count = len(texts)
@@ -115,15 +115,16 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 SAME = 85  # token_set_ratio from which two sentences say the same
 MOST_OF_PAGE = 3_000  # statements of a page that are scored
-COMPARED = 150  # the best, which are compared with each other
-EMBEDDED = 40  # the best of those, of which vectors are made: some milliseconds each
-SHORTEST, LONGEST = 5, 60  # words
+COMPARED = 150  # the best ones, which are compared with each other
+EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
+SHORTEST, LONGEST = 5, 60  # in words
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
-LEAST_PAGES = 0.5  # of the findings: so many of the best pages give at least one statement each
-MOST_OF_PROSE = 0.3  # of a page's sentences: more of them retell it
-PASSING = 0.25  # relevance below which a page mentions the topic only in passing
+# share of the findings: this many of the best pages contribute at least one statement each
+LEAST_PAGES = 0.5
+MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
+PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 _NUMBER = re.compile(r"\d")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
 _END = re.compile(r"[.!。！」”\"')\]]$")
@@ -141,12 +142,12 @@ _PERSONAL = re.compile(r"\b(?:I|me|my|you|your)\b|我们|我|笔者|本刊|私�
 
 @dataclass(frozen=True)
 class Reading:
-    """One page read; `number` is its place in the list of candidate sources.
+    """One page read. `number` is its place in the list of candidate sources.
 
-    Without `text` (the page could not be fetched) the search service's `snippet` replaces it.
-    `previous` is the text that an earlier run read at this address, "" for a page read first now, and
-    `earlier` another text that was there before.  `most` is the number of characters that are kept of a
-    page, 0 if that is all.
+    Without `text` (the page couldn't be fetched), the search service's `snippet` replaces it.
+    `previous` is the text that an earlier run read at this URL, or "" for a page read for the first
+    time. `earlier` is the text before that. `most` is the number of characters stored of a page, or
+    0 if there is no limit.
     """
 
     number: int
@@ -162,7 +163,7 @@ class Reading:
     most: int = 0
 
     def is_cut(self, text: str) -> bool:
-        """Whether only the beginning of a text was kept; white space at its end isn't."""
+        """Whether only the beginning of a text was stored. Trailing whitespace doesn't count."""
         return bool(self.most) and len(text) > self.most - 100
 
     @property
@@ -174,8 +175,8 @@ class Reading:
 class Finding:
     """A statement worth reporting.
 
-    `quote` is in `one_line(text)` of page `reading` word for word; `sentence` says it in plain
-    words; `score` is about 0 to 1; `is_passing` means that its page speaks of the topic only in
+    `quote` is in `one_line(text)` of page `reading` word for word. `sentence` says it in plain
+    words. `score` is about 0 to 1. `is_passing` means that its page mentions the topic only in
     passing.
     """
 
@@ -210,11 +211,11 @@ class _Candidate:
     order: int
     paragraph: set[str]
     lead: float = (
-        0.0  # of 1: the first statement of the page, or of a section, below a heading that speaks
+        0.0  # up to 1: the first statement of the page, or of a section below a meaningful heading
     )
     is_of_heading: bool = False  # a lead that shares words with its heading
     is_later: bool = False  # not the first sentence of its paragraph
-    is_template: bool = False  # other pages say it in the same words
+    is_template: bool = False  # other pages have the same sentence
     score: float = 0.0
 
     @cached_property
@@ -235,8 +236,8 @@ def find(
 ) -> list[Finding]:
     """Return the best statements on `topic`, best first, at most `limit`.
 
-    Leaves out what repeats one of `known` or `struck`, and text with instructions to the reader.
-    `narrowed` and `focus` describe the topic further and weigh less.  Empty only if no page has a
+    Leaves out statements that repeat one of `known` or `struck`, and text with prompt injection.
+    `narrowed` and `focus` describe the topic further and weigh less. Empty only if no page has a
     statement.
     """
     pages = [_page(reading, place) for place, reading in enumerate(readings)]
@@ -262,11 +263,11 @@ def _page(reading: Reading, place: int) -> _Page:
     return _Page(reading, language, entries, place)
 
 
-# --- pages ------------------------------------------------------------------------------------------
+# --- pages ---
 
 
 def _weigh_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | None) -> None:
-    """Give each page its query, in the page's own language, and how relevant it is, 0 to 1."""
+    """Give each page its query, in the page's language, and its relevance, 0 to 1."""
     meaning = _page_meaning(pages, topic, embed) if embed else [0.0] * len(pages)
     for page in pages:
         wanted = dict.fromkeys(terms(more, page.language), FOCUS_WEIGHT)
@@ -293,7 +294,7 @@ def _weigh_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
 
 
 def _page_meaning(pages: Sequence[_Page], topic: str, embed: Embed) -> list[float]:
-    """Return how near each page's title and lead are to the topic, scaled so that 0.6 is near."""
+    """Return how close each page's title and lead are to the topic, scaled so that 0.6 is close."""
     texts = [f"{p.reading.title}. {one_line(p.reading.body[:LEAD])[:400]}" for p in pages]
     if not texts:
         return []
@@ -315,7 +316,7 @@ def _is_in(term: str, text: str) -> bool:
     return False
 
 
-# --- candidates -------------------------------------------------------------------------------------
+# --- candidates ---
 
 
 def _candidates(page: _Page) -> list[_Candidate]:
@@ -342,7 +343,7 @@ def _candidates(page: _Page) -> list[_Candidate]:
 
 
 def _stated_path(entry: Entry) -> tuple[str, ...]:
-    """Return the path to the nearest heading that says something by itself."""
+    """Return the path to the nearest heading that is meaningful by itself."""
     for depth in range(len(entry.path), 0, -1):
         heading = entry.headings[depth - 1]
         if len(heading.split()) >= STATED or (is_wide_text(heading) and len(heading) > 6):
@@ -361,12 +362,12 @@ def _headed(heading: str, candidate: _Candidate) -> str:
 
 
 def _is_whole(candidate: _Candidate) -> bool:
-    """Whether a candidate is a record, or a sentence with its end."""
+    """Whether a candidate is a record, or a complete sentence."""
     return candidate.entry.kind != SENTENCE or bool(_END.search(candidate.entry.text))
 
 
 def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
-    """Mark the sentences that several pages have but for their values, and that don't open a page."""
+    """Mark sentences that several pages have with different values, and that don't open a page."""
     holding: defaultdict[str, set[int]] = defaultdict(set)
     frames = {
         id(one): values.frame_of(one.entry.text) for one in candidates if one.entry.kind == SENTENCE
@@ -386,7 +387,7 @@ def _is_statement(entry: Entry, text: str) -> bool:
     if entry.kind == PAIR and not entry.headings and entry.order < 12:
         return False  # the head of a page: its author, date, layout
     if not entry.fields or text == entry.subject or text.endswith(f", {entry.subject}"):
-        return False  # its values are links, or settings
+        return False  # its values are links or settings
     return 2 <= count <= LONGEST and page_news.share_of(entry) >= 1.0
 
 
@@ -458,7 +459,7 @@ def _rank(candidate: _Candidate) -> tuple[float, int]:
     return -candidate.score, candidate.order
 
 
-# --- choice -------------------------------------------------------------------------------------
+# --- choice ---
 
 
 def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -> list[Finding]:
@@ -474,7 +475,7 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
     owed = _owed(candidates, max(5, round(LEAST_PAGES * limit)))
     sizes = Counter(one.page.place for one in candidates)
     prose = Counter(one.page.place for one in candidates if one.entry.kind == SENTENCE)
-    told: Counter[int] = Counter()  # sentences of each page
+    told: Counter[int] = Counter()  # sentences taken from each page
     keys = set(map(match_key, excluded))
     orders: dict[tuple[int, int], bool] = {}
     while left and len(taken) < limit:
@@ -512,7 +513,7 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
 
 
 def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
-    """Return the places of the best pages, each of which gives at least one statement."""
+    """Return the places of the best pages, each of which contributes at least one statement."""
     pages = {one.page.place: one.page.relevance for one in candidates}
     best = sorted(pages, key=lambda place: (-pages[place], place))[:most]
     top = max(pages.values(), default=0.0)
@@ -520,7 +521,7 @@ def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
 
 
 def _most_of(page: _Page, pages: int, limit: int) -> int:
-    """Return how many statements a page can give. More if it is relevant, long and unusual."""
+    """Return how many statements a page can contribute. More if it is relevant, long and unusual."""
     share = 2 + round(4 * page.relevance * min(1.0, len(page.entries) / 30))
     return max(share, round(1.5 * limit / max(pages, 1)))
 
@@ -553,7 +554,7 @@ def _finding(candidate: _Candidate) -> Finding:
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two sentences say the same in nearly the same words, with no value of their own."""
+    """Whether two sentences say the same in nearly the same words, with no different value."""
     wide = is_wide_text(left) and is_wide_text(right)
     scorer = fuzz.ratio if wide else fuzz.token_set_ratio
     if scorer(match_key(left), match_key(right)) < SAME:
@@ -566,9 +567,10 @@ def same(left: str, right: str) -> bool:
 
 
 def collapse(findings: Sequence[Finding]) -> list[Finding]:
-    """Join sentences of one frame that announce one version after another into the latest.
+    """Merge sentences with one frame that announce successive versions into the latest.
 
-    "Announcing X 1.97.1" and "Announcing X 1.98.0" are one line, with the steps between named.
+    "Announcing X 1.97.1" and "Announcing X 1.98.0" become one line that also names the versions
+    between.
     """
     groups: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in findings:

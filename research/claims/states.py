@@ -1,10 +1,10 @@
-"""Words that say in what state a thing is: planned or done, supported or ended, more or less."""
+"""Words that say which state a thing is in: planned or done, supported or ended, more or less."""
 
 from __future__ import annotations
 
 import re
 
-# Phrases for one state of things, with what they are made into; the first that fits is taken.
+# Phrases for one state, with their normalized form. The first match counts.
 STATES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
     (dimension, state, re.compile(pattern))
     for dimension, state, pattern in (
@@ -81,7 +81,7 @@ STATES: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-# Roles with one holder at a time: another holder is a change.
+# Roles with one holder at a time, so another holder is a change.
 ONE_HOLDER = re.compile(
     r"\b(?:current|currently|latest|newest|most recent|recommended|default|largest|smallest|biggest|best|fastest|stable|today|now"
     r"|next|so far|record|leader|leads|ceo|chief executive|chair\w*|president|minister|director|head of)\b"
@@ -114,7 +114,7 @@ MOVES = re.compile(
     r"|ha(?:ve|s) been|later than|earlier than|ahead of|goes from|climb\w*|by the time|added|so far|latest|current\w*|released"
     r"|nun|jetzt|inzwischen|nunmehr|neue[rs]?|désormais|maintenant|retiré|reporté)\b|已|提高|新任|辞职|下降|推迟|改为|目前|最新"
 )
-# Another thing of the same kind, beside the one that is known.
+# Another thing of the same kind, in addition to the known one.
 ANOTHER = re.compile(
     r"\b(?:another|other|second|third|fourth|rival|competitor|neighbou?r\w*|also|too|in turn|separate\w*|elsewhere|like(?:wise)?|similar"
     r"|deputy|women's|men's|youth|reserve|had|before|earlier|previous|older|lower|higher|predecessor)\b"
@@ -124,7 +124,7 @@ RETELLS = re.compile(
     r"\b(?:still|remains?|stays?|unchanged|as before|again confirmed|confirm\w*|keeps? to|continues?|as planned|no change|as announced"
     r"|weiterhin|toujours)\b|仍"
 )
-# Hints that a sentence is about documents, quotes someone, or reports an act.
+# Hints that a sentence is about documents, quotes someone, or reports an action.
 HINTS = {
     name: re.compile(pattern)
     for name, pattern in {
@@ -140,7 +140,7 @@ HINTS = {
         ),
     }.items()
 }
-# What isn't news: questions, calls to action, opinions.
+# Sentences that aren't news: questions, calls to action, opinions.
 NO_NEWS = {
     name: re.compile(pattern)
     for name, pattern in {

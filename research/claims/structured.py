@@ -1,8 +1,8 @@
-"""The records of a data file: JSON, YAML and front matter, each named and with its nested values.
+"""The records of a data file: JSON, YAML and front matter, each with a name and its nested values.
 
-A member of a list, or of a mapping whose values are alike, is one record.  It is named by its name,
-or by the values that tell it from the others; nested values belong to it.  Reads the YAML that
-people write by hand: anchors, tags and several documents are read as text.  Pure functions.
+A member of a list, or of a mapping whose values are alike, is one record. It is named by its name,
+or by the values that distinguish it from the others. Nested values belong to it. Reads the YAML
+that people write themselves. Anchors, tags and multiple documents are read as text. Pure functions.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from itertools import combinations
 from research.claims import values
 
 DEEPEST = 16  # levels of a file; deeper ones are left out
-MOST_NESTED = 40  # values nested in a record that belong to it; a larger part is records of its own
-MOST_SHORT = 3  # values of a nested record that says nothing without the one around it
+MOST_NESTED = 40  # nested values that belong to a record; a larger part becomes separate records
+MOST_SHORT = 3  # values of a nested record that means nothing without its parent
 NAMED_BY = 8  # fields that can form the name of a record
 
 NAMES = (
@@ -35,7 +35,7 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 @dataclass
 class Node:
-    """A value with the lines that it takes up; -1 where they aren't known."""
+    """A value with its range of lines, or -1 if unknown."""
 
     value: str | list[Node] | dict[str, Node]
     first: int = -1
@@ -44,7 +44,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Record:
-    """One record: the keys above it, its name, its values, and its lines; an item has no values."""
+    """One record: the keys above it, its name, its values, and its lines. An item has no values."""
 
     under: tuple[str, ...]
     subject: str
@@ -52,14 +52,14 @@ class Record:
     first: int = -1
     last: int = -1
     is_item: bool = False
-    is_member: bool = False  # of a list, or a mapping that has a name
+    is_member: bool = False  # of a list, or of a mapping that has a name
 
 
-# --- reading ----------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def read_json(text: str) -> Node | None:
-    """Return what a text of JSON holds; None if it isn't JSON."""
+    """Return the content of a JSON text, or None if it isn't JSON."""
     bare = text.strip()
     if not (bare.startswith(("{", "[")) and bare.endswith(("}", "]"))):
         return None
@@ -82,13 +82,13 @@ def _node(data: object, depth: int = 0) -> Node:
 
 
 def read_yaml(lines: Sequence[str]) -> Node:
-    """Return what lines of YAML hold; `key = value` of TOML is read like `key: value`."""
+    """Return the content of YAML lines. TOML's `key = value` is read like `key: value`."""
     return _Lines(lines).block(0)
 
 
 @dataclass
 class _Lines:
-    """Lines of YAML without empty ones and comments, and the place of the next one to read."""
+    """YAML lines without empty ones and comments, and the place of the next one to read."""
 
     raw: Sequence[str]
     kept: list[tuple[int, int, str]] = field(default_factory=list)  # indentation, line, text
@@ -101,7 +101,7 @@ class _Lines:
                 self.kept.append((len(line) - len(line.lstrip()), number, text))
 
     def block(self, depth: int) -> Node:
-        """Read everything that is indented like the next line."""
+        """Read everything with the same indentation as the next line."""
         if self.place >= len(self.kept) or depth > DEEPEST:
             return self._skip()
         indent, first, text = self.kept[self.place]
@@ -133,7 +133,7 @@ class _Lines:
                 is_nested = self.place < len(self.kept) and self.kept[self.place][0] > indent
                 found.append(self.block(depth + 1) if is_nested else Node("", number, number))
             elif _KEY.match(rest) or rest.startswith("- "):
-                # The keys of a mapping begin behind the dash.
+                # The keys of a mapping begin after the dash.
                 self.kept[self.place] = (indent + len(text) - len(rest), number, rest)
                 found.append(self.block(depth + 1))
             else:
@@ -167,11 +167,11 @@ class _Lines:
         if self.place >= len(self.kept):
             return False
         here, _number, text = self.kept[self.place]
-        # A list may begin at the indentation of its key.
+        # A list can begin at the indentation of its key.
         return here > indent or (here == indent and text.startswith("- "))
 
     def _scalar(self, text: str, indent: int, number: int) -> Node:
-        """Read a value, with the lines below it that continue it."""
+        """Read a value, with the lines below that continue it."""
         said = [] if _BLOCK.match(_COMMENT.sub("", text)) else [text]
         last = number
         while self.place < len(self.kept) and self.kept[self.place][0] > indent:
@@ -203,11 +203,11 @@ def _unquoted(value: str) -> str:
     return _COMMENT.sub("", value).strip().rstrip(",")
 
 
-# --- records ----------------------------------------------------------------------------------------
+# --- records ---
 
 
 def records(root: Node) -> Iterator[Record]:
-    """Return the records of a file in its order."""
+    """Return the records of a file in order."""
     if isinstance(root.value, list):
         yield from _list(root, ())
     elif isinstance(root.value, dict):
@@ -269,7 +269,7 @@ def _member(node: Node, under: tuple[str, ...], name: str, naming: set[str]) -> 
 
 
 def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | None:
-    """Return the values of a part of a record; None if it holds records that have names."""
+    """Return the values of a part of a record, or None if it contains records with names."""
     if isinstance(node.value, str):
         return [(name, node.value)]
     if depth > 3:
@@ -294,7 +294,7 @@ def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | No
 
 
 def _is_short(node: Node) -> bool:
-    """Whether a nested record is a few values, such as a goal with its minute."""
+    """Whether a nested record has only a few values, such as a goal with its minute."""
     if not isinstance(node.value, dict):
         return isinstance(node.value, str)
     return 0 < len(node.value) <= MOST_SHORT and all(
@@ -303,7 +303,7 @@ def _is_short(node: Node) -> bool:
 
 
 def _said(node: Node) -> str:
-    """Return a short record in words: its name, then its other values; "yes" says its key."""
+    """Return a short record as text: its name, then its other values. For "yes", its key is used."""
     if not isinstance(node.value, dict):
         return str(node.value)
     own = _own_name(node.value)
@@ -327,7 +327,7 @@ def _own_name(members: dict[str, Node]) -> str:
 
 
 def _is_collection(node: Node) -> bool:
-    """Whether the values of a mapping are mappings that are alike: one record for each key."""
+    """Whether the values of a mapping are similar mappings, so each key is one record."""
     if not isinstance(node.value, dict) or len(node.value) < 2:
         return False
     maps = [each.value for each in node.value.values() if isinstance(each.value, dict)]
@@ -338,7 +338,7 @@ def _is_collection(node: Node) -> bool:
 
 
 def _naming(members: Sequence[Node]) -> tuple[str, ...]:
-    """Return the fields whose values name the members of a list, and tell one from another."""
+    """Return the fields whose values name the members of a list and distinguish them."""
     maps = [each.value for each in members if isinstance(each.value, dict)]
     if not maps:
         return ()
@@ -353,7 +353,7 @@ def _naming(members: Sequence[Node]) -> tuple[str, ...]:
         return next(
             ((usual[0], key) for key in beside if _differ(maps, (usual[0], key))), (usual[0],)
         )
-    # Words name a thing better than its dates and numbers do.
+    # Words are better names than dates and numbers.
     shown = sorted(
         common, key=lambda key: sum(_is_typed(_text(each.get(key))) for each in maps[:20])
     )

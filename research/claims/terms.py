@@ -32,14 +32,14 @@ _LATIN_STOP = (
     "these they this those through to too under up very was we were what when where which while "
     "who whom whose why will with would you your also any both each every many much about after "
     "again all before between during further here nor off once until upon within without "
-    # the commonest of other languages
+    # the most common words of other languages
     "der die das und ist ein eine einer eines den dem des im zu von mit auf für wird werden sich "
     "le la les un une des du de et est dans pour qui sur que au aux par avec "
     "el los las en del al y por con para se como il di che è gli della sono nel "
     "o os as uma não em do da и в на не с по что к из для как от это"
 )
 STOP_WORDS = frozenset(_LATIN_STOP.split())
-# Characters that join words in Chinese and Japanese and say nothing by themselves.
+# Characters that join words in Chinese and Japanese and mean nothing by themselves.
 _WIDE_STOP = frozenset("的了在是和与及或为于之而且并也都就还将已被把其这那个一")
 _guard = threading.Lock()
 _stemmers = {code: Stemmer.Stemmer(name) for code, name in _STEMMERS.items()}
@@ -47,11 +47,11 @@ _stemmers = {code: Stemmer.Stemmer(name) for code, name in _STEMMERS.items()}
 
 @lru_cache(maxsize=100_000)
 def stem(word: str, language: str = "en") -> str:
-    """Return the stem of a lower-case word; a word of a language without rules is its own stem."""
+    """Return the stem of a lower-case word. Without rules for the language, the word itself."""
     stemmer = _stemmers.get(language)
     if stemmer is None or not word.isalpha():
         return word
-    with _guard:  # a stemmer works on itself, and runs work in threads
+    with _guard:  # a stemmer isn't thread-safe, and runs work in threads
         return str(stemmer.stemWord(word))
 
 
@@ -69,7 +69,7 @@ def terms(text: str, language: str = "en") -> list[str]:
 
 
 def _wide_terms(word: str) -> Iterable[str]:
-    """Return the character pairs of a run without spaces, and what is between them."""
+    """Return the character pairs of a run without spaces, and the text between them."""
     yield from (part for part in _WIDE.sub(" ", word).split() if part not in STOP_WORDS)
     for run in _WIDE.findall(word):
         if len(run) == 1:

@@ -1,7 +1,7 @@
-"""The amounts in a sentence: a value in one unit, however it is written.
+"""Values in sentences: amounts in one unit, however they are written, and kinds of values.
 
-"25,000 tonnes", "25 kilotonnes" and "twenty-five thousand tonnes" are one amount; so are "€210m"
-and "210 million euros".  Remove dates first (`values.without_dates`), or a day would be a count.
+"25,000 tonnes", "25 kilotonnes" and "twenty-five thousand tonnes" are one amount. So are "€210m"
+and "210 million euros". Remove dates first (`without_dates`), or a day would be a count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OTHER = {
 _WORDS: dict[str, float] = {word: float(n) for n, word in enumerate(_ONES.split())}
 _WORDS |= {word: 10.0 * n for n, word in enumerate(_TENS.split(), start=2)}
 for _words in _OTHER.values():
-    # "un" and "sept" are other words too; a month is out of the text by now.
+    # "un" and "sept" are other words too. Months are already removed from the text.
     _WORDS |= {word: float(n) for n, word in enumerate(_words.split()) if word not in ("un", "six")}
 _WORDS |= {"score": 20.0, "dozen": 12.0, "nil": 0.0, "decade": 10.0}
 _SCALES = {
@@ -59,7 +59,7 @@ _PARTS = {
     "tenth": 0.1,
     "tenths": 0.1,
 }
-# Each unit as (its kind, how many of the kind's own it is).
+# Each unit as its kind, and its factor to the kind's base unit.
 _UNITS: dict[str, tuple[str, float]] = {
     word: (kind, factor)
     for kind, factor, words in (
@@ -116,10 +116,10 @@ _HALF_MORE = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|te
 UNITS = frozenset(kind for kind, _factor in _UNITS.values())
 _SIGNS = (["€"], ["$"], ["£"])
 _GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?")
-# "42.000 Fahrgäste", "48 000 voyageurs": groups as other languages write them.
+# "42.000 Fahrgäste", "48 000 voyageurs": digit groups in other languages.
 _POINTED = re.compile(r"\d{1,3}(?:\.\d{3})*\.\d00|\d{1,3}(?:\.\d{3}){2,}")
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}) (000)\b")
-# Units of which a word before them makes others: square metres, cubic metres, megawatt hours.
+# Words that turn the unit after them into another: square metres, cubic metres, megawatt hours.
 _SQUARE, _CUBIC = frozenset(("square", "sq")), frozenset(("cubic",))
 # The largest whole in a share such as "one in seven".
 _LARGEST_SHARE = 20
@@ -133,14 +133,14 @@ class Amount:
     unit: str
 
     def is_near(self, other: Amount, tolerance: float = 0.003) -> bool:
-        """Whether the values are the same, but for `tolerance`."""
+        """Whether the values are the same within `tolerance`."""
         return abs(self.value - other.value) <= tolerance * max(abs(self.value), abs(other.value))
 
 
 def amounts(text: str) -> list[Amount]:
-    """Return the amounts in a case-folded text without its dates, in their order.
+    """Return the amounts in a case-folded text without dates, in order.
 
-    A bare number takes the unit of the one before it: "from 4.99 to 6.49 dollars" the other way.
+    A bare number takes the unit of its neighbor, as in "from 4.99 to 6.49 dollars".
     """
     tokens = _TOKEN.findall(_SPACED.sub(r"\1\2", _HALF_MORE.sub(_half_more, text)))
     found: list[Amount] = []
@@ -159,7 +159,7 @@ def amounts(text: str) -> list[Amount]:
 
 
 def _with_units(found: list[Amount]) -> list[Amount]:
-    """Give what has no unit that of its neighbour."""
+    """Give amounts without a unit the unit of their neighbor."""
     units = [amount.unit for amount in found]
     for place, unit in enumerate(units):
         if unit in UNITS:
@@ -176,7 +176,7 @@ def _half_more(match: re.Match[str]) -> str:
 
 
 def _value(tokens: list[str], place: int) -> tuple[float, int] | None:
-    """Return the value that begins at `place` and where the tokens go on."""
+    """Return the value that begins at `place`, and where the tokens after it begin."""
     word = tokens[place]
     before, after = tokens[max(0, place - 1) : place], tokens[place + 1 : place + 2]
     if (word == "half" and before != ["second"] and before != ["first"]) or (
@@ -191,7 +191,7 @@ def _value(tokens: list[str], place: int) -> tuple[float, int] | None:
     if whole:
         return 100 * number / whole, place + 2
     if word == "one" and after not in (["worker"], ["person"], ["child"]):
-        return None  # mostly a pronoun
+        return None  # usually a pronoun
     if place < len(tokens) and tokens[place] in _PARTS and number < 10 and word.isalpha():
         return 100 * number * _PARTS[tokens[place]], place + 1
     while place < len(tokens):
@@ -230,7 +230,7 @@ def plain_number(token: str) -> float | None:
         try:
             return float(token.replace(",", "."))
         except ValueError:
-            return None  # a version of three parts
+            return None  # a version with three parts
     if token in _WORDS:
         return _WORDS[token]
     left, _dash, right = token.partition("-")
@@ -272,14 +272,14 @@ def _fahrenheit(amount: Amount) -> Amount:
 
 
 def is_same(left: Amount, right: Amount) -> bool:
-    """Whether both are one amount; a unit that is only a word may differ."""
+    """Whether both are the same amount. A unit that is just a word can differ."""
     if not left.is_near(right):
         return False
     return left.unit == right.unit or left.unit not in UNITS or right.unit not in UNITS
 
 
 def same_kind(left: Amount, right: Amount) -> bool:
-    """Whether two amounts can be values of one thing."""
+    """Whether two amounts can be values of the same thing."""
     return left.unit == right.unit or not (left.unit in UNITS or right.unit in UNITS)
 
 
@@ -307,7 +307,7 @@ TYPED = frozenset((DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS))
 MOST_STATUS_WORDS = 5
 LONGEST = 300  # characters of a value
 
-# January to December, in the languages whose dates are read.
+# January to December, in the supported languages.
 _MONTH_NAMES = (
     "january jan januar janvier enero gennaio janeiro januari",
     "february feb februar février fevrier febrero febbraio fevereiro februari",
@@ -333,7 +333,7 @@ _DATE = re.compile(
     rf"|\b(?P<n5>{_MONTH}),?\s+(?:de\s+)?(?P<y5>\d{{4}})\b"
     rf"|\b(?P<q6>[QH][1-4])[ /-]?(?P<y6>\d{{4}})\b"
     rf"|(?P<y7>\d{{4}})年(?:(?P<m7>\d{{1,2}})月(?:(?P<d7>\d{{1,2}})日)?)?|(?P<m8>\d{{1,2}})月(?P<d8>\d{{1,2}})日"
-    # A bare year needs a word or a sign beside it: "1960 cells" isn't a date.
+    # A bare year needs a word or a sign next to it: "1960 cells" isn't a date.
     r"|(?:(?<=\bin )|(?<=\bof )|(?<=\bim )|(?<=\ben )|(?<=\bby )|(?<=\bde )|(?<=since )|(?<=until )|(?<=from )|(?<=year )"
     r"|(?<=Jahr )|(?<=seit )|(?<=depuis )|(?<=\())(?P<y9>(?:19|20)\d\d)\b(?![.,]\d|\s?%)"
     r"|\b(?P<y0>(?:19|20)\d\d)\b(?=\s*(?:$|[;:)\]–—-]|[.,](?!\d)))",
@@ -389,7 +389,7 @@ def kind_of(value: str) -> str:
 
 
 def is_sign(value: str) -> bool:
-    """Whether a value consists of signs alone, such as ✅, 🚫 or +; a dash is an empty cell."""
+    """Whether a value consists only of signs such as ✅, 🚫 or +. A dash is an empty cell."""
     text = value.strip()
     return bool(text) and text not in "-–—" and not any(map(str.isalnum, text))
 
@@ -426,7 +426,7 @@ def numbers(text: str) -> frozenset[str]:
 
 
 def _date_parts(match: re.Match[str]) -> list[str]:
-    """Return year, month and day of a date as far as it names them: `2025`, `m11`, `d13`."""
+    """Return the year, month and day of a date, as far as given: `2025`, `m11`, `d13`."""
     groups = {name[0]: value for name, value in match.groupdict().items() if value}
     parts = []
     if year := groups.get("y"):
@@ -454,7 +454,7 @@ def without_values(text: str) -> str:
 
 
 def frame_of(text: str) -> str:
-    """Return a sentence with its values replaced by their kinds: what sentences of one frame share."""
+    """Return a sentence with its values replaced by their kinds, which similar sentences share."""
     rest = _LINK.sub(" ", normal_form(text).casefold())
     for kind, pattern in _ORDER if _DIGIT.search(rest) else ():
         rest = pattern.sub(f" <{kind}> ", rest)
@@ -462,14 +462,14 @@ def frame_of(text: str) -> str:
 
 
 def changed_kinds(before: str, after: str) -> set[str]:
-    """Return the kinds of which both texts hold values, and not the same."""
+    """Return the kinds for which both texts have values, but different ones."""
     old, new = typed_values(before), typed_values(after)
     gone, come = old - new, new - old
     return {kind for kind, _v in gone} & {kind for kind, _v in come}
 
 
 def latest_date(found: Counter[tuple[str, str]]) -> tuple[int, ...]:
-    """Return year, month and day of the latest date among values; empty for none with a year."""
+    """Return year, month and day of the latest date. Empty if no date has a year."""
     dates = [value for kind, value in found if kind == DATE and value[:4].isdigit()]
     return max((tuple(map(int, re.findall(r"\d+", value))) for value in dates), default=())
 

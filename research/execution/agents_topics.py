@@ -1,7 +1,8 @@
-"""What agents can do with topics and runs: not a person's, and their own subject to review.
+"""What agents can do with topics and runs: only with their own, and subject to review.
 
-A topic's objective enters the prompts of its runs as the owner's words, its budgets and schedule
-spend the owner's money.  Topics have no proposals, so a change that needs review is refused.
+A topic's objective enters the prompts of its runs as the owner's words, and its budgets and
+schedule spend the owner's money. Topics have no proposals, so a change that needs review is
+refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from research.models import Run, Schedule
 from research.models.runs import RETRIED
 
 HOUR = timedelta(hours=1)
-MOST_AN_HOUR = 10  # topics that one agent creates
+MOST_AN_HOUR = 10  # topics per hour that one agent can create
 PERSONS_FIELDS = frozenset(
     {
         "max_pages", "max_minutes", "max_tokens", "max_money", "month_tokens", "month_money",
@@ -32,7 +33,7 @@ PERSONS_FIELDS = frozenset(
 
 
 def is_own(topic: Topic, by: Actor) -> bool:
-    """Whether the agent created the topic, and no person changed or scheduled it since."""
+    """Whether the agent created the topic, and no person has changed or scheduled it since."""
     if topic.source != str(by) or topic.trust == Trust.OWNER:
         return False
     told = Revision.objects.filter(record_type=topic.record_type(), record_id=topic.pk)
@@ -70,7 +71,7 @@ def check_own_run(run: Run, by: Actor) -> None:
 
 
 def check_fields(named: Iterable[str], by: Actor) -> None:
-    """Raise Locked if an agent sets what people decide: budgets, schedules, notifications."""
+    """Raise Locked if an agent sets fields that only people can: budgets, schedules, notifications."""
     fields = sorted(PERSONS_FIELDS.intersection(named))
     if fields and not by.is_person:
         words = _(

@@ -39,7 +39,7 @@ def register_uses() -> None:
 
 
 def used_in(item: ContentItem) -> Iterator[Usage]:
-    """Yield the runs that read the item, each with the number under which its report cites it.
+    """Yield the runs that read the item, each with its citation number in the report.
 
     For a deep run, tool calls that returned the item are included.
     """
@@ -65,6 +65,6 @@ def _topic(run: Run) -> str:
 
 
 def _page(run: Run) -> str:
-    """Return the run's page, empty if its topic is in the trash."""
+    """Return the run's page, or "" if its topic is in the trash."""
     topic = run.topic
     return "" if topic.trashed_at else reverse("research:run", args=[topic.slug, run.pk])

@@ -77,7 +77,7 @@ FOLLOW_UPS: list[StepKind] = [
 
 
 def steps_of(depth: str, *, judges: bool = False) -> list[StepKind]:
-    """Return the steps of a run of that depth, in their order; `judges`: see `judging.judges`."""
+    """Return the steps of a run of that depth, in order. For `judges`, see `judging.judges`."""
     steps = list(STEPS)
     if depth == TopicSettings.Depth.DEEP:
         steps.insert(1 + [kind.name for kind in steps].index("filter_seen"), TRACKS)
@@ -107,16 +107,16 @@ logger = structlog.get_logger(__name__)
 
 
 def execute(run_id: int, *, worker: str) -> bool:
-    """Carry out one queued run; False if it is taken or ended already.
+    """Carry out one queued run. Return False if it is taken or has ended.
 
-    Safe to call twice, see RunQuerySet.claim().  In any case the run is then ended or waiting.  An
+    Safe to call twice, see RunQuerySet.claim(). Afterwards the run has ended or is waiting. An
     unexpected error ends it as failed and is re-raised.
     """
     run = Run.objects.claim(run_id, worker=worker)
     if run is None:
         logger.info("run already taken or finished", run=run_id)
         return False
-    # Dates in prompts and reports are those of the person who reads them.
+    # Prompts and reports show dates in the owner's time zone.
     zone = timezone.override(zone_of(run.topic.owner.time_zone))
     with zone, structlog.contextvars.bound_contextvars(run=run_id):
         _execute(run)
@@ -143,8 +143,8 @@ def _execute(run: Run) -> None:
     except (ProviderError, BudgetReached) as exc:
         run.finish(Run.Status.FAILED, str(exc))
     except (OperationalError, InterfaceError) as exc:
-        # A database that restarts or is full for a moment: the run waits, and goes on
-        # after its last step.
+        # The database restarted or was briefly full. The run waits, and continues after its last
+        # step.
         logger.warning("database error during a run", run=run.pk, error=str(exc))
         connection.close()
         run.postpone_or_fail(_("the database didn’t respond: %(why)s") % {"why": exc})
@@ -160,9 +160,9 @@ def _execute(run: Run) -> None:
 
 
 def carry_out_follow_up(step_id: int) -> bool:
-    """Carry out one follow-up of a saved run; False if it is taken or done.
+    """Carry out one follow-up of a saved run. Return False if it is taken or done.
 
-    It is tried 3 times (decision 7).  An unexpected error counts as a try and is re-raised.
+    It gets 3 attempts (decision 7). An unexpected error counts as an attempt and is re-raised.
     """
     step = Step.objects.claim_follow_up(step_id)
     if step is None:
@@ -206,13 +206,13 @@ def _result_of(step: Step, kind: StepKind) -> StepResult:
 
 
 def _end(step: Step, **fields: object) -> None:
-    """Store how a follow-up ended, unless another worker has it by now."""
+    """Store how a follow-up ended, unless another worker has claimed it."""
     held = Step.objects.filter(pk=step.pk, attempt=step.attempt, state=Step.State.RUNNING)
     held.update(finished_at=Now(), **fields)
 
 
 def _put_off(step: Step, why: str) -> None:
-    """Schedule another try of a failed follow-up, or fail it, with a warning on its run."""
+    """Schedule another attempt of a failed follow-up, or fail it, with a warning on its run."""
     again = step.attempt < MAX_TRIES
     Step.objects.filter(pk=step.pk, attempt=step.attempt).update(
         state=Step.State.WAITING if again else Step.State.FAILED,
@@ -228,7 +228,7 @@ def _put_off(step: Step, why: str) -> None:
 
 
 def _warn(run: Run, message: str) -> None:
-    """Put a follow-up's warning on its run, which has ended and keeps its status."""
+    """Add a follow-up's warning to its run, which has ended and keeps its status."""
     if not message:
         return
     with transaction.atomic():

@@ -22,7 +22,7 @@ from research.schedules.scheduling import SKIPPED
 
 logger = structlog.get_logger(__name__)
 
-HOUR = 5  # on the first of the month, in the schedule's time zone: before people's own runs
+HOUR = 5  # on the first of the month, in the schedule's time zone, before people's own runs
 AGAIN = timedelta(hours=1)  # later, if another run is in progress
 _AT_ONCE = 200
 
@@ -48,17 +48,17 @@ def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> 
 
 
 def ids_of_stale(topic: Any) -> list[str]:
-    """Return the ids of the topic's stale facts (its settings and schedule loaded)."""
+    """Return the ids of the topic's stale facts. Its settings and schedule must be loaded."""
     schedule = Schedule.objects.filter(topic=topic).first()
     days = staleness.days_of(topic.settings, schedule)
     return [str(key) for key in staleness.stale_facts(topic, days).values_list("pk", flat=True)]
 
 
-# --- each month -----------------------------------------------------------------------------------
+# --- monthly rechecks ---
 
 
 def next_first(schedule: Schedule, after: datetime) -> datetime:
-    """Return the next first of a month at 05:00 on the schedule's clocks, after `after`."""
+    """Return the next first of a month after `after`, at 05:00 in the schedule's time zone."""
     local = after.astimezone(zone_of(schedule.time_zone))
     days = calendar.monthrange(local.year, local.month)[1]
     this = local.replace(day=1, hour=HOUR, minute=0, second=0, microsecond=0)
@@ -67,7 +67,7 @@ def next_first(schedule: Schedule, after: datetime) -> datetime:
 
 
 def start_due(at: datetime | None = None) -> int:
-    """Start the monthly rechecks that are due at `at` (default: now); return how many.
+    """Start the monthly rechecks that are due at `at` (default: now). Return how many.
 
     Safe to call from two beats at once: one UPDATE on `recheck_at` claims each.
     """
@@ -86,11 +86,11 @@ def start_due(at: datetime | None = None) -> int:
 
 
 def _take(schedule: Schedule, at: datetime) -> bool:
-    """Claim one topic's turn and start its recheck; whether one was started."""
+    """Claim one topic's monthly recheck and start it. Return whether one was started."""
     due = schedule.recheck_at
     mine = Schedule.objects.filter(pk=schedule.pk, recheck_at=due)
     if not mine.update(recheck_at=next_first(schedule, at)) or due is None:
-        return False  # another beat has it, or it was only switched on now
+        return False  # another beat has it, or rechecks were just turned on
     topic = schedule.topic
     if not topic.memory_is_live(at) or not ids_of_stale(topic):
         return False

@@ -30,7 +30,7 @@ from research.search import searching
 from research.topic_settings import editing as topic_editing
 
 HOUR = timedelta(hours=1)
-FEW_LEFT = 3  # runs of the hour, from which on the pages say how many are left
+FEW_LEFT = 3  # with this many runs left this hour, pages show the number
 
 
 class NotNow(Exception):
@@ -44,7 +44,7 @@ class NotNow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many more runs a person can start manually this hour, and when the next one."""
+    """How many more runs a person can start manually this hour, and when the next one is possible."""
 
     left: int
     most: int
@@ -52,7 +52,7 @@ class Allowance:
 
     @property
     def words(self) -> str:
-        """Return the note beside a button, empty while many runs are left."""
+        """Return the note next to a button, or "" while many runs are left."""
         if self.left == 0:
             return str(self.refusal())
         if self.left > FEW_LEFT:
@@ -85,9 +85,9 @@ class Allowance:
 
 
 def allowance_of(user: User) -> Allowance:
-    """Return how many runs the person can start manually now, in 1 query.
+    """Return how many runs the person can start manually now, in one query.
 
-    Starts and retries by hand, by command and by agents count (R233); scheduled runs do not.
+    Starts and retries by people, commands and agents count (R233). Scheduled runs don't.
     """
     most, an_hour_ago = settings.BEACON_RUNS_PER_HOUR, timezone.now() - HOUR
     by_hand = Run.objects.of(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by()
@@ -141,10 +141,10 @@ def create_topic(
     source: str = "explicit",
     **fields: Any,
 ) -> Topic:
-    """Create a topic with its settings and schedule, all or nothing.
+    """Create a topic with its settings and schedule, or nothing if any of it fails.
 
-    `settings` and `schedule` are fields of TopicSettings and Schedule.  Raises InvalidValue for a
-    title that cannot be used (see Topic.check_title).
+    `settings` and `schedule` are fields of TopicSettings and Schedule. Raises InvalidValue for an
+    invalid title (see Topic.check_title).
     """
     with transaction.atomic():
         topic = Topic.objects.create_topic(owner=owner, title=title, by=by, source=source, **fields)
@@ -155,15 +155,15 @@ def create_topic(
 
 
 def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
-    """Return the owner's sample topic of that title, ready to be run.
+    """Return the owner's sample topic with that title, ready to run.
 
-    It is unarchived, restored or created.  Raises InvalidValue if another topic has that title.
+    It is unarchived, restored or created. Raises InvalidValue if another topic has that title.
     """
     title = title or sample.SAMPLE_TOPIC.title
     try:
         return _sample_topic(owner, title, by)
     except (InvalidValue, StaleWrite):
-        # Pressed twice at once, the other request has created it. Other errors are raised again.
+        # After a double click, the other request has created it. Other errors are raised again.
         return _sample_topic(owner, title, by)
 
 
@@ -197,7 +197,7 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
 
 
 def loaded_at(form: Mapping[str, str]) -> datetime | None:
-    """Return when the page was made whose form this is (`research/_loaded.html`), if it says so."""
+    """Return when the form's page was loaded (`research/_loaded.html`), or None if it doesn't say."""
     try:
         return datetime.fromtimestamp(float(form.get("loaded", "")), UTC)
     except (ValueError, OverflowError, OSError):
@@ -213,21 +213,21 @@ def start_run(
     loaded: datetime | None = None,
     **fields: Any,
 ) -> Run:
-    """Queue a run of `topic` and nudge a worker once that is committed.
+    """Queue a run of `topic` and notify a worker after the commit.
 
-    `fields` are further ones of the run, as Run.objects.start takes them.  `loaded` is when the page
-    was made whose button was pressed: a short run may have ended before a second press comes.
+    `fields` are additional fields of the run, as for Run.objects.start. `loaded` is when the page
+    with the button was loaded: a short run may have ended before a second click arrives.
 
-    Raises RunInTheWay if a run is unfinished, or was started from that page, and NotNow if the
-    topic is archived or in the trash or its owner started BEACON_RUNS_PER_HOUR runs within the
-    hour (R233).  InvalidValue for a depth that there is not.
+    Raises RunInTheWay if a run is unfinished or was already started from that page, InvalidValue
+    for an unknown depth, and NotNow if the topic is archived or in the trash, or if its owner has
+    started BEACON_RUNS_PER_HOUR runs within the hour (R233).
     """
     if depth and depth not in DEFAULTS:
         told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
         problem = _("Unknown depth “%(depth)s”. Choose one of: %(known)s.") % told
         raise InvalidValue(problem, errors={"depth": [problem]})
     with transaction.atomic():
-        # Locks the owner's row, so that two tabs can't pass the hourly limit together.
+        # Locks the owner's row, so two tabs can't exceed the hourly limit together.
         User.objects.select_for_update().get(pk=topic.owner_id)
         _check_not_pressed_before(topic, by, loaded)
         check_may_start(topic)
@@ -239,7 +239,7 @@ def start_run(
 
 
 def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) -> None:
-    """Raise RunInTheWay if `by` started a run since the page was loaded that has ended since."""
+    """Raise RunInTheWay if `by` started a run after the page was loaded and it has already ended."""
     if loaded is None:
         return
     by_hand = Run.objects.filter(topic=topic, actor=str(by), trigger=Run.Trigger.PERSON)
@@ -249,9 +249,9 @@ def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) 
 
 
 def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
-    """Queue a failed or cancelled run again, from `step` on or after its last finished one.
+    """Queue a failed or cancelled run again, from `step` or after its last finished step.
 
-    Nudges a worker.  Returns False if the run neither failed nor was cancelled.  Raises NotNow as
+    Notifies a worker. Returns False if the run neither failed nor was cancelled. Raises NotNow as
     start_run does (a retry counts as a start), RunInTheWay if another run is unfinished, and
     StepNotFinished.
     """
@@ -265,9 +265,9 @@ def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
 
 
 def try_now(run: Run, *, by: Actor) -> bool:
-    """Retry a postponed run now. False if it isn't waiting for a retry.
+    """Retry a postponed run now. Return False if it isn't waiting for a retry.
 
-    It uses one of the run's remaining tries, so it doesn't count as a start.
+    It uses one of the run's remaining attempts, so it doesn't count as a start.
     """
     with transaction.atomic():
         done = run.try_now(by=by)
@@ -277,10 +277,10 @@ def try_now(run: Run, *, by: Actor) -> bool:
 
 
 def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
-    """Queue a run with the settings and the exact queries of a saved `run`.
+    """Queue a run with the settings and exact queries of a saved `run`.
 
-    Its findings are compared with current memory.  Its plan uses no model and needs no
-    review (`planning.plan`).  Raises as start_run does, and NotNow for a run without a report.
+    Its findings are compared with current memory. Its plan uses no model and needs no review
+    (`planning.plan`). Raises as start_run does, and NotNow for a run without a report.
     """
     if run.number is None or not searching.queries_of(run):
         raise NotNow(

@@ -41,12 +41,11 @@ class FactConflict(MemoryRefused):
 
 
 def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | None = None) -> None:
-    """Correct `fact` as it was in version `seen` (None: as it is loaded).
+    """Correct `fact` as it was in version `seen`, or as it is loaded if `seen` is None.
 
     Changes by others to order or lock aren't a conflict. A struck or retired fact becomes current
-    again with the new text.  Raises FactConflict if text, URL or state changed in the meantime
-    or version `seen` never existed, InvalidValue and
-    LimitReached.
+    again with the new text. Raises FactConflict if text, URL or state changed in the meantime or
+    version `seen` never existed, InvalidValue and LimitReached.
     """
     try:
         with transaction.atomic():
@@ -81,7 +80,7 @@ def _later_changes(fact: TopicFact, seen: int) -> list[Revision]:
 
 
 def move_fact(fact: TopicFact, way: str, *, by: Actor) -> None:
-    """Move a current fact one place `up` or `down`; at the end of the list it stays."""
+    """Move a current fact one place `up` or `down`. At the end of the list, it doesn't move."""
     with transaction.atomic():
         # Read the order under the lock, or a later move would undo an earlier one.
         Topic.objects.select_for_update(no_key=True).get(pk=fact.topic_id)
@@ -97,10 +96,10 @@ def move_fact(fact: TopicFact, way: str, *, by: Actor) -> None:
 
 
 def restore_fact(fact: TopicFact, *, by: Actor) -> None:
-    """Restore a fact from the trash, as a current one if there is room.
+    """Restore a fact from the trash, as a current fact if there is room.
 
-    Raises LimitReached if people hold eight of them already, InvalidValue if a run has found the
-    same again. Then it stays in the trash.
+    Raises LimitReached if people have eight of them already, and InvalidValue if a run has found
+    the same fact again. Then it stays in the trash.
     """
     with transaction.atomic():
         Topic.objects.select_for_update().get(pk=fact.topic_id)
@@ -118,8 +117,8 @@ def restore_fact(fact: TopicFact, *, by: Actor) -> None:
 
 # --- sentences ---
 
-MOST_WORDS = 1000  # characters of what is wrong, and of what is right
-MOST_SENTENCES = 40  # that a run is told not to repeat
+MOST_WORDS = 1000  # in each of the two texts
+MOST_SENTENCES = 40  # that a run is instructed not to repeat
 MOST_FACTS = 20  # of a topic that are compared with a sentence
 
 
@@ -132,9 +131,9 @@ class FactSeen:
 
 
 def facts_of(report: Report, sentence: ReportSentence) -> list[TopicFact]:
-    """Return the topic's facts that say what a sentence says, current ones first.
+    """Return the topic's facts that say the same as a sentence, current ones first.
 
-    They say it in its very words, or in others with the same numbers, names and negations.
+    They use the same words, or others with the same numbers, names and negations.
     """
     said = TopicFact.objects.filter(topic=report.run.topic_id).live()
     said = said.exclude(state=TopicFact.State.STRUCK)
@@ -150,11 +149,11 @@ def _says(fact: TopicFact, sentence: ReportSentence) -> bool:
     return found is not None and found.kind == "confirmed"
 
 
-# --- checked by hand --------------------------------------------------------------------------------
+# --- checked by a person ---
 
 
 def check(report: Report, sentence: ReportSentence, *, by: Actor) -> bool:
-    """Mark a sentence as checked by a person. False if it already is."""
+    """Mark a sentence as checked by a person. Return False if it already is."""
     try:
         with transaction.atomic():
             made = CheckedSentence.objects.create(
@@ -171,7 +170,7 @@ def check(report: Report, sentence: ReportSentence, *, by: Actor) -> bool:
 
 
 def uncheck(report: Report, key: str, *, by: Actor) -> bool:
-    """Remove the mark. False if the sentence has none."""
+    """Remove the mark. Return False if the sentence has none."""
     with transaction.atomic():
         standing = CheckedSentence.objects.filter(report=report, key=key).standing()
         one = standing.select_for_update().first()
@@ -184,15 +183,15 @@ def uncheck(report: Report, key: str, *, by: Actor) -> bool:
 
 def _log(subject: Any, report: Report, by: Actor, kind: str, **detail: Any) -> None:
     label = f"{report.title}, {report.run}: {shorten(subject.sentence, 80)}"
-    subject.topic_id = report.run.topic_id  # so that the line names its topic
+    subject.topic_id = report.run.topic_id  # the activity log needs the topic
     Activity.log(report.owner, by, kind, subject=subject, label=label[:200], **detail)
 
 
-# --- wrong -------------------------------------------------------------------------------------------
+# --- marked as wrong ---
 
 
 def checked_words(wrong: str, right: str) -> tuple[str, str]:
-    """Return both texts as stored.  Raises InvalidValue by field if one is empty or too long."""
+    """Return both texts as stored. Raises InvalidValue by field if one is empty or too long."""
     wrong, right = one_line(clean(wrong)[0]), one_line(clean(right)[0])
     errors = {}
     if not is_visible(wrong):
@@ -218,7 +217,7 @@ def correct(
     """Mark a sentence as wrong, and correct or strike its facts in the versions the person saw.
 
     With `right`, the first current fact gets that text and the others are struck. Without it, all
-    are struck.  Later runs get a lesson.  The report's text doesn't change.  Raises
+    are struck. Later runs get a lesson. The report's text doesn't change. Raises
     InvalidValue, LimitReached, or FactConflict if a fact changed since. Then nothing is stored.
     """
     wrong, right = checked_words(wrong, right)
@@ -315,7 +314,7 @@ def _change_facts(
 
 
 def _hold(topic_id: Any) -> None:
-    """Lock the topic before its facts, as a run's save does, to avoid a deadlock."""
+    """Lock the topic before its facts, like saving a run does, to avoid a deadlock."""
     Topic.objects.select_for_update().get(pk=topic_id)
 
 
@@ -334,7 +333,7 @@ def _check_seen(seen: FactSeen) -> None:
 
 
 def corrected_sentences(topic: Topic) -> dict[str, bool]:
-    """Return the sentences of the topic's reports that a person said are wrong, the newest first.
+    """Return the sentences of the topic's reports that people marked as wrong, newest first.
 
     The value says whether its fact or lesson is marked sensitive.
     """
@@ -350,13 +349,13 @@ def corrected_sentences(topic: Topic) -> dict[str, bool]:
     return told
 
 
-# --- undo --------------------------------------------------------------------------------------
+# --- undo ---
 
 PROBLEM = gettext_lazy("The whole correction can’t be undone, so nothing was changed. %(why)s")
 
 
 def take_back(correction: Correction, *, by: Actor) -> bool:
-    """Undo a correction: facts, lesson and mark. False if it is already undone.
+    """Undo a correction: facts, lesson and mark. Return False if it is already undone.
 
     Raises MemoryRefused if a fact changed again since. Then nothing is undone.
     """
@@ -388,7 +387,7 @@ def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
     try:
         fact = undo.undo(revision, by=by)
         fact.refresh_from_db()
-        # Runs may replace it again, and its trust is as before.
+        # Runs can replace it again, and its trust is as before.
         why = _("the correction was undone")
         fact.change(
             by=by,

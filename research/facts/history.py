@@ -1,4 +1,4 @@
-"""The history of facts: who changed them and when, and what was known after each run."""
+"""The history of facts: who changed them and when, and which were known after each run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of words: `kind` is same, ins or del."""
+    """A run of words. `kind` is same, ins or del."""
 
     kind: str
     words: str
@@ -30,7 +30,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Change:
-    """One revision as a row: what it did in words, and the words that changed."""
+    """One revision as a row: its description, and the words that changed."""
 
     revision: Revision
     run: Run | None
@@ -39,12 +39,12 @@ class Change:
 
     @property
     def who(self) -> str:
-        """Return who made the change, in words."""
+        """Return the display name of who made the change."""
         return self.revision.actor.removeprefix("human:")
 
 
 def history_of(fact: TopicFact) -> list[Change]:
-    """Return the fact's changes, the latest first: two queries."""
+    """Return the fact's changes, newest first, in two queries."""
     revisions = list(
         Revision.objects.filter(record_type=fact.record_type(), record_id=fact.pk).order_by("-id")
     )
@@ -68,7 +68,7 @@ def _change(revision: Revision, runs: dict[Any, Run]) -> Change:
 
 
 def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Return what a revision did besides its words."""
+    """Return what a revision changed besides the text."""
     states = dict(TopicFact.State.choices)
     changed = {name for name in after if before.get(name) != after[name]}
     said = []
@@ -92,7 +92,7 @@ def _said(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def word_diff(before: str, after: str) -> list[Piece]:
-    """Return both texts as one, with the words taken out and put in."""
+    """Return both texts as one, with deleted and inserted words."""
     old, new = _WORD.findall(before), _WORD.findall(after)
     pieces: list[Piece] = []
     for what, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -122,7 +122,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a fact became at one place: its words, and whether it was current then."""
+    """A fact's state at one place: its text, and whether it was current."""
 
     place: float
     text: str
@@ -132,7 +132,7 @@ class Turn:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was among what was known from then on."""
+        """Whether it was among the known facts from then on."""
         return self.state == TopicFact.State.CURRENT and not self.is_trashed
 
     @property
@@ -143,24 +143,24 @@ class Turn:
 
 @dataclass(slots=True)
 class Life:
-    """One fact with its turns in order; there is at least one."""
+    """One fact with its turns in order. There is at least one."""
 
     fact: TopicFact
     turns: list[Turn] = field(default_factory=list)
 
     def at(self, number: int) -> Turn | None:
-        """Return its state after run `number` was saved, None before it existed."""
+        """Return its state after run `number` was saved, or None if it didn't exist yet."""
         turns = [turn for turn in self.turns if turn.place <= number]
         return turns[-1] if turns else None
 
     def known_at(self, number: int) -> str:
-        """Return its text as known after run `number` was saved, or nothing."""
+        """Return its text as known after run `number` was saved, or ""."""
         turn = self.at(number)
         return turn.text if turn is not None and turn.is_known else ""
 
 
 def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> list[Life]:
-    """Return the facts known after run `first` or since, up to run `last`: two queries.
+    """Return the facts known after run `first` or since, up to run `last`, in two queries.
 
     `runs` are all saved runs of the topic, by number.
     """
@@ -199,7 +199,7 @@ def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[
 
 
 class _Line:
-    """The saved runs in order, on which every change has its place."""
+    """The saved runs in order, on which every change has a place."""
 
     def __init__(self, runs: Sequence[Saved]) -> None:
         self._runs = runs
@@ -207,7 +207,7 @@ class _Line:
         self._numbers = {f"run:{run.pk}": run.number for run in runs}
 
     def place(self, at: datetime, source: str = "") -> float:
-        """Return the number of the run that did it, else a place after the last one before."""
+        """Return the number of the run that made the change, or a place after the run before it."""
         if source in self._numbers:
             return self._numbers[source]
         before = bisect_right(self._moments, at)

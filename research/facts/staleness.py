@@ -1,7 +1,7 @@
-"""Facts that are stale, or supported only by blocked sources.
+"""Facts that are stale or only supported by blocked sources.
 
-Data flow: current facts with a source -> those whose source is blocked now -> minus those that a run
-found confirmed by an unblocked page -> their ids, for a tag beside each.
+Data flow: current facts with a source -> those whose source is blocked now -> minus those that a
+run confirmed by an unblocked page -> their ids, for a tag next to each.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from research.topic_settings import standing_rules
 
 
 def only_blocked(topic: Any, facts: Sequence[TopicFact]) -> set[Any]:
-    """Return the ids of the facts whose every source is blocked: two to four queries.
+    """Return the ids of the facts whose sources are all blocked, in two to four queries.
 
-    `topic` has its settings loaded.  What a person wrote or edited doesn't depend on sources.
+    `topic` must have its settings loaded. Facts that a person wrote or edited don't depend on
+    sources.
     """
     with_source = [fact for fact in facts if fact.url and not fact.touched_by_person]
     if not with_source:
@@ -42,7 +43,7 @@ def _is_blocked(settings: TopicSettings, url: str) -> bool:
 
 
 def _confirmed_elsewhere(settings: TopicSettings, ids: set[Any]) -> set[Any]:
-    """Return those of the facts that a page which is not blocked confirmed."""
+    """Return the ids of facts that an unblocked page confirmed."""
     confirmed = DeltaItem.objects.supported().filter(
         previous_fact__in=ids, status=DeltaItem.Status.CONFIRMED
     )
@@ -63,7 +64,8 @@ GAPS = 3  # schedule intervals that a fact can go unchecked
 def days_of(settings: TopicSettings, schedule: Schedule | None) -> int:
     """Return after how many days without a check the topic's facts are stale.
 
-    The topic's own setting, else 30 days, or three times its schedule's longest gap if longer.
+    This is the topic's own setting. The default is 30 days, or three times its schedule's longest
+    gap if that is longer.
     """
     if settings.stale_days:
         return settings.stale_days
@@ -74,7 +76,7 @@ def days_of(settings: TopicSettings, schedule: Schedule | None) -> int:
 
 
 def days_by_topic(topic_ids: Iterable[Any]) -> dict[Any, int]:
-    """Return after how many days facts are stale, by topic: one query."""
+    """Return after how many days facts are stale, by topic, in one query."""
     found = TopicSettings.objects.filter(topic__in=list(set(topic_ids)))
     return {
         settings.pk: days_of(settings, getattr(settings.topic, "schedule", None))
@@ -83,14 +85,14 @@ def days_by_topic(topic_ids: Iterable[Any]) -> dict[Any, int]:
 
 
 def in_words(fact: TopicFact, days: int) -> str:
-    """Return how long ago a current fact was checked, empty if it isn't stale."""
+    """Return how long ago a current fact was checked, or "" if it isn't stale."""
     age = memory.days_since(fact)
     is_stale = fact.state == TopicFact.State.CURRENT and age >= days
     return memory.in_words(age) if is_stale else ""
 
 
 def stale_facts(topic: Topic, days: int) -> QuerySet[Any]:
-    """Return the topic's current facts that went unchecked for longer, the longest first."""
+    """Return the topic's current facts that are older than this many days, oldest check first."""
     before = timezone.now() - timedelta(days=days)
     unchecked = Q(confirmed_at__lte=before) | Q(confirmed_at=None, created__lte=before)
     found = TopicFact.objects.filter(topic=topic).current().filter(unchecked)

@@ -1,7 +1,7 @@
-"""Feedback on a topic's intent: report a filtered-out change after all, and try an intent before saving.
+"""Feedback on a topic's intent: report a filtered-out change after all, and try an intent.
 
-Data flow: a filtered-out delta item -> its sentence in the topic's `tell_also`, which later runs use
-as an example -> the item is reported from now on -> the report's section is rewritten.
+Data flow: a filtered-out delta item -> its sentence in the topic's `tell_also`, which later runs
+use as an example -> the item is reported from now on -> the report's section is rewritten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from research.reporting import merged_deltas as delta_text
 from research.reporting.delta import Change
 from research.topic_settings import editing as topic_editing
 
-MOST_ALSO = 50  # sentences of a topic; the judge is shown the latest (`intents.MOST_EXAMPLES`)
+MOST_ALSO = 50  # per topic; the judge sees the latest (`weighing.MOST_EXAMPLES`)
 _OF_INTENT = (DeltaItem.Judge.MODEL, DeltaItem.Judge.RULE)
 
 
@@ -53,7 +53,7 @@ def tell_such(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
 
 
 def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaItem:
-    """Undo `tell_such`. `judge` is who had filtered the item out.  Raises InvalidValue."""
+    """Undo `tell_such`. `judge` had filtered the item out before. Raises InvalidValue."""
     with transaction.atomic():
         topic = Topic.objects.select_for_update().get(pk=run.topic_id)
         told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
@@ -76,7 +76,7 @@ def _write_anew(run: Run, by: Actor, why: str) -> None:
     is_quiet = not any(change.is_listed for change in changes)
     quiet = delta_text.nothing_asked_for(changes)
     text = delta_text.as_markdown(changes, quiet=quiet, sources=report.sources)
-    # The text comes from the report, whoever had it reported.
+    # The text comes from the report, no matter who asked to report the change.
     report.change(by=by, why=why, delta=text, trust=report.trust)
     Report.objects.filter(pk=report.pk).update(is_quiet=is_quiet)
 
@@ -89,7 +89,7 @@ def _change(item: DeltaItem) -> Change:
 # --- trying an intent ---
 
 RUNS = 5
-MOST = 120  # changes, the latest
+MOST = 120  # the latest changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,11 @@ class Trial:
     runs: Sequence[TriedRun]
     warning: str
     by: str
-    is_empty: bool  # the intent is, so everything is reported
+    is_empty: bool  # the intent is empty, so everything is reported
 
     @property
     def opened(self) -> int:
-        """Return the newest run with changes, which is shown open, or 0."""
+        """Return the newest run with changes, which is shown expanded, or 0."""
         return next((one.run.pk for one in self.runs if one.told or one.withheld), 0)
 
     @property
@@ -135,7 +135,7 @@ class Trial:
 
 
 def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial:
-    """Return how `intent` would filter the topic's last runs, in 2 queries."""
+    """Return how `intent` would filter the topic's last runs, in two queries."""
     saved = Run.objects.filter(topic=topic, is_baseline=False).exclude(number=None)
     runs = {run.pk: TriedRun(run) for run in saved.order_by("-number")[:RUNS]}
     for one in runs.values():

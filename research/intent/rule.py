@@ -39,7 +39,7 @@ class Kind:
     not_with: frozenset[str] = frozenset()
 
     def is_named_in(self, wish: str) -> bool:
-        """Whether a wish asks for this kind."""
+        """Whether a request asks for this kind."""
         if self.phrases is not None and self.phrases.search(wish):
             return True
         return bool(self.triggers & set(terms(wish)))
@@ -190,9 +190,9 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-# --- rule ---
+# --- the rule ---
 
-# Words that frame a wish and name nothing.
+# Words that frame a request and name nothing.
 _FRAME_WORDS = (
     "tell told inform notify alert report show send mail ping let know hear want wish like need "
     "please only just when whenever if anything something everything nothing thing things news "
@@ -209,7 +209,7 @@ _NOT = re.compile(
     r"|leave\s+out|don[’']t|doesn[’']t|isn[’']t|aren[’']t)\b",
     re.IGNORECASE,
 )
-# “Nothing but prices”, “not unless prices change”: words of denial that ask for what follows.
+# “Nothing but prices”, “not unless prices change”: negations that ask for what follows.
 _ONLY = re.compile(
     r"\b(?:nothing|no(?:t|\s+news)?(?:\s+\w+){0,3}?)\s+(?:but|except(?:\s+for)?|unless|other\s+than)\b"
     r"|\bunless\b|\b(?:but|only)\b",
@@ -219,7 +219,7 @@ _SENTENCE = re.compile(r"[.;!?。；！？]+(?=\s|$)|\n+")
 _PART = re.compile(r",|，|、|/|\b(?:and|or|und|oder|et|ou|y|o)\b", re.IGNORECASE)
 _CAPITAL = re.compile(r"[^\W\d_][\w.'&+-]*")
 _ONLY_MARK, _NOT_MARK = "\x01", "\x02"
-LEAST_ALIKE = 0.5  # share of an example's words from which a sentence is similar to it
+LEAST_ALIKE = 0.5  # with this share of an example's words, a sentence is similar to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that is named: kinds of news, proper names, and other words."""
+    """One requested thing: kinds of news, proper names, and other words."""
 
     kinds: tuple[Kind, ...] = ()
     names: frozenset[str] = frozenset()
@@ -257,7 +257,7 @@ class Asked:
 
     @property
     def in_words(self) -> str:
-        """Return what is asked for, in words: `price, new entrant or “Toyota”`."""
+        """Return what is requested as text: `price, new entrant or “Toyota”`."""
         named = list(dict.fromkeys(part.shown for part in self.wanted))
         if self.contradictions:
             named.append(_("contradictions"))
@@ -265,7 +265,7 @@ class Asked:
 
 
 def read(intent: str, *, about: str = "") -> Asked:
-    """Return what `intent` asks for; words of `about`, the topic's title, tell nothing apart."""
+    """Parse `intent`. Words of `about`, the topic's title, don't distinguish anything."""
     marked = _NOT.sub(_NOT_MARK, _ONLY.sub(_ONLY_MARK, intent))
     asked = Asked(contradictions=bool(_CONTRADICTS & set(terms(intent))))
     common = _FRAME | _CONTRADICTS | set(terms(about))
@@ -293,7 +293,7 @@ def _part(text: str, common: Iterable[str], *, begins: bool) -> Part:
     named_in = _names_in(text, begins=begins)
     names = frozenset(term for term in left if term in named_in)
     words = frozenset(left) - names
-    # Beside a kind, only a name narrows it: “prices of Toyota”, but “a price that drops”.
+    # If a kind is named, only a name narrows it: “prices of Toyota”, but “a price that drops”.
     words = frozenset() if kinds else words
     named = [*(str(kind.label) for kind in kinds)]
     if names or words:
@@ -302,9 +302,9 @@ def _part(text: str, common: Iterable[str], *, begins: bool) -> Part:
 
 
 def _names_in(text: str, *, begins: bool) -> set[str]:
-    """Return the terms of names: words with a capital, but the first of a sentence (`begins`).
+    """Return the terms of names: capitalized words, except the first of a sentence (`begins`).
 
-    Written like CATL or iPhone even that one is a name.
+    Even the first word is a name if it is written like CATL or iPhone.
     """
     found = _CAPITAL.findall(text)
     by_chance = begins and bool(found) and found[0].istitle()
@@ -315,7 +315,7 @@ def _names_in(text: str, *, begins: bool) -> set[str]:
 def verdict(
     asked: Asked, sentence: str, *, status: str = "", examples: Sequence[str] = (), about: str = ""
 ) -> Verdict:
-    """Return whether a sentence is reported. `examples` are sentences the owner asked for too."""
+    """Return whether a sentence is reported. `examples` are sentences that the owner asked for too."""
     said = _said(sentence)
     for example in examples:
         if _is_such(said, sentence, example, about):
@@ -347,7 +347,7 @@ def _meets(part: Part, said: frozenset[str], sentence: str) -> bool:
         return any(kind.is_told_in(sentence) for kind in part.kinds)
     if part.names:
         return True
-    # Of several words together (“cycle life of cells”) half are enough: sentences vary.
+    # If a part has several words (“cycle life of cells”), half are enough, because wording varies.
     return len(part.words & said) * 2 >= len(part.words)
 
 

@@ -1,9 +1,9 @@
 """Filter changes by a topic's intent, with the model or by keywords.
 
-Data flow: intent, sentences that the owner asked for too, items of a delta -> the model's judgements
-or `intent_rule` -> one `Verdict` per item.  It fails open: if the judge fails, costs too much or answers
-nonsense, nothing is filtered out, and a warning says so.  The intent is the owner's word; the items come
-from outside and are data.
+Data flow: intent, sentences that the owner asked for too, items of a delta -> the model's judgments
+or `intent_rule` -> one `Verdict` per item. It fails open: if the judge fails, costs too much or
+gives an unusable answer, nothing is filtered out, and a warning says so. The intent is the owner's
+word. The items come from outside and are data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memory.usage.booking import BudgetReached
 from research.intent import rule as intent_rule
 from research.intent.rule import Verdict
 
-MOST_ITEMS = 60  # items per model call; more calls follow in turn
+MOST_ITEMS = 60  # per model call; more calls follow one after the other
 MOST_EXAMPLES = 20  # the latest examples
 LONGEST_WHY = 300
 TOKENS_AN_ITEM = 60
@@ -36,7 +36,7 @@ Ask = Callable[..., Answer | None]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One changed fact as it is weighed."""
+    """One changed fact to judge."""
 
     status: str
     sentence: str
@@ -45,7 +45,7 @@ class Item:
 
 @dataclass(slots=True)
 class Weighed:
-    """The verdicts (one per item), the warnings, and who judged, in words."""
+    """The verdicts (one per item), the warnings, and the name of the judge."""
 
     verdicts: list[Verdict] = field(default_factory=list)
     warning: str = ""
@@ -53,7 +53,7 @@ class Weighed:
 
 
 class Judgement(BaseModel):
-    """The model's judgement of one item."""
+    """The model's judgment of one item."""
 
     item: int
     tell: bool
@@ -61,7 +61,7 @@ class Judgement(BaseModel):
 
 
 class Judgements(BaseModel):
-    """The model's judgements of all items."""
+    """The model's judgments of all items."""
 
     judgements: list[Judgement] = Field(default_factory=list)
 
@@ -71,7 +71,7 @@ def weigh(
 ) -> Weighed:
     """Return a verdict for each item. An empty intent reports everything.
 
-    `about` is the topic's title, `asking` what `ask_model` is called with beside the question.
+    `about` is the topic's title, and `asking` are further arguments of `ask_model`.
     """
     everything = [Verdict(True)] * len(items)
     if not intent.strip() or not items:
@@ -93,7 +93,7 @@ def weigh(
     return Weighed(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
 
 
-# --- without a model ------------------------------------------------------------------------------
+# --- without a model ---
 
 
 def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str) -> Weighed:
@@ -112,7 +112,7 @@ def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str
     return Weighed(verdicts, by=_("keywords"))
 
 
-# --- with a model ---------------------------------------------------------------------------------
+# --- with a model ---
 
 
 def _by_model(
@@ -122,8 +122,9 @@ def _by_model(
     about: str,
     asking: dict[str, Any],
 ) -> tuple[list[Verdict], str]:
-    """Return the model's verdicts.  Raises ProviderError and BudgetReached."""
-    # A sentence with instructions could get the others filtered out. It isn't shown, but reported.
+    """Return the model's verdicts. Raises ProviderError and BudgetReached."""
+    # A sentence with prompt injection could get others filtered out. The model doesn't see it, and
+    # it is reported.
     shown = {n: item for n, item in enumerate(items, start=1) if not _gives_orders(item)}
     if not shown:
         return [Verdict(True)] * len(items), ""

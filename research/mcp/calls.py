@@ -1,4 +1,4 @@
-"""MCP calls: the caller's token, and the tools of the registry."""
+"""MCP calls: the caller's token, and the registry's tools."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ Find = Callable[[], ApiToken | None]
 class Caller:
     """A calling program: how to find its token, and the file versions it has read.
 
-    `seen` is kept by a connection that has one program at its other end; over HTTP, where programs
-    may share a token, each call has its own, and a program names the version that it read.
+    A connection with a single program keeps `seen`. Over HTTP, where programs can share a token,
+    each call has its own, and a program names the version that it read.
     """
 
     find: Find
@@ -47,10 +47,10 @@ class Caller:
 
     @contextmanager
     def entered(self) -> Iterator[tuple[ToolContext, frozenset[str]]]:
-        """Give the context of one call, in the owner's time zone and language, and the scopes.
+        """Yield the context of one call, in the owner's time zone and language, and the scopes.
 
-        For a thread of its own: its connection to the database is given back at the end.  Raises
-        NotOpen for a token that was revoked, has expired, or never was.
+        Use it in a separate thread: its database connection is closed at the end. Raises NotOpen
+        for a token that was revoked, has expired, or never existed.
         """
         try:
             token = self.find()
@@ -62,14 +62,14 @@ class Caller:
             with timezone.override(zone_of(owner.time_zone)), translation.override(owner.language):
                 try:
                     yield context, caller.scopes
-                finally:  # a refusal may quote what was read, too
+                finally:  # a refusal can quote text that was read, too
                     caller.note_shown()
         finally:
             give_back()
 
 
 def give_back() -> None:
-    """Give this thread's connection to the database back; the test's own thread keeps its."""
+    """Close this thread's database connection. In tests, the main thread keeps its own."""
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close()
@@ -79,8 +79,8 @@ def give_back() -> None:
 
 logger = structlog.get_logger(__name__)
 
-LONGEST_DOUBLE = 4_000  # characters of an answer that are sent as data, too
-_OPEN_WORLD = frozenset({"research_topic"})  # reaches out to the web
+LONGEST_DOUBLE = 4_000  # longer answers aren't sent as data in addition to text
+_OPEN_WORLD = frozenset({"research_topic"})  # tools that reach the web
 
 
 def listed() -> list[types.Tool]:
@@ -95,7 +95,7 @@ def _tool(tool: MemoryTool) -> types.Tool:
         input_schema={"type": "object", **tools.schema_of(tool.arguments)},
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes,
-            # What is replaced stays in its history; nothing here deletes.
+            # Replaced text stays in the history. No tool deletes anything.
             destructive_hint=False,
             open_world_hint=tool.name in _OPEN_WORLD,
         ),
@@ -103,7 +103,7 @@ def _tool(tool: MemoryTool) -> types.Tool:
 
 
 def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
-    """Call a tool; whatever hinders it is an answer in words that a model can act on."""
+    """Call a tool. Failures become answers that a model can act on."""
     try:
         with caller.entered() as (context, scopes):
             tool = tools.REGISTRY.get(name)
@@ -128,7 +128,7 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
 
 
 def _without_stored_text(result: ToolResult, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return a write's answer for a token that does not read: as REST gives it one."""
+    """Return a write's answer without stored text, as REST does for a token that can't read."""
     data = json.loads(json.dumps(result.data, cls=DjangoJSONEncoder))
     if result.is_error:
         sent = one_line(clean("\n".join(texts_in(dict(arguments))))[0])
@@ -149,15 +149,15 @@ def _not_allowed(name: str, wanted: str) -> ToolResult:
 
 
 def no_database(exc: BaseException) -> str:
-    """Return what is said where Postgres, or its disk, fails under a call."""
+    """Return the message for when Postgres or its disk fails during a call."""
     return str((failure_of(exc) or GONE).words)
 
 
 def answered(result: ToolResult) -> types.CallToolResult:
     """Return a tool's answer as MCP sends it.
 
-    Some programs show their model the data alone, others the text alone: so the data holds the
-    text, and goes along only where the text is short.
+    Some programs show their model only the data, others only the text. So the data includes the
+    text, and is only sent if the text is short.
     """
     data = None
     if len(result.text) <= LONGEST_DOUBLE:
@@ -171,15 +171,15 @@ def answered(result: ToolResult) -> types.CallToolResult:
 
 
 def _without_bare(value: Any) -> Any:
-    """Return data without what came from outside and would stand there without its marks.
+    """Return data without external text, which would have no marks around it here.
 
-    Addresses of pages here become whole ones.
+    URLs of Beacon's pages become absolute.
     """
     if isinstance(value, list):
         return [_without_bare(one) for one in value]
     if not isinstance(value, dict):
         return value
-    if str(value.get("url", "")).startswith("/"):  # a page here, as a program opens it
+    if str(value.get("url", "")).startswith("/"):  # a page of Beacon, as a full URL
         value = {**value, "url": settings.BEACON_URL + value["url"]}
     outside = value.get("trust", Trust.OWNER.value) not in (Trust.OWNER.value, Trust.AGENT.value)
     return {

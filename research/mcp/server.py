@@ -1,6 +1,6 @@
-"""The MCP server: tools by `calls`, and memory files and reports as resources in Markdown.
+"""The MCP server: tools from `calls`, and memory files and reports as Markdown resources.
 
-`beacon://files/facts/user.md`; `beacon://reports/<topic>` (the newest),
+`beacon://files/facts/user.md`, `beacon://reports/<topic>` (the newest),
 `beacon://reports/<topic>/3`.
 """
 
@@ -35,18 +35,18 @@ from research.models import Report
 
 MARKDOWN = "text/markdown"
 FILES, REPORTS = "beacon://files/", "beacon://reports/"
-MOST_REPORTS = 50  # a page
+MOST_REPORTS = 50  # per page
 _REPORT = re.compile(r"([^/?#]{1,300})(?:/([1-9]\d{0,8}))?")
 
 
 class NoSuchResource(Exception):
-    """There is nothing at this address, or nothing for this program; the text says so."""
+    """There is no resource at this URI, or it's hidden from this program. The message says which."""
 
 
 def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
-    """Return memory files, then the owner's reports, the newest first; `cursor` leads on.
+    """Return memory files, then the owner's reports, newest first. `cursor` is for the next page.
 
-    Raises NoSuchResource for a cursor that no list gave.
+    Raises NoSuchResource for an invalid cursor.
     """
     if cursor and not re.fullmatch(r"\d{1,6}", cursor):
         words = _("This cursor isn’t valid for this list. Leave it out to get the first page.")
@@ -58,7 +58,7 @@ def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
         reports = reports.select_related("run__topic")
         number = int(cursor or 0)
         rows = list(reports[number : number + MOST_REPORTS + 1])
-        context.shown(*rows[:MOST_REPORTS])  # by titles and summaries
+        context.shown(*rows[:MOST_REPORTS])  # the list contains their titles and summaries
         found = [_report(row) for row in rows[:MOST_REPORTS]]
         if not number:
             found = [*_files(context), *found]
@@ -94,7 +94,7 @@ def _report(report: Report) -> types.Resource:
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """Return the manners in which addresses are made."""
+    """Return the URI templates."""
     return [
         types.ResourceTemplate(
             uri_template=FILES + "{+path}",
@@ -120,9 +120,9 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 def read(caller: Caller, uri: str) -> str:
-    """Return the text at a URI, with external text between marks.
+    """Return the text at a URI, with marks around external text.
 
-    Raises NoSuchResource in words.
+    Raises NoSuchResource with a message.
     """
     with caller.entered() as (context, scopes):
         _check_may_read(scopes)
@@ -134,7 +134,7 @@ def read(caller: Caller, uri: str) -> str:
 
 
 def _check_may_read(scopes: frozenset[str]) -> None:
-    """Raise NoSuchResource for a token that only writes."""
+    """Raise NoSuchResource for a token that can only write."""
     if not scopes & {"read", "admin"}:
         raise NoSuchResource(
             _(
@@ -184,14 +184,14 @@ def _not_there(uri: str) -> str:
 
 logger = structlog.get_logger(__name__)
 
-AT_ONCE = 8  # threads, each with a connection to the database
+AT_ONCE = 8  # threads, each with a database connection
 Context = ServerRequestContext[Any, Any]
 Who = Callable[[Context], Caller]
 T = TypeVar("T")
 
 
 class Handlers:
-    """What answers each kind of request; `who` says who sent it."""
+    """The handlers of each kind of request. `who` identifies the caller."""
 
     def __init__(self, who: Who) -> None:
         self._who = who
@@ -220,7 +220,7 @@ class Handlers:
     async def list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """List how addresses are made."""
+        """List the URI templates."""
         return types.ListResourceTemplatesResult(resource_templates=templates())
 
     async def read_resource(
@@ -233,7 +233,7 @@ class Handlers:
         return types.ReadResourceResult(contents=[contents])
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        """Carry out one request; what fails is told in words, without its inside."""
+        """Carry out one request. Failures get a message without internal details."""
         if self._limit is None:
             self._limit = anyio.CapacityLimiter(AT_ONCE)
         try:
@@ -254,7 +254,7 @@ class Handlers:
 
 
 def build(who: Who) -> Server[Any]:
-    """Return a server for those whom `who` names."""
+    """Return a server for the callers that `who` identifies."""
     handlers = Handlers(who)
     return Server(
         "beacon",
@@ -278,7 +278,7 @@ def build(who: Who) -> Server[Any]:
 
 
 async def serve_stdio(caller: Caller) -> None:
-    """Serve the one program at the other end of standard input and output, until it leaves."""
+    """Serve one program over standard input and output, until it disconnects."""
     server = build(lambda context: caller)
     async with stdio_server() as (reads, writes):
         await server.run(reads, writes, server.create_initialization_options())

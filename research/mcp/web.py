@@ -1,8 +1,7 @@
-"""The MCP server over HTTP (streamable HTTP at /mcp), which checks host, origin, method and token
-first.
+"""The MCP server over HTTP (streamable HTTP at /mcp).
 
-It keeps no sessions: a restart loses nothing, and a revoked token is rejected on the next request.
-Uvicorn runs it in its own process.
+It checks host, origin, method and token first. It keeps no sessions, so a restart loses nothing,
+and a revoked token is rejected on the next request. Uvicorn runs it in a separate process.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ from research.mcp.server import Context, build
 
 logger = structlog.get_logger(__name__)
 
-MOST_BYTES = 12 * 1024 * 1024  # of one message, as of one form
+MOST_BYTES = 12 * 1024 * 1024  # of one message, the same as for a form
 MOST_CONNECTIONS = 200
 TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-FOUND = "beacon.token"  # where the door leaves a request's token
+FOUND = "beacon.token"  # where Door stores a request's token
 
 
 class Door:
-    """Reject requests without access, with the reason as JSON."""
+    """Rejects requests without access, with the reason as JSON."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -76,7 +75,7 @@ class Door:
 
 
 def _in_our_words(scope: Scope, receive: Receive, send: Send) -> Send:
-    """Return `send`, by which the package's own refusal of a body too large is told as all others."""
+    """Wrap `send` so the package's error for a body that is too large looks like all others."""
     is_told = False
 
     async def told(message: Message) -> None:
@@ -93,7 +92,7 @@ def _in_our_words(scope: Scope, receive: Receive, send: Send) -> Send:
 
 
 def _numbered(send: Send, number: str) -> Send:
-    """Return `send` with the request's number in the head of the answer."""
+    """Wrap `send` so the response headers contain the request's number."""
 
     async def numbered(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -104,7 +103,7 @@ def _numbered(send: Send, number: str) -> Send:
 
 
 def foreign(headers: Headers) -> Response | None:
-    """Return a refusal for a host or origin that is not Beacon's (DNS rebinding), else None."""
+    """Reject a host or origin that isn't Beacon's (DNS rebinding). Otherwise return None."""
     host = headers.get("host", "")
     if not _is_known(host):
         text = _("Beacon doesn’t accept this host name. An admin can add it to ALLOWED_HOSTS.")
@@ -131,7 +130,7 @@ def _wrong_method(method: str) -> Response | None:
 
 
 def _token_of(header: str) -> ApiToken | Response:
-    """Return the request's token, or the answer that there is none; in a thread of its own."""
+    """Return the request's token, or a response that says why not. Runs in a separate thread."""
     scheme, _space, text = header.strip().partition(" ")
     try:
         token = tokens.find(text.strip()) if scheme.lower() == "bearer" else None
@@ -150,7 +149,7 @@ def _token_of(header: str) -> ApiToken | Response:
 
 
 def _too_many(token: ApiToken) -> Response | None:
-    """Return the answer to a token that has sent its requests of this minute, REST's included."""
+    """Return a response if the token has used up its requests per minute, including REST's."""
     try:
         api_frame.check(caller_of(token))
     except Problem as exc:
@@ -159,7 +158,7 @@ def _too_many(token: ApiToken) -> Response | None:
 
 
 def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> Response:
-    """Return a refusal as the REST API gives it, too."""
+    """Return an error in the format of the REST API."""
     body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": text}
     return Response(
         json.dumps(body, ensure_ascii=False),
@@ -170,7 +169,7 @@ def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None
 
 
 def who(context: Context) -> Caller:
-    """Return who sent the request: the token that the door found."""
+    """Return who sent the request, by the token that Door found."""
     token: ApiToken = context.request.scope[FOUND]  # type: ignore[union-attr]
     return Caller(find=lambda: token)
 
@@ -180,7 +179,7 @@ async def _livez(request: Request) -> Response:
 
 
 def application() -> ASGIApp:
-    """Return the whole ASGI application; each is for one run."""
+    """Return the ASGI application. Each can only run once."""
     app: Starlette = build(who).streamable_http_app(
         streamable_http_path=MCP_PATH,
         json_response=True,
@@ -194,7 +193,7 @@ def application() -> ASGIApp:
 
 
 def listening(bind: str, port: int) -> socket.socket:
-    """Return a socket that listens there.  Raises OSError."""
+    """Return a listening socket. Raises OSError."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     listener = socket.socket(family)
     try:
@@ -208,7 +207,7 @@ def listening(bind: str, port: int) -> socket.socket:
 
 
 def made() -> uvicorn.Server:
-    """Return the server, for one run; it finishes the calls that are under way before it ends."""
+    """Return the server for one run. It finishes the calls in progress before it stops."""
     options: dict[str, Any] = {
         "log_config": None,
         "access_log": False,
@@ -222,6 +221,6 @@ def made() -> uvicorn.Server:
 
 def serve(listener: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    # Uvicorn raises the signal again once it has stopped: that is no failure.
+    # Uvicorn raises the signal again after stopping, which isn't a failure.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     asyncio.run(made().serve(sockets=[listener]))

@@ -1,5 +1,3 @@
-"""All models of research."""
-
 from __future__ import annotations
 
 from research.models.digests import Digest, DigestEntry, DigestSettings, Feed

@@ -27,8 +27,9 @@ class PrivateLink(models.Model):
     A copy of the database opens nothing, because the signature isn't stored.
     """
 
-    SALT: ClassVar[str]  # per kind of row: a URL of one kind opens no other
-    VIEW: ClassVar[str]  # the name of the page that opens it
+    # Each kind of row has its own salt, so a URL of one kind never opens another.
+    SALT: ClassVar[str]
+    VIEW: ClassVar[str]  # the name of the view that opens it
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
 
@@ -62,14 +63,12 @@ class PrivateLink(models.Model):
 
 
 class DigestSettingsQuerySet(OwnedQuerySet):
-    """The questions asked of people's digest settings."""
-
     def due(self, at: datetime) -> Self:
-        """Keep those whose next digest is due."""
+        """Keep settings whose next digest is due."""
         return self.filter(next_at__lte=at, owner__is_active=True)
 
     def of_another_zone(self, at: datetime) -> Self:
-        """Keep those not due yet whose time was calculated for their owner's previous time zone."""
+        """Keep settings that aren't due yet and were calculated in an old time zone of the owner."""
         ahead = self.filter(next_at__gt=at, owner__is_active=True)
         return ahead.exclude(zone=models.F("owner__time_zone"))
 
@@ -88,7 +87,7 @@ class DigestSettings(models.Model):
     often = models.CharField(max_length=8, choices=Often, default=Often.NEVER)
     hour = models.PositiveSmallIntegerField(default=7, validators=[MaxValueValidator(23)])
     weekday = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(6)])
-    # From 0, Sunday, as cron counts them.
+    # Sunday is 0, as in cron.
     even_if_quiet = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True, blank=True)
     # The owner's time zone for which `next_at` was calculated.
@@ -104,7 +103,7 @@ class DigestSettings(models.Model):
 
 
 class Digest(models.Model):
-    """One digest: the runs that ended since the last one, which provide its content."""
+    """One digest. Its content comes from the runs that ended since the previous one."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
@@ -125,7 +124,7 @@ class Digest(models.Model):
 
 
 class DigestEntry(models.Model):
-    """One run in a digest. Each run is in only one, so nothing is repeated or missing."""
+    """One run in a digest. A run is in at most one digest, so nothing is repeated or missed."""
 
     digest = models.ForeignKey(Digest, models.CASCADE, related_name="entries")
     run = models.OneToOneField(Run, models.CASCADE, related_name="digest_entry", primary_key=True)
@@ -140,8 +139,6 @@ class DigestEntry(models.Model):
 
 
 class FeedQuerySet(OwnedQuerySet):
-    """The questions asked of feeds."""
-
     def working(self) -> Self:
         """Keep feeds that can be read."""
         return self.filter(ended_at=None)

@@ -1,4 +1,4 @@
-"""The link target of a source's address on a page, if any."""
+"""Links to the pages of sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory.models.library import ADDRESS
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The target of an address. `url` is empty if it is shown as text, and `note` says why."""
+    """The target of a link. If `url` is empty, the address is shown as text and `note` says why."""
 
     url: str = ""
     note: str = ""
@@ -22,9 +22,9 @@ class Link:
 
 
 def link_of(address: str) -> Link:
-    """Return the target of a source's address. Only http(s) addresses become links (R61).
+    """Return the link for a source address. Only http(s) addresses become links (R61).
 
-    A library address links to the document's page here. A bundled article has no page.
+    A library address links to the document's page in Beacon. A bundled article has no page.
     """
     if sample.is_sample_url(address):
         return Link(note=_("bundled with Beacon"))
@@ -38,7 +38,7 @@ def link_of(address: str) -> Link:
 
 
 def is_web(address: str) -> bool:
-    """Whether the address is http(s) with a host, without anything hidden in it."""
+    """Whether the address is http(s) with a host, and contains no credentials or hidden characters."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Notifications: channels, the choices per topic, and what was sent.
+"""Notification channels, notification settings per topic, and deliveries.
 
-A delivery is a row before anything is sent (it is made in the transaction of the run's save, or of
-its failure), and there is one for each channel, kind and thing told: so a run is told once.
+Deliveries are created in the transaction that saves or fails the run, before anything is sent.
+There is one per channel, kind and subject, so no one gets the same message twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from research.models.digests import Digest
     from research.models.runs import Run
 
-LEASE = timedelta(seconds=90)  # one sending takes at most half of it
+LEASE = timedelta(seconds=90)  # one attempt to send takes at most half of this
 LONGEST_NAME = 150
 
 
@@ -41,14 +41,12 @@ class Reports(models.TextChoices):
 
 
 class ChannelQuerySet(OwnedQuerySet):
-    """The questions asked of channels."""
-
     def kept(self) -> Self:
-        """Keep those that their owner hasn't removed."""
+        """Keep channels that their owner hasn't removed."""
         return self.filter(removed_at=None)
 
     def working(self) -> Self:
-        """Keep those that messages are sent to."""
+        """Keep channels that Beacon sends messages to."""
         return self.kept().filter(enabled=True, owner__is_active=True)
 
 
@@ -74,7 +72,7 @@ class Channel(models.Model):
     failures = models.BooleanField(default=True)
     digest = models.BooleanField(default=True)
     enabled = models.BooleanField(default=True)
-    off_because = models.TextField(blank=True)  # why Beacon itself switched it off
+    off_because = models.TextField(blank=True)  # why Beacon switched it off
     failed_in_row = models.PositiveIntegerField(default=0)
     last_at = models.DateTimeField(null=True, blank=True)
     last_ok = models.BooleanField(null=True, blank=True)
@@ -92,11 +90,11 @@ class Channel(models.Model):
         return self.name
 
     def keep_secret(self, **parts: str) -> None:
-        """Seal `url` and `key`; the caller saves the row."""
+        """Encrypt `url` and `key`. The caller saves the row."""
         self.secret = seal(json.dumps(parts))
 
     def opened(self) -> dict[str, str]:
-        """Return the decrypted secret, {} if SECRET_KEY has changed since."""
+        """Return the decrypted secret, or {} if SECRET_KEY has changed since it was stored."""
         found: dict[str, str] = json.loads(unseal(self.secret) or "{}")
         logs.remember(*found.values())
         return found
@@ -108,20 +106,20 @@ class Channel(models.Model):
 
     @property
     def is_barred(self) -> bool:
-        """Whether its kind is for staff only and its owner isn't staff, or no longer is."""
+        """Whether only staff can use this kind of channel and its owner isn't staff."""
         return self.kind == self.Kind.APPRISE and not self.owner.is_staff
 
     @property
     def needs_secret(self) -> bool:
-        """Whether it can't be reached without its secret."""
+        """Whether messages can't be sent without the secret."""
         return self.kind != self.Kind.EMAIL
 
 
 class TopicNotices(models.Model):
-    """The notification settings of one topic, if they differ from those of the channels."""
+    """The notification settings of one topic, if they differ from the channels' own settings."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="notices", primary_key=True)
-    own = models.BooleanField(default=False)  # else each channel decides which reports it gets
+    own = models.BooleanField(default=False)  # if False, each channel's own settings apply
     left_out = models.ManyToManyField(Channel, blank=True, related_name="+")
     reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
     failures = models.BooleanField(default=True)
@@ -137,10 +135,13 @@ class TopicNotices(models.Model):
 
 
 class DeliveryQuerySet(OwnedQuerySet):
-    """The queries on deliveries, and the rows to create for each event."""
+    """Queries on deliveries, and methods that create the rows for each event."""
 
     def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
-        """Create a row for each channel that gets the report. Call it in the transaction of its save."""
+        """Create a row for each channel that gets the report.
+
+        Call it in the transaction that saves the report.
+        """
         told = []
         for channel, reports, _failures in _choices_of(run):
             if reports == Reports.EACH or (reports == Reports.CHANGED and not is_quiet):
@@ -148,12 +149,11 @@ class DeliveryQuerySet(OwnedQuerySet):
         return self._make(told, Delivery.Kind.REPORT, **_of_run(run))
 
     def lay_out_failure(self, run: Run) -> int:
-        """Create a row for each channel that gets the run's failure."""
+        """Create a row for each channel that is notified about the run's failure."""
         told = told_of_failures(run)
         return self._make(told, Delivery.Kind.FAILURE, **_of_run(run))
 
     def lay_out_digest(self, digest: Digest) -> int:
-        """Create a row for each channel that gets the digest."""
         told = Channel.objects.of(digest.owner).working().filter(digest=True)
         return self._make(
             told, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
@@ -162,7 +162,7 @@ class DeliveryQuerySet(OwnedQuerySet):
     def lay_out_notice(
         self, told: Iterable[Channel], about: str, *, subject: str, message: str, **fields: Any
     ) -> int:
-        """Create a row that contains `message` itself. `about` identifies the subject permanently."""
+        """Create rows with `message` as their text. `about` identifies the subject permanently."""
         return self._make(
             told, Delivery.Kind.NOTICE, about, subject=subject, message=message, **fields
         )
@@ -173,24 +173,24 @@ class DeliveryQuerySet(OwnedQuerySet):
             Delivery(owner_id=channel.owner_id, channel=channel, kind=kind, about=about, **fields)
             for channel in told
         ]
-        # Who comes second (a run that is saved again) finds the place taken.
+        # If the run is saved again, the rows already exist and are left alone.
         return len(self.bulk_create(rows, ignore_conflicts=True)) if rows else 0
 
     def waiting_failures(self) -> Self:
-        """Keep messages about failures that weren't sent yet."""
+        """Keep failure messages that haven't been sent yet."""
         waits = Delivery.State.WAITING
         return self.filter(kind=Delivery.Kind.FAILURE, state=waits, handed_at=None)
 
     def due(self) -> Self:
-        """Keep those that are due, and those whose worker was lost."""
+        """Keep deliveries that are due, and those whose worker was lost."""
         waiting = Q(state=Delivery.State.WAITING, not_before__lte=Now())
         lost = Q(state=Delivery.State.SENDING, lease_until__lt=Now())
         return self.filter(waiting | lost)
 
     def claim(self, pk: Any) -> Delivery | None:
-        """Lease the delivery, and return it; None if it is taken or over.
+        """Lease the delivery and return it. Return None if it is leased already or has ended.
 
-        One UPDATE decides.  `attempt` is the fence that every later write of it asks for.
+        A single UPDATE decides. `attempt` is the fencing token that every later write checks.
         """
         claimed = self.due().filter(pk=pk)
         if not claimed.update(
@@ -229,11 +229,11 @@ class Delivery(models.Model):
     digest = models.ForeignKey("research.Digest", models.CASCADE, null=True, related_name="+")
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, related_name="+")
     subject = models.CharField(max_length=300, blank=True)
-    message = models.TextField(blank=True)  # of a notice, which belongs to no run
+    message = models.TextField(blank=True)  # of a notice that doesn't belong to a run
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
     attempt = models.PositiveIntegerField(default=0)
-    round = models.PositiveIntegerField(default=1)  # rises when a person sends it again
-    tried = models.PositiveIntegerField(default=0)  # in this round
+    round = models.PositiveIntegerField(default=1)  # increases when a person sends it again
+    tried = models.PositiveIntegerField(default=0)  # attempts in this round
     not_before = models.DateTimeField(default=timezone.now)
     nudged_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
@@ -272,11 +272,11 @@ class Delivery(models.Model):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still to be sent."""
+        """Whether it still has to be sent."""
         return self.state in (self.State.WAITING, self.State.SENDING)
 
     def held(self) -> DeliveryQuerySet:
-        """Return its row if this worker holds it, none if another does or it has ended."""
+        """Return its row if this worker holds the lease, otherwise no row."""
         state = Delivery.State.SENDING
         return Delivery.objects.filter(pk=self.pk, attempt=self.attempt, state=state)
 
@@ -287,12 +287,12 @@ def _of_run(run: Run) -> dict[str, Any]:
 
 
 def told_of_failures(run: Run) -> list[Channel]:
-    """Return the channels that are notified if the run or its topic's schedule fails."""
+    """Return the channels to notify if the run or its topic's schedule fails."""
     return [channel for channel, _reports, failures in _choices_of(run) if failures]
 
 
 def _choices_of(run: Run) -> list[tuple[Channel, str, bool]]:
-    """Return each working channel with what it sends about the run's topic: reports, failures."""
+    """Return each working channel with its settings for the run's topic: reports, failures."""
     topic = run.topic
     channels = list(Channel.objects.filter(owner_id=topic.owner_id).working())
     if not channels:

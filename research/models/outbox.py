@@ -1,6 +1,6 @@
-"""Tell workers about waiting runs: a message after commit, and a tick for missed ones.
+"""Notify workers of waiting runs: a message after commit, and a periodic check for lost messages.
 
-Every run is a row, so a lost message costs 15 seconds, never a run.
+Every run is a row, so a lost message delays the run by 15 seconds.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from research.models import Run, Step
 
 logger = structlog.get_logger(__name__)
 
-# With the tick's 15 s a run whose message was lost with Redis starts within a minute of Redis's
-# return (reliability.md 4); with 60 s it was seen to take 66. A message too many does no harm.
+# The tick runs every 15 s. With 40 s, a run whose message was lost with Redis starts within a
+# minute of Redis's return (reliability.md 4). With 60 s, we measured 66. An extra message does no
+# harm.
 _NUDGE_AGAIN = timedelta(seconds=40)
 
 
 def nudge(run_id: int) -> bool:
-    """Tell a worker that the run is waiting. The tick does so if this fails."""
+    """Tell a worker that the run is waiting. If this fails, the tick sends the message."""
     sent = send("research.tasks.execute_run", run_id, queue="research")
     if sent:
         Run.objects.filter(pk=run_id).update(nudged_at=timezone.now())
@@ -40,7 +41,7 @@ def dispatch(*, send_run: Callable[[int], bool] = nudge) -> int:
         return sent
     for run_id in waiting[:200]:
         if not send_run(run_id):
-            return sent  # the broker is gone: the next tick tries again
+            return sent  # the broker is down, and the next tick tries again
         sent += 1
     follow_ups = Step.objects.follow_ups_waiting().order_by("pk").values_list("pk", flat=True)
     for step_id in follow_ups[:200]:

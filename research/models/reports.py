@@ -1,4 +1,4 @@
-"""What a run wrote: the report, and its delta as a field and rows of their own."""
+"""Reports, their deltas, and what people said about their sentences."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from research.models.topics import OF_ITEMS, OF_REPORTS
 
 
 def _unread_first() -> Case:
-    """Return what lists are ordered by: unread reports count as a thousand years newer.
+    """Return the order of report lists: unread reports count as a thousand years newer.
 
-    It goes through UTC, for an index may not depend on a time zone, as days added to a moment do.
+    The conversion to UTC is needed because an index can't depend on a time zone, and adding days to
+    a timestamp does.
     """
     utc = Func(Value("UTC"), F("created"), function="timezone", output_field=models.DateTimeField())
     later = models.ExpressionWrapper(
@@ -47,7 +48,7 @@ UNREAD_FIRST = _unread_first()
 
 
 class Remark(NamedTuple):
-    """What a person said of a sentence: `checked` or `corrected`, and what is right."""
+    """A person's remark on a sentence: `checked` or `corrected`, and the correct text."""
 
     kind: str
     pk: uuid.UUID
@@ -59,38 +60,36 @@ class Remark(NamedTuple):
 
 
 class ReportQuerySet(RememberedQuerySet):
-    """The questions asked of reports."""
-
     def unread(self) -> Self:
-        """Keep reports that their owner has not read."""
+        """Keep reports that their owner hasn't read."""
         return self.live().filter(read_at=None, run__topic__trashed_at=None)
 
     def put_back(self, at: datetime) -> int:
-        """Mark those that were read as unread again, at `at`; return how many."""
+        """Mark read reports as unread at `at`. Return how many."""
         read = self.exclude(read_at=None)
         return read.update(read_before=F("read_at"), unread_at=at, read_at=None)
 
     def with_number(self) -> Self:
-        """Keep reports whose run was saved, newest first."""
+        """Keep reports of saved runs, newest first."""
         return self.exclude(run__number=None).order_by("-created", "-id")
 
 
 class Report(Recalled):
-    """What a run wrote.
+    """The report of a run.
 
-    `body` never holds the delta; `delta` is its Markdown, empty for a baseline.  `sources` is the
-    numbered list as cited: a list of `{n, url, link, title, domain, published_at, state, trust,
-    publisher, derived_from, carried_by, quotes: [{sentence, quote, found, in_snippet, start, end,
-    before, after, checked_at}]}` in the order of n; `start` and `end` are places in the page's stored
-    text.  `checks` says of each cited sentence what `verify` found: `{sentence, key, supported, why,
-    sources, independent}`.
+    `body` never contains the delta. `delta` is its Markdown, empty for a baseline. `sources` is the
+    numbered list as cited, in the order of n: a list of `{n, url, link, title, domain,
+    published_at, state, trust, publisher, derived_from, carried_by, quotes: [{sentence, quote,
+    found, in_snippet, start, end, before, after, checked_at}]}`. `start` and `end` are offsets in
+    the page's stored text. `checks` has the result of `verify` for each cited sentence: `{sentence,
+    key, supported, why, sources, independent}`.
     """
 
     REVISED = ("title", "body", "delta")
     SAID = ("title", "body", "delta")
     TOPIC_PATH = "run__topic"
 
-    # Called with a report that is about to be deleted with its run, and who does it.
+    # Called with a report that is about to be deleted with its run, and the actor who deletes it.
     ON_PURGE: ClassVar[list[Callable[[Any, Actor], object]]] = []
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="report")
@@ -106,7 +105,7 @@ class Report(Recalled):
     is_extractive = models.BooleanField(default=False)
     is_quiet = models.BooleanField(default=False)
     read_at = models.DateTimeField(null=True, blank=True)
-    # When a person marked it as unread again, and when they had read it: undo needs both.
+    # When a person marked it as unread, and when they had first read it. Undo needs both.
     unread_at = models.DateTimeField(null=True, blank=True)
     read_before = models.DateTimeField(null=True, blank=True)
 
@@ -135,16 +134,16 @@ class Report(Recalled):
         return f"{self.title}, {self.run}"
 
     def search_text(self) -> str:
-        """Return what recall finds the report by: title, what changed, and the rest."""
+        """Return the text for full-text search: title, changes, and the rest."""
         return f"{self.title}\n{self.delta}\n{self.body}"
 
     def search_marks(self) -> Marks:
-        """Return what recall filters the report by; it belongs to its run's topic."""
+        """Return the fields that memory search filters by. A report belongs to its run's topic."""
         return replace(super().search_marks(), topic_id=self.run.topic_id)
 
     @property
     def masthead(self) -> str:
-        """Return the line under the title: `Run #N · date · new n · known m`."""
+        """Return the line below the title: `Run #N · date · new n · known m`."""
         return _("Run #%(number)s · %(date)s · new %(new)d · known %(known)d") % {
             "number": self.run.number,
             "date": f"{timezone.localtime(self.created):%Y-%m-%d}",
@@ -153,7 +152,7 @@ class Report(Recalled):
         }
 
     def as_markdown(self) -> str:
-        """Return the whole report as Markdown: the one form for page, export, command and REST."""
+        """Return the whole report as Markdown, as used by the page, export, command and REST."""
         parts = [f"# {self.title}", self.masthead]
         if self.delta:
             parts += [f"## {self.delta_heading}", f"*{self.delta_since}*", self.delta]
@@ -170,9 +169,9 @@ class Report(Recalled):
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the report with its run and all that hangs on it, for good."""
+        """Permanently delete the report with its run and all related rows."""
         with transaction.atomic():
-            # The topic first, as whoever restores it does: else each would wait for the other.
+            # Lock the topic first, like restoring does, to avoid a deadlock.
             list(Topic.objects.filter(runs=self.run_id).select_for_update(of=("self",)))
             self._hold_in_trash()
             for forget in self.ON_PURGE:
@@ -181,7 +180,7 @@ class Report(Recalled):
             Run.objects.filter(pk=self.run_id).delete()
 
     def remarks(self) -> list[Remark]:
-        """Return what people said of its sentences and did not take back, oldest first."""
+        """Return what people said about its sentences and didn't undo, oldest first."""
         same = ("pk", "key", "sentence")
         checked = self.checked_sentences.standing().values_list(
             Value("checked"), *same, Value("", output_field=models.TextField()), "by", "created"
@@ -193,11 +192,10 @@ class Report(Recalled):
         return [Remark(*row) for row in found]
 
     def mark_read(self) -> None:
-        """Note that its owner has read it; the first time counts."""
+        """Note that its owner has read it. Only the first time counts."""
         type(self).objects.filter(pk=self.pk, read_at=None).update(read_at=timezone.now())
 
     def mark_unread(self) -> None:
-        """Mark it as unread again."""
         type(self).objects.filter(pk=self.pk).put_back(timezone.now())
 
 
@@ -217,7 +215,7 @@ def _in_words(remark: Remark) -> str:
 
 
 def _opening(address: str) -> str:
-    """Return where a reader opens a source: a document of the library on its page here."""
+    """Return the URL that opens a source. A library document opens on its page in Beacon."""
     found = ADDRESS.fullmatch(address)
     try:
         page = reverse("memory:library-document", args=[found[1]]) if found else ""
@@ -227,35 +225,33 @@ def _opening(address: str) -> str:
 
 
 class DeltaItemQuerySet(models.QuerySet[Any]):
-    """The questions asked of delta items."""
-
     def told(self) -> Self:
-        """Keep what is told: what is listed and not withheld, for whatever reason."""
+        """Keep changes that are shown: listed and not withheld for any reason."""
         return self.filter(status__in=DeltaItem.LISTED, withheld="")
 
     def supported(self) -> Self:
-        """Keep what is remembered: also what the topic's intent withholds, which is true."""
+        """Keep changes that are remembered, including true ones that the topic's intent withholds."""
         return self.exclude(UNSUPPORTED)
 
 
-# Withheld by nobody's judgement: the check of the citations found that its source does not say it.
+# Withheld because the citation check found that the source doesn't support it.
 UNSUPPORTED = Q(judged_by="") & ~Q(withheld="")
 
 
 class DeltaItem(models.Model):
-    """One changed fact: the new sentence beside the old, each with where it stands.
+    """One changed fact: the new sentence next to the old one, each with its source.
 
-    `previous_source` is what was known of the old sentence's source at the time: `{link, title,
-    domain, published_at, quote}`, empty where a person gave none.  `unsure` marks a change for
-    which the old fact was not given up: a person is to look at the two.  `compared_by` names what
-    told how the two stand to each other: "words", "words and vectors", or "model" and its name.
-    `conflict` is where the two wait on the conflict desk, or were settled.
+    `previous_source` is the source of the old sentence as it was known then: `{link, title, domain,
+    published_at, quote}`, empty if a person wrote the sentence. `unsure` marks a change that kept
+    the old fact, so a person has to compare the two. `compared_by` names what compared the
+    sentences: "words", "words and vectors", or "model" and its name. `conflict` is the conflict in
+    which the two wait, or in which they were settled.
 
-    `withheld` says why it is not told.  Without `judged_by` its source does not say it, and it is
-    not remembered either; with it, it is true and known, and somebody judged that the owner did not
-    ask to be told: the topic's intent by a model or by the rule, or a muted source.  `judged` is
-    what was said for telling or withholding it; a person who asked to be told after all is the judge
-    from then on.
+    `withheld` says why it isn't shown. Without `judged_by`, its source doesn't support it, so it
+    isn't remembered either. With `judged_by`, it is true and remembered, but the owner didn't ask
+    for it: a model or the rule applied the topic's intent, or its source is muted. `judged` is the
+    reason for showing or withholding it. When a person asks to see it after all, that person
+    becomes the judge.
     """
 
     class Judge(models.TextChoices):
@@ -307,44 +303,42 @@ class DeltaItem(models.Model):
 
     @property
     def is_listed(self) -> bool:
-        """Whether it is of those that the section lists, and not of the folded ones."""
+        """Whether the section lists it, instead of folding it."""
         return self.status in self.LISTED
 
     @property
     def model_name(self) -> str:
-        """Return the model that told how it stands to what was known; empty where words did."""
+        """Return the model that compared it with what was known, or "" if words did."""
         kind, _space, name = self.compared_by.partition(" ")
         return name if kind == "model" else ""
 
     @property
     def is_unasked(self) -> bool:
-        """Whether it is true and remembered, and withheld because nobody asked to be told it."""
+        """Whether it is true and remembered, but withheld because the owner didn't ask for it."""
         return bool(self.withheld and self.judged_by)
 
 
-# --- What a person says of a report's sentences: that they checked one, or that one is wrong ---
+# --- remarks on sentences ---
 
 
 class SentenceQuerySet(OwnedQuerySet):
-    """The questions asked of what people said of sentences."""
-
     def standing(self) -> Self:
-        """Keep what was not taken back."""
+        """Keep remarks that weren't undone."""
         return self.filter(taken_back_at=None)
 
     def readable(self) -> Self:
-        """Keep what is about reports that are not in the trash, nor their topics."""
+        """Keep remarks on reports that aren't in the trash, and whose topics aren't either."""
         return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
 
 
 class OfSentence(models.Model):
-    """Something said of one sentence of a report; `key` is the sentence's, as it is compared."""
+    """A remark on one sentence of a report. `key` is the normalized sentence."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     sentence = models.TextField()
     key = models.CharField(max_length=16)
-    by = models.CharField(max_length=200)  # an actor: `human:alice`
+    by = models.CharField(max_length=200)  # an actor, such as `human:alice`
     created = models.DateTimeField(default=timezone.now)
     taken_back_at = models.DateTimeField(null=True, blank=True)
 
@@ -358,12 +352,12 @@ class OfSentence(models.Model):
 
     @property
     def name(self) -> str:
-        """Return who said it, as people read it."""
+        """Return the author's display name."""
         return self.by.partition(":")[2] or self.by
 
 
 class CheckedSentence(OfSentence):
-    """A person looked it up themselves, and vouches for a sentence."""
+    """A person has verified the sentence and vouches for it."""
 
     report = models.ForeignKey(Report, models.CASCADE, related_name="checked_sentences")
 
@@ -380,7 +374,7 @@ class CheckedSentence(OfSentence):
 class Correction(OfSentence):
     """A person said what is wrong with a sentence, and perhaps what is right.
 
-    `lesson` is the observation that later runs are told; `corrected` names what became of facts.
+    `lesson` is the observation that later runs receive. `corrected` lists what happened to facts.
     """
 
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="corrections")
@@ -408,7 +402,7 @@ class Correction(OfSentence):
 
 
 class CorrectedFact(models.Model):
-    """What a correction did to one topic fact; `version` is the fact's after it."""
+    """What a correction did to one topic fact. `version` is the fact's version after it."""
 
     class Act(models.TextChoices):
         CORRECTED = "corrected", gettext_lazy("corrected")
@@ -421,7 +415,7 @@ class CorrectedFact(models.Model):
     before = models.TextField()
     after = models.TextField(blank=True)
     version = models.PositiveIntegerField()
-    was_touched = models.BooleanField(default=False)  # by a person, before
+    was_touched = models.BooleanField(default=False)  # whether a person had edited it before
     was_trust = models.CharField(max_length=12, choices=Trust, default=Trust.EXTERNAL)
 
     objects: ClassVar[models.Manager[Any]] = models.Manager()
@@ -436,31 +430,29 @@ class CorrectedFact(models.Model):
         return f"{self.get_act_display()}: {self.before[:80]}"
 
 
-# --- Links by which somebody without an account reads one report ---
+# --- shared links: anyone with one can read the report ---
 
 MOST_NOTE = 150  # characters
 
 
 class SharedLinkQuerySet(OwnedQuerySet):
-    """The questions asked of shared links."""
-
     def working(self, now: datetime | None = None) -> Self:
-        """Keep links that open their report: neither ended nor past their end."""
+        """Keep links that still open their report: neither revoked nor expired."""
         return self.filter(ended_at=None, ends_at__gt=now or timezone.now())
 
     def readable(self) -> Self:
-        """Keep links whose report is not in the trash, nor its topic."""
+        """Keep links to reports that aren't in the trash, and whose topics aren't either."""
         return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
 
 
 class SharedLink(PrivateLink):
-    """A private link to one report, with an end."""
+    """A private link to one report that expires."""
 
     SALT, VIEW = "beacon.shared-report", "research:shared-report"
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     report = models.ForeignKey(Report, models.CASCADE, related_name="shared_links")
-    note = models.CharField(max_length=150, blank=True)  # for the owner alone: who has it
+    note = models.CharField(max_length=150, blank=True)  # shown only to the owner: who has the link
     ends_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
     opened = models.PositiveIntegerField(default=0)
@@ -478,5 +470,5 @@ class SharedLink(PrivateLink):
 
     @property
     def topic_id(self) -> Any:
-        """Return the topic's id, so that a line of the activity log names it."""
+        """Return the topic's id, which the activity log needs."""
         return self.report.run.topic_id

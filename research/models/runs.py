@@ -1,4 +1,4 @@
-"""Which steps a retried run carries out again, and what is cleared for it."""
+"""Runs, the leases by which workers claim them, and what a retry does again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EMPTY: dict[str, Any] = {"output": {}, "counts": {}, "detail": "", "input_hash"
 
 
 class StepNotFinished(Exception):
-    """A run cannot go on from a step that it has not finished."""
+    """A run can't resume at a step that it hasn't finished."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -39,10 +39,10 @@ class StepNotFinished(Exception):
 
 
 def reopen_steps(run: Run, first: str = "") -> None:
-    """Make the steps that a retry carries out wait again: those from `first` on, emptied.
+    """Reset the steps that a retry repeats: `first` and all later ones.
 
-    Without a `first` those that are not finished.  All of them, emptied, where what is known has
-    moved on: a report over the memory of then would tell old news and retire facts it never saw.
+    Without `first`, the unfinished steps are repeated. If memory has changed since, all steps are,
+    because a report based on the old memory would repeat old news and retire facts it never saw.
     Raises StepNotFinished.
     """
     steps = run.steps.filter(is_follow_up=False)
@@ -54,7 +54,7 @@ def reopen_steps(run: Run, first: str = "") -> None:
         _empty(run, steps)
     else:
         if run.stop_reason:
-            # What was stopped early is done only in name; answers and pages there are are kept.
+            # A run that was stopped early only looks finished. Its answers and pages are kept.
             steps.exclude(name__in=["load_memory", "plan"]).update(**_WAITING)
         if chosen is not None:
             _empty(run, steps.filter(position__gte=chosen.position))
@@ -64,13 +64,13 @@ def reopen_steps(run: Run, first: str = "") -> None:
 
 
 def reopen_plan(run: Run) -> None:
-    """Make the run plan once more: nothing of its plan is kept, its warning neither."""
+    """Make the run plan again. Its plan and the plan's warning are discarded."""
     _empty(run, run.steps.filter(name="plan", is_follow_up=False))
     _keep_warnings(run)
 
 
 def _empty(run: Run, steps: QuerySet[Any]) -> None:
-    """Take from the steps, and from the hits, what carrying them out made."""
+    """Delete what the steps produced, on their rows and on the hits."""
     names = set(steps.values_list("name", flat=True))
     counts: dict[str, int] = {}
     if "search" in names:
@@ -92,31 +92,29 @@ def _empty(run: Run, steps: QuerySet[Any]) -> None:
 
 
 def _keep_warnings(run: Run) -> None:
-    """Leave on the run the warnings of the steps that stay done; the others' come anew, or not."""
+    """Keep the warnings of steps that remain done. The others are raised again if they still apply."""
     done = run.steps.filter(state="done", is_follow_up=False)
     theirs = list(done.exclude(warning="").values_list("warning", flat=True))
     rows = type(run).objects.filter(pk=run.pk)
     said = rows.values_list("warnings", flat=True).get()
-    # A step holds all that it warned of in one line, the run each of them.
+    # A step stores all its warnings in one line. The run stores each separately.
     rows.update(warnings=[one for one in said if any(one in text for text in theirs)])
 
 
 def _memory_moved_on(run: Run, loaded: dict[str, Any] | None) -> bool:
-    """Whether another run was saved, or memory lapsed or came back, since `loaded` was."""
+    """Whether memory has changed since `loaded`: another run saved, or facts lapsed or returned."""
     topic = Topic.objects.get(pk=run.topic_id)
     now = topic.run_count if topic.memory_is_live() else None
     return now != (loaded["run_count"] if loaded else None)
 
 
-# --- The questions asked of runs, and the claims that decide between workers ---
+# --- claims ---
 
-LEASE = timedelta(seconds=45)  # reliability.md 1.1; renewed every 10 s by the worker
-MAX_CRASHES = 3  # how often a run may lose its worker (reliability.md 1.3)
+LEASE = timedelta(seconds=45)  # renewed every 10 s by the worker (reliability.md 1.1)
+MAX_CRASHES = 3  # how many times a run can lose its worker (reliability.md 1.3)
 
 
 class RunStatus(models.TextChoices):
-    """What becomes of a run (design.md, Words)."""
-
     QUEUED = "queued", gettext_lazy("queued")
     RUNNING = "running", gettext_lazy("running")
     SUCCEEDED = "succeeded", gettext_lazy("succeeded")
@@ -126,7 +124,7 @@ class RunStatus(models.TextChoices):
 
 
 class RunTrigger(models.TextChoices):
-    """Who, or what, started a run."""
+    """What started a run."""
 
     PERSON = "person", gettext_lazy("manually")
     SCHEDULE = "schedule", gettext_lazy("on schedule")
@@ -140,9 +138,9 @@ UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
 class RunInTheWay(Exception):
-    """The topic has an unfinished run already: one at a time (R53).
+    """The topic already has an unfinished run, and can only have one (R53).
 
-    Or one that has ended was started by the same button, pressed before (`is_over`).
+    With `is_over`, the same button started a run before, and that run has ended.
     """
 
     def __init__(self, run: Run | None, *, is_over: bool = False) -> None:
@@ -156,40 +154,39 @@ class RunInTheWay(Exception):
 
 
 class RunLost(Exception):
-    """This worker no longer holds the run: its lease ran out and it was given to another."""
+    """This worker no longer holds the run: its lease expired and another worker took it."""
 
 
 class RunQuerySet(models.QuerySet[Any]):
-    """The questions asked of runs, and the claims that decide between workers."""
+    """Queries on runs, and the claims that decide between workers."""
 
     def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
+        """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(topic__owner=user)
 
     def unfinished(self) -> Self:
-        """Keep runs that are queued or running."""
         return self.filter(status__in=UNFINISHED)
 
     def waiting_for_a_person(self) -> Self:
-        """Keep queued runs whose plan somebody is to look at; no worker claims them."""
+        """Keep queued runs whose plan a person has to review. No worker claims them."""
         return self.exclude(waiting_since=None)
 
     def waited_long_enough(self) -> Self:
-        """Keep those of them that go on by themselves now: their day is over."""
+        """Keep runs whose time for the review is over, so they now continue automatically."""
         allowed = self.waiting_for_a_person().filter(settings__plan_review=PlanReview.DAY)
         return allowed.filter(not_before__lte=Now())
 
     def saved(self) -> Self:
-        """Keep runs that were saved, and so have a number."""
+        """Keep saved runs, which have a number."""
         return self.exclude(number=None)
 
     def claim(self, run_id: int, *, worker: str) -> Run | None:
         """Lease the run to `worker` for LEASE and return it, or None if it is taken.
 
-        One UPDATE decides, so of two workers only one gets the run.  A run whose lease ran out
-        may be claimed again.  The returned `attempt` is the fence: every later write of this run
-        asks for it, so a worker that was given up on changes nothing.  A lost worker counts as a
-        crash here as in `free_stalled`, which ends a run that has lost too many.
+        A single UPDATE decides, so only one of two workers gets the run. A run whose lease has
+        expired can be claimed again. The returned `attempt` is the fencing token: every later write
+        of this run checks it, so a worker that lost the run can't change anything. A lost worker
+        counts as a crash here and in `free_stalled`, which fails a run after too many crashes.
         """
         waiting = Q(status=RunStatus.QUEUED, not_before__lte=Now(), waiting_since=None)
         crashed = Q(status=RunStatus.RUNNING, leaving=False)
@@ -218,10 +215,10 @@ class RunQuerySet(models.QuerySet[Any]):
         return found
 
     def free_stalled(self) -> int:
-        """Queue again the runs whose worker was lost, and fail those that lost it too often.
+        """Queue runs whose worker was lost again, and fail those that lost it too often.
 
-        Returns how many were freed or failed.  A run whose worker was shutting down
-        (`leaving`) counts no crash.
+        Returns how many were queued or failed. If the worker was shutting down (`leaving`), it
+        doesn't count as a crash.
         """
         stalled = self.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
         crashed = Q(leaving=False, crashes__gte=MAX_CRASHES - 1)
@@ -244,20 +241,20 @@ class RunQuerySet(models.QuerySet[Any]):
         return freed + failed
 
     def waiting_to_start(self) -> Self:
-        """Keep queued runs whose time has come: the outbox that the tick empties."""
+        """Keep queued runs whose time has come. The tick sends messages for them."""
         ready = self.filter(status=RunStatus.QUEUED, not_before__lte=Now(), waiting_since=None)
         return ready.order_by("pk")
 
     def kept(self) -> Self:
-        """Leave out the runs that were removed, by their report or, where there is none, by themselves."""
+        """Leave out runs that were moved to the trash, with or without a report."""
         return self.filter(report__trashed_at=None, removed__trashed_at=None)
 
     def start(
         self, topic: Topic, *, trigger: str, by: Actor, depth: str = "", **fields: Any
     ) -> Run:
-        """Queue a run of `topic`, by its settings as they are now unless `fields` holds others.
+        """Queue a run of `topic` with its current settings, unless `fields` overrides them.
 
-        Raises RunInTheWay if one is unfinished: the constraint decides, not a look before.
+        Raises RunInTheWay if another is unfinished. The database constraint decides, not a query.
         """
         fields.setdefault("settings", settings_now(topic))
         try:
@@ -267,7 +264,7 @@ class RunQuerySet(models.QuerySet[Any]):
                     trigger=trigger,
                     actor=str(by),
                     depth=depth or "quick",
-                    # The database's clock, which the claim asks too: the web server's may differ.
+                    # The database's clock, as in the claim. The web server's may differ.
                     not_before=Now(),
                     **fields,
                 )
@@ -280,14 +277,14 @@ class RunQuerySet(models.QuerySet[Any]):
 
 
 def waited_by_now() -> CombinedExpression:
-    """Return, for an UPDATE, the seconds a run has waited for people, a wait of now included."""
+    """Return an UPDATE expression for the seconds spent waiting for people, up to now."""
     wait = ExpressionWrapper(Now() - F("waiting_since"), output_field=models.DurationField())
     seconds = Coalesce(Extract(wait, "epoch"), 0.0, output_field=models.FloatField())
     return F("waited_seconds") + seconds
 
 
 def end_in(status: str) -> dict[str, Any]:
-    """Return the fields of a run that ends in `status`."""
+    """Return the fields of a run that ends with `status`."""
     return {
         "status": status,
         "finished_at": Now(),
@@ -298,7 +295,7 @@ def end_in(status: str) -> dict[str, Any]:
 
 
 def queued_again() -> dict[str, Any]:
-    """Return the fields of a run that waits for a worker again."""
+    """Return the fields of a run that is queued again."""
     return {
         "status": RunStatus.QUEUED,
         "not_before": Now(),
@@ -309,11 +306,11 @@ def queued_again() -> dict[str, Any]:
     }
 
 
-# --- Runs: rows that are claimed by lease, fenced by attempt, and always end ---
+# --- runs ---
 
-MAX_TRIES = 3  # how often a run is put off because a service was unavailable
-RETRIED = "run-retried"  # the kind of the activity log's line
-# What a retried run has left behind.
+MAX_TRIES = 3  # how often a run is postponed because a service is unavailable
+RETRIED = "run-retried"  # a kind of line in the activity log
+# What a retry resets.
 _AS_IF_NEW: dict[str, Any] = {
     "tries": 0,
     "crashes": 0,
@@ -329,9 +326,9 @@ _AS_IF_NEW: dict[str, Any] = {
 
 
 class Run(models.Model):
-    """One research execution of a topic; `number` (Run #N) is given when it is saved.
+    """One research run of a topic. `number` (Run #N) is assigned when it is saved.
 
-    `progress` rises with every change that a viewer can see, so that an idle poll is one read.
+    `progress` increases with every visible change, so an idle poll costs one read.
     """
 
     Status = RunStatus
@@ -345,13 +342,12 @@ class Run(models.Model):
     trigger = models.CharField(max_length=10, choices=Trigger, default=Trigger.PERSON)
     actor = models.CharField(max_length=200, blank=True)
     depth = models.CharField(max_length=8, default="quick")
-    # What the topic's settings were when the run was started, or retried: an edit meanwhile
-    # applies from the next run.
+    # The topic's settings when the run was started or retried. Later edits apply from the next run.
     settings = models.JSONField(default=dict, blank=True)
     rerun_of = models.ForeignKey(
         "self", models.SET_NULL, null=True, blank=True, related_name="reruns"
     )
-    # Of a recheck: the ids of the facts that it holds against their sources again.
+    # For a recheck: the ids of the facts to check against their sources again.
     rechecks = models.JSONField(default=list, blank=True)
     created = models.DateTimeField(default=timezone.now)
     scheduled_for = models.DateTimeField(null=True, blank=True)
@@ -359,7 +355,7 @@ class Run(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     not_before = models.DateTimeField(default=timezone.now)
-    # Set while a queued run waits for a person to look at its plan: no worker claims it.
+    # Set while a queued run waits for a person to review its plan. No worker claims it.
     waiting_since = models.DateTimeField(null=True, blank=True)
     nudged_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
@@ -374,8 +370,9 @@ class Run(models.Model):
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True)
     worked_seconds = models.FloatField(default=0)
-    waited_seconds = models.FloatField(default=0)  # for a person; counts as nobody's work
-    missed_slots = models.PositiveIntegerField(default=0)  # of the schedule, caught up with here
+    waited_seconds = models.FloatField(default=0)  # for a person, and not counted as work
+    # missed scheduled runs that this run replaces
+    missed_slots = models.PositiveIntegerField(default=0)
 
     is_baseline = models.BooleanField(default=True)
     error = models.TextField(blank=True)
@@ -427,7 +424,7 @@ class Run(models.Model):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.claimed = time.monotonic()  # when this process took the row up, on its own clock
+        self.claimed = time.monotonic()  # when this process claimed the row, by its own clock
 
     def __str__(self) -> str:
         if self.number:
@@ -436,39 +433,38 @@ class Run(models.Model):
 
     @property
     def source(self) -> str:
-        """Return the text by which memory names this run."""
+        """Return the name by which memory refers to this run."""
         return f"run:{self.pk}"
 
     @property
     def asked_for(self) -> TopicSettings:
-        """Return the settings by which the run works: those of the moment it was started."""
+        """Return the run's settings, as they were when it started."""
         if not self.settings:
             return TopicSettings.objects.get(topic=self.topic_id)
         return TopicSettings.from_json(self.topic, self.settings)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the run is queued or running."""
         return self.status in self.UNFINISHED
 
     @property
     def waiting_label(self) -> str:
-        """Return the state's word while the run waits for a person; empty otherwise."""
+        """Return the label of the state while the run waits for a person, otherwise ""."""
         return _("Waiting for you") if self.waiting_since is not None else ""
 
     @property
     def tokens(self) -> int:
-        """Return all tokens spent, of prompts and answers."""
+        """Return all tokens spent on prompts and answers."""
         return self.prompt_tokens + self.completion_tokens
 
-    # --- the worker's writes: each asks for the fence -------------------------------------------
+    # --- the worker's writes: each checks the fencing token ---
 
     def held(self) -> RunQuerySet:
-        """Return the run as this worker holds it: no row if another has it, or if it ended."""
+        """Return the run if this worker holds it, or no row if another has it or it has ended."""
         return Run.objects.filter(pk=self.pk, attempt=self.attempt, status=Run.Status.RUNNING)
 
     def put(self, **fields: Any) -> None:
-        """Set fields of the run while this worker holds it.  Raises RunLost if it does not."""
+        """Set fields of the run if this worker holds it. Raises RunLost if it doesn't."""
         if not self.held().update(progress=F("progress") + 1, **fields):
             raise RunLost(str(self.pk))
         for name, value in fields.items():
@@ -476,17 +472,17 @@ class Run(models.Model):
                 setattr(self, name, value)
 
     def beat(self) -> bool:
-        """Renew the lease; False means that another worker has the run, or that it ended."""
+        """Renew the lease. Return False if another worker has the run or it has ended."""
         return bool(self.held().update(lease_until=Now() + LEASE, beat_at=Now()))
 
     def warn(self, message: str) -> None:
-        """Keep a warning that the run's page shows (once, however often it is given)."""
+        """Add a warning to the run's page. Repeated warnings are stored once."""
         message = clean(message)[0]
         if message not in self.warnings:
             self.put(warnings=[*self.warnings, message])
 
     def finish(self, status: str, error: str = "") -> bool:
-        """End the run in `status`; False if this worker no longer holds it."""
+        """End the run with `status`. Return False if this worker no longer holds it."""
         error = clean(error)[0]
         with transaction.atomic():
             ended = self.held().update(error=error, **end_in(status))
@@ -504,11 +500,14 @@ class Run(models.Model):
         return bool(ended)
 
     def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:
-        """Queue the run again, to go on after its last finished step; False if it is not held."""
+        """Queue the run again, to resume after its last finished step.
+
+        Returns False if it isn't held.
+        """
         why = clean(why)[0]
         fields = queued_again() | {
             "not_before": Now() + delay,
-            # Only the time spent at work counts against the run's minutes.
+            # Only working time counts toward the run's minutes.
             "worked_seconds": F("worked_seconds") + (time.monotonic() - self.claimed),
         }
         done = bool(self.held().update(**fields))
@@ -517,9 +516,9 @@ class Run(models.Model):
         return done
 
     def postpone_or_fail(self, why: str, *, retry_after: float | None = None) -> bool:
-        """Queue the run again for later, or fail it after MAX_TRIES; True if it was put off.
+        """Queue the run again for later, or fail it after MAX_TRIES. Return True if postponed.
 
-        It waits 30 s, then 120 s, or as long as the service asked, at most ten minutes.
+        The delay is 30 s, then 120 s, or what the service asked for, at most ten minutes.
         """
         if self.tries + 1 >= MAX_TRIES:
             self.finish(Run.Status.FAILED, why)
@@ -529,11 +528,11 @@ class Run(models.Model):
         return self.requeue(why, delay=timedelta(seconds=wait))
 
     def wait_for_a_person(self, *, at_most: timedelta | None) -> bool:
-        """Let go of the run until somebody has looked at its plan; False if it is not held.
+        """Release the run until a person has reviewed its plan. Return False if it isn't held.
 
-        After `at_most` it goes on by itself (`waited_long_enough`); None is for ever.  A run that
-        is cancelled or stopped at this very moment, or whose topic is archived, is queued as
-        usual, and so ended when it is claimed.
+        After `at_most` it continues automatically (`waited_long_enough`). None means no limit. If
+        the run is being cancelled or stopped, or its topic archived, at this moment, it is queued
+        as usual and ends when a worker claims it.
         """
         fields = queued_again() | {
             "not_before": Now() + (at_most or timedelta(0)),
@@ -541,7 +540,8 @@ class Run(models.Model):
             "waiting_since": Now(),
         }
         with transaction.atomic():
-            # Held, so that whoever archives the topic sees a run that waits, or is seen here.
+            # The lock ensures that archiving the topic sees this run waiting, or that we see the
+            # archived topic.
             topic = Topic.objects.select_for_update().get(pk=self.topic_id)
             wanted = self.held().filter(cancel_requested_at=None, stop_requested_at=None)
             done = topic.archived_at is None and bool(wanted.update(**fields))
@@ -550,9 +550,9 @@ class Run(models.Model):
         return done or self.requeue(_("the run is ending, so its plan isn’t waiting for review"))
 
     def go_on(self, waiting_since: datetime) -> bool:
-        """Queue the run again that has waited for a person since then; False if it does not.
+        """Queue the run that has been waiting since then. Return False if it no longer is.
 
-        To be called in a transaction with what is written to its plan: the row is held.
+        Call it in the transaction that writes the plan, because the row is locked.
         """
         waiting = Run.objects.filter(
             pk=self.pk, status=Run.Status.QUEUED, waiting_since=waiting_since
@@ -560,16 +560,16 @@ class Run(models.Model):
         fields = queued_again() | {"waiting_since": None, "waited_seconds": waited_by_now()}
         return bool(waiting.update(**fields))
 
-    # --- a person's acts --------------------------------------------------------------------------
+    # --- a person's actions ---
 
     def ask_to_cancel(self, *, by: Actor) -> bool:
-        """Cancel a queued run at once, a running one at its next look; False if it has ended."""
+        """Cancel a queued run now, a running one at its next check. Return False if it has ended."""
         queued = Run.objects.filter(pk=self.pk, status=Run.Status.QUEUED)
         fields: dict[str, Any] = {"cancel_requested_at": Now(), "waited_seconds": waited_by_now()}
         asked = queued.update(**fields, **end_in(Run.Status.CANCELLED))
         asked = asked or Run.objects.filter(pk=self.pk).unfinished().update(
-            # A run that was queued again between the two is cancelled when it is claimed, which
-            # it can be at once: it does not wait for its day, nor for another try.
+            # If the run was queued again in between, it is cancelled when a worker claims it. Make
+            # that possible now, without waiting for a review or the next attempt.
             **fields,
             waiting_since=None,
             not_before=Now(),
@@ -580,9 +580,10 @@ class Run(models.Model):
         return bool(asked)
 
     def ask_to_stop(self, *, by: Actor) -> bool:
-        """Ask the run to write a report from what is there; False if it has ended.
+        """Ask the run to write a report from what it has so far. Return False if it has ended.
 
-        Also False if it waits for a person to look at its plan: there is nothing to write from.
+        Also returns False if it waits for a plan review, because there is nothing to write about
+        yet.
         """
         asked = Run.objects.filter(pk=self.pk, waiting_since=None).unfinished()
         done = bool(asked.update(stop_requested_at=Now(), progress=F("progress") + 1))
@@ -591,7 +592,7 @@ class Run(models.Model):
         return done
 
     def try_now(self, *, by: Actor) -> bool:
-        """Let a run that was put off be taken at once; False if it waits for no other try."""
+        """Let workers claim a postponed run now. Return False if it isn't postponed."""
         put_off = Run.objects.filter(
             pk=self.pk, status=Run.Status.QUEUED, waiting_since=None, not_before__gt=Now()
         ).exclude(error="")
@@ -601,14 +602,14 @@ class Run(models.Model):
         return done
 
     def retry(self, *, by: Actor, step: str = "") -> bool:
-        """Queue a failed or cancelled run again, to go on after its last finished step (same id).
+        """Queue a failed or cancelled run again with the same id, after its last finished step.
 
-        With a `step`, which must be finished, it and all after it are carried out anew.  The run
-        takes the topic's settings of now, since a change of them may be what lets it succeed; one
-        that repeats another (`rerun_of`) keeps those of then.  It begins anew where what is known
-        has moved on since, and searches and reads on where it was stopped early.
+        With a finished `step`, that step and all later ones are repeated. The run uses the topic's
+        current settings, because a changed setting may be what makes it succeed. A run that repeats
+        another (`rerun_of`) keeps its original settings. It starts over if memory has changed
+        since. If it was stopped early, it continues to search and read from that point.
 
-        Returns False if it neither failed nor was cancelled.  Raises StepNotFinished, and
+        Returns False if the run neither failed nor was cancelled. Raises StepNotFinished, and
         RunInTheWay if another run of the topic is unfinished.
         """
         fields = queued_again() | _AS_IF_NEW
@@ -628,24 +629,24 @@ class Run(models.Model):
         return done
 
     def _discard_pending_notices(self) -> None:
-        """Let how it ends now be told anew: by messages that still wait, and by the next digest."""
+        """Let a new end of the run be announced, in pending messages and in the next digest."""
         Delivery.objects.filter(run=self).waiting_failures().delete()
         apps.get_model("research", "DigestEntry").objects.filter(run=self).delete()
 
 
-# --- A run without a report, as it lies in the trash ---
+# --- runs without a report in the trash ---
 
 
 class RemovedRun(Remembered):
-    """A failed or cancelled run that its owner put away; a saved one is put away by its report.
+    """A failed or cancelled run that its owner deleted. A saved run is deleted with its report.
 
-    Outside the trash the row only remembers that it was put back.  `title` is what the run was
-    called then: the trash has no number to name it by.
+    After a restore, the row only records that it was restored. `title` is the name that Trash
+    shows, because the run has no number.
     """
 
     REVISED = ("title",)
 
-    # Called with a run that is about to be deleted for good, and who does it.
+    # Called with a run that is about to be permanently deleted, and the actor who deletes it.
     ON_PURGE: ClassVar[list[Callable[[Any, Actor], object]]] = []
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="removed")
@@ -658,11 +659,10 @@ class RemovedRun(Remembered):
         return self.title
 
     def get_absolute_url(self) -> str:
-        """Return the run's page."""
         return reverse("research:run", args=[self.run.topic.slug, self.run_id])
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the run with its steps, and what was said and read in it, for good."""
+        """Permanently delete the run with its steps, tool calls and pages read."""
         with transaction.atomic():
             self._hold_in_trash()
             for forget in self.ON_PURGE:

@@ -1,4 +1,4 @@
-"""What a run's searches returned, and the processes that carry runs out."""
+"""Search results, worker heartbeats, the steps of runs, and tool calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from research.models.runs import LEASE, Run
 
 
 class Hit(models.Model):
-    """One search result of a run, once by its canonical URL, and what became of it."""
+    """One search result of a run and what happened to it. A canonical URL appears once."""
 
     class State(models.TextChoices):
         NEW = "new", gettext_lazy("new")
@@ -60,7 +60,7 @@ class Hit(models.Model):
 
 
 class Worker(models.Model):
-    """When a worker or beat process last said that it is alive (R234)."""
+    """The last heartbeat of a worker or beat process (R234)."""
 
     name = models.CharField(max_length=200, primary_key=True)
     kind = models.CharField(max_length=8)
@@ -70,16 +70,17 @@ class Worker(models.Model):
         return self.name
 
 
-# --- The steps of a run, and its follow-ups: rows that are finished once ---
+# --- steps and follow-ups ---
 
-FOLLOW_UP_LEASE = 20 * LEASE  # nobody renews it: a follow-up is one call of a model or a few
+# never renewed, because a follow-up makes only one or a few model calls
+FOLLOW_UP_LEASE = 20 * LEASE
 
 
 class StepQuerySet(models.QuerySet[Any]):
-    """The questions asked of steps, and the claim that decides who carries a follow-up out."""
+    """Queries on steps, and the claim that decides which worker carries out a follow-up."""
 
     def follow_ups_waiting(self) -> Self:
-        """Keep follow-ups whose time has come, or whose worker was lost."""
+        """Keep follow-ups that are due, or whose worker was lost."""
         ready = Q(state=Step.State.WAITING, not_before__lte=Now())
         lost = Q(state=Step.State.RUNNING, lease_until__lt=Now())
         return self.filter(ready | lost, is_follow_up=True)
@@ -87,8 +88,8 @@ class StepQuerySet(models.QuerySet[Any]):
     def claim_follow_up(self, step_id: int) -> Step | None:
         """Lease a follow-up for FOLLOW_UP_LEASE and return it, or None if it is taken or done.
 
-        One UPDATE decides, so of two workers only one gets it.  The returned `attempt` is the
-        fence: what a worker that was given up on writes later is asked for it.
+        A single UPDATE decides, so only one of two workers gets it. The returned `attempt` is the
+        fencing token: it rejects later writes of a worker that lost the lease.
         """
         claimed = (
             self.follow_ups_waiting()
@@ -106,9 +107,9 @@ class StepQuerySet(models.QuerySet[Any]):
 
 
 class Step(models.Model):
-    """One stage of a run, or one follow-up: a row that is finished once.
+    """One stage of a run, or one follow-up. It is finished once.
 
-    `part` is 0 for a step that is one row, else the number of its track or batch.
+    `part` is 0 for a step with a single row, otherwise the number of its track or batch.
     """
 
     class State(models.TextChoices):
@@ -160,7 +161,7 @@ class Step(models.Model):
 
     @property
     def milliseconds(self) -> int | None:
-        """Return how long the step took, or has been going on for; None before it began."""
+        """Return how long the step took or has been running, or None if it hasn't started."""
         if self.started_at is None:
             return None
         return round(
@@ -168,14 +169,14 @@ class Step(models.Model):
         )
 
 
-# --- What the tracks of a deep run did: one row for each call of a tool ---
+# --- tool calls ---
 
 
 class ToolCall(models.Model):
-    """One call of a tool in a track of a run, and what the model was told.
+    """One tool call in a track of a run, and the result that the model received.
 
-    `part` is the number of the track, `attempt` the run's when it was made: a track that was
-    interrupted begins anew, and what it did before stays in sight.
+    `part` is the number of the track. `attempt` is the run's at that time: an interrupted track
+    starts over, and its earlier calls remain visible.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -186,7 +187,7 @@ class ToolCall(models.Model):
     round = models.PositiveIntegerField()
     tool = models.CharField(max_length=80)
     arguments = models.JSONField(default=dict, blank=True)
-    result = models.TextField(blank=True)  # its beginning; the whole of it is the content item
+    result = models.TextField(blank=True)  # only the beginning; the content item has all of it
     is_error = models.BooleanField(default=False)
     content_item = models.ForeignKey(
         "memory.ContentItem", models.SET_NULL, null=True, blank=True, related_name="+"

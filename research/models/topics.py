@@ -1,4 +1,4 @@
-"""How a topic is researched, and when."""
+"""Topic settings, schedules, source rules, and counts of unread changes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from memory.models import RefusedSource, SourceRule, Topic
 
 
 class TopicSettings(models.Model):
-    """What a topic's runs look for and may spend; changes apply from the next run.
+    """What a topic's runs look for and can spend. Changes apply from the next run.
 
     An empty budget field means the site's default for the depth (`research.budgets.budget`).
     """
 
-    # What a run looks for and how, and what it may take: kept with each run.
+    # What a run looks for and its limits. Stored with each run.
     ASKED = (
         "objective",
         "focus",
@@ -99,11 +99,11 @@ class TopicSettings(models.Model):
         blank=True,
         verbose_name=_("blocked domains"),
     )
-    # Single pages that a person stopped looking at, beside whole domains; canonical addresses.
+    # Pages that a person blocked individually, besides whole domains. Canonical addresses.
     block_pages = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("blocked pages")
     )
-    # Queries and addresses that every run's plan covers, whatever the planner thinks of.
+    # Queries and addresses that every run's plan includes, in addition to the planner's.
     always_check = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("always include")
     )
@@ -128,7 +128,7 @@ class TopicSettings(models.Model):
     )
     max_pages = models.PositiveIntegerField(_("pages per run"), null=True, blank=True)
     max_minutes = models.PositiveIntegerField(_("minutes per run"), null=True, blank=True)
-    # What all runs of the topic may spend together in a month of its owner's.
+    # What all runs of the topic together can spend per month, in the owner's time zone.
     month_tokens = models.PositiveIntegerField(_("tokens per month"), null=True, blank=True)
     month_money = models.DecimalField(
         _("money per month"),
@@ -144,22 +144,23 @@ class TopicSettings(models.Model):
         choices=OverLimit,
         default=OverLimit.SKIP,
     )
-    # After how many days without a check a fact is stale; empty: `research.facts.staleness` says.
+    # Days without a check until a fact is stale. If empty, `research.facts.staleness` decides.
     stale_days = models.PositiveSmallIntegerField(_("facts are stale after"), null=True, blank=True)
     recheck = models.BooleanField(_("recheck stale facts every month"), default=False)
     intent = models.TextField(_("notify me about"), blank=True)
-    # Sentences that the intent withheld and of which a person said: tell me such things.
+    # Withheld sentences for which a person asked to be notified about similar news.
     tell_also = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("also notify me about")
     )
-    # Domains and canonical addresses of pages: read first, and read but never announced alone.
+    # Domains and canonical page addresses. Boosted ones are read first. Muted ones are read, but
+    # never trigger a notification by themselves.
     boost_places = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("boosted sources")
     )
     mute_places = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("muted sources")
     )
-    # Addresses that the next saved run reads, and that are taken from the list by its save.
+    # Addresses that the next saved run reads. Saving it removes them from the list.
     read_next = ArrayField(
         models.TextField(), default=list, blank=True, verbose_name=_("read in the next run")
     )
@@ -171,7 +172,7 @@ class TopicSettings(models.Model):
         return f"settings of {self.topic}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return every field but the topic, as a run keeps them (see `from_json`)."""
+        """Return every field except the topic, as stored with a run (see `from_json`)."""
         return {
             field.attname: _plain(getattr(self, field.attname))
             for field in self._meta.concrete_fields
@@ -180,7 +181,7 @@ class TopicSettings(models.Model):
 
     @classmethod
     def from_json(cls, topic: Topic, stored: dict[str, Any]) -> TopicSettings:
-        """Return settings, never to be saved, as `as_json` kept them; a field since added is new."""
+        """Return unsaved settings from what `as_json` stored. Fields added since then get defaults."""
         names = {field.attname for field in cls._meta.concrete_fields if not field.primary_key}
         kept = {name: value for name, value in stored.items() if name in names}
         for name in ("max_money", "month_money"):
@@ -194,14 +195,12 @@ def _plain(value: Any) -> Any:
 
 
 class ScheduleQuerySet(models.QuerySet[Any]):
-    """The questions asked of schedules."""
-
     def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
+        """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(topic__owner=user)
 
     def due(self, at: datetime) -> Self:
-        """Keep the schedules whose next run is due and whose topic may run."""
+        """Keep schedules whose next run is due and whose topic is allowed to run."""
         return self.filter(
             next_run_at__lte=at,
             paused=False,
@@ -212,7 +211,7 @@ class ScheduleQuerySet(models.QuerySet[Any]):
 
 
 class Schedule(models.Model):
-    """When a topic runs again: a preset or a cron line in a time zone; what is due is a row."""
+    """When a topic runs again: a preset or a cron expression in a time zone."""
 
     class Preset(models.TextChoices):
         NONE = "none", _("manually")
@@ -252,27 +251,27 @@ class Schedule(models.Model):
 
     @property
     def recurs(self) -> bool:
-        """Whether the topic runs again by itself."""
+        """Whether the topic runs on a schedule."""
         return self.preset != self.Preset.NONE and not self.paused
 
 
-# --- A topic's settings as a run takes them: with what its owner says of places for all topics ---
+# --- the settings of a run: a topic's own and the owner's rules for all topics ---
 
 _PAGES = ("http://", "https://", "library:")
 Act = SourceRule.Act
 
 
 def lists_of(settings: TopicSettings, act: str) -> list[str]:
-    """Return the places that the settings treat so: domains first, then pages."""
+    """Return the places with this rule: domains first, then pages."""
     if act == Act.BLOCK:
         return [*settings.block_domains, *settings.block_pages]
     return list(settings.boost_places if act == Act.BOOST else settings.mute_places)
 
 
 def everywhere(owner_id: Any) -> dict[str, str]:
-    """Return, by place, what the owner says for all topics: two queries.
+    """Return the owner's rules for all topics by place, in two queries.
 
-    A domain from which the owner wants nothing any more is blocked, wherever that was said.
+    A domain that the owner blocked anywhere in memory is blocked here too.
     """
     refused = RefusedSource.objects.filter(owner=owner_id, kind=RefusedSource.Kind.DOMAIN)
     rules = SourceRule.objects.filter(owner=owner_id)
@@ -281,7 +280,7 @@ def everywhere(owner_id: Any) -> dict[str, str]:
 
 
 def in_effect(settings: TopicSettings, rules: dict[str, str]) -> TopicSettings:
-    """Return the settings, never to be saved, with the rules of all topics added."""
+    """Return an unsaved copy of the settings with the rules for all topics added."""
     whole = TopicSettings.from_json(settings.topic, settings.as_json())
     own = {place for act in Act.values for place in lists_of(settings, act)}
     own |= set(settings.allow_domains)
@@ -293,13 +292,13 @@ def in_effect(settings: TopicSettings, rules: dict[str, str]) -> TopicSettings:
 
 
 def settings_now(topic: Topic) -> dict[str, Any]:
-    """Return the topic's settings as a run keeps them."""
+    """Return the topic's current settings as a run stores them."""
     settings = TopicSettings.objects.get(topic=topic)
     return in_effect(settings, everywhere(topic.owner_id)).as_json()
 
 
 def is_page(place: str) -> bool:
-    """Whether a place is a single page, not a domain."""
+    """Whether a place is a single page and not a domain."""
     return place.lower().startswith(_PAGES)
 
 
@@ -309,22 +308,22 @@ def _add(settings: TopicSettings, act: str, place: str) -> None:
 
 
 def field_of(act: str, place: str) -> str:
-    """Return the field of a topic's settings that holds such a rule."""
+    """Return the settings field that stores this rule."""
     if act == Act.BLOCK:
         return "block_pages" if is_page(place) else "block_domains"
     return "boost_places" if act == Act.BOOST else "mute_places"
 
 
 def places_by_act(settings: TopicSettings) -> Iterable[tuple[str, str]]:
-    """Yield each place with its act, as these settings have it."""
+    """Yield each place in these settings with its rule."""
     for act in Act.values:
         for place in lists_of(settings, act):
             yield place, act
 
 
-# --- What is new in a topic since its owner last read it, for lists: counted once, then stored ---
+# --- new in a topic since its owner last read it: counted once, then stored ---
 
-# Rows are locked in order, so that two writers of several topics can't deadlock.
+# Rows are locked in order, so two writers of several topics can't deadlock.
 _RAISED = """
     PERFORM 1 FROM research_topicnews
      WHERE topic_id IN ({topics})
@@ -381,7 +380,7 @@ OF_ITEMS = [
     _trigger("news_retold", pgtrigger.Update, _raised(_ITEMS), old="gone", new="added"),
     _trigger("news_untold", pgtrigger.Delete, _raised(_GONE), old="gone"),
 ]
-# A run in progress is updated many times a minute, so only columns that lists show count.
+# A run in progress is updated many times per minute, so only columns shown in lists count.
 OF_RUNS = [
     pgtrigger.Trigger(
         name="news_numbered",
@@ -396,16 +395,16 @@ OF_RUNS = [
 
 class TopicNewsQuerySet(models.QuerySet[Any]):
     def of(self, user: Any) -> Self:
-        """Keep the rows of `user`: the only owner filter."""
+        """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(topic__owner=user)
 
     def stale(self) -> Self:
-        """Keep the rows that must be counted again."""
+        """Keep rows that must be counted again."""
         return self.exclude(Q(counted=F("changes")) & Q(counted__isnull=False))
 
 
 class TopicNews(models.Model):
-    """The counts of a topic's unread reports for lists; a topic without reports has no row.
+    """The counts of a topic's unread reports for lists. A topic without reports has no row.
 
     `told` was counted when `changes` was `counted` (`research.reports.topic_news`).
     """

@@ -1,4 +1,4 @@
-"""Channels: creating, changing, testing and removing them, and choosing them for a topic."""
+"""Create, change, test and remove channels, and choose them for a topic."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from research.models.notifications import LONGEST_NAME
 from research.notifications import sending
 
 Kind = Channel.Kind
-MOST_CHANNELS = 20  # of one person
-MOST_TESTS = 20  # in an hour, of one person
+MOST_CHANNELS = 20  # per person
+MOST_TESTS = 20  # per person and hour
 TOLD = ("reports", "failures", "digest", "enabled")
 
 
 def check_address(kind: str, address: str, *, by: User) -> str:
-    """Return the address as it is kept.  Raises InvalidValue (field `address`) with the reason."""
+    """Return the address to store. Raises InvalidValue (field `address`) with the reason."""
     problem = ""
     address = address.strip(" ")
     if kind == Kind.EMAIL:
@@ -59,7 +59,10 @@ def check_address(kind: str, address: str, *, by: User) -> str:
 
 
 def shown(kind: str, address: str) -> str:
-    """Return what may be shown of an address: of a webhook no path, which often holds a token."""
+    """Return the part of an address that can be shown.
+
+    A webhook's path is hidden, because it often contains a token.
+    """
     if kind == Kind.EMAIL:
         return address
     if kind == Kind.APPRISE:
@@ -70,7 +73,7 @@ def shown(kind: str, address: str) -> str:
 
 
 def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: Any) -> Channel:
-    """Return a new channel.  Raises InvalidValue; nothing is stored then."""
+    """Create a channel and return it. Raises InvalidValue without storing anything."""
     address = check_address(kind, address, by=owner)
     channel = Channel(owner=owner, kind=kind, address=shown(kind, address), **_told(told))
     channel.name = one_line(name) or channel.address[:LONGEST_NAME]
@@ -86,8 +89,8 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: A
 
 
 def _check_room(owner: User) -> None:
-    """Raise InvalidValue where the person has as many channels as may be; in a transaction."""
-    # Two tabs at once must not pass the number together.
+    """Raise InvalidValue if the person has the most channels allowed. Needs a transaction."""
+    # The lock keeps two tabs from exceeding the limit together.
     User.objects.select_for_update().get(pk=owner.pk)
     if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
         words = _("You have %(most)d channels, which is the limit. Remove one first.")
@@ -99,18 +102,18 @@ def _told(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told: Any) -> None:
-    """Change a channel; without a new address the stored one stays.  Raises InvalidValue."""
+    """Change a channel. Without a new address it keeps the stored one. Raises InvalidValue."""
     fields: dict[str, Any] = _told(told)
     if channel.kind == Kind.EMAIL:
-        address = address or channel.address  # one that an archive brought was never looked at
+        address = address or channel.address  # an imported address was never checked
     elif address == channel.address:
-        address = ""  # what is shown of it, given back
+        address = ""  # the masked address that the form shows, unchanged
     if address:
         address = check_address(channel.kind, address, by=channel.owner)
         fields["address"] = shown(channel.kind, address)
     fields["name"] = one_line(name) or fields.get("address", channel.address)[:LONGEST_NAME]
     with transaction.atomic():
-        # Held: another tab may be making a new key at this moment.
+        # Locked, because another tab may be creating a new key.
         held = Channel.objects.select_for_update().get(pk=channel.pk)
         if address and held.needs_secret:
             held.keep_secret(**{**_new_key(held), **held.opened(), "url": address})
@@ -127,7 +130,7 @@ def _new_key(channel: Channel) -> dict[str, str]:
 
 
 def renew_key(channel: Channel, *, by: Actor) -> None:
-    """Sign with a new key from now on: the old one is worth nothing any more."""
+    """Create a new signing key. The old one stops working."""
     with transaction.atomic():
         held = Channel.objects.select_for_update().get(pk=channel.pk)
         held.keep_secret(**{**held.opened(), **_new_key(held)})
@@ -136,7 +139,7 @@ def renew_key(channel: Channel, *, by: Actor) -> None:
 
 
 def remove(channel: Channel, *, by: Actor) -> bool:
-    """Remove a channel, which can be taken back for a month; False if it was before."""
+    """Remove a channel. This can be undone for a month. Return False if it already was removed."""
     with transaction.atomic():
         mine = Channel.objects.filter(pk=channel.pk, removed_at=None)
         if not mine.update(removed_at=timezone.now()):
@@ -146,7 +149,10 @@ def remove(channel: Channel, *, by: Actor) -> bool:
 
 
 def put_back(channel: Channel, *, by: Actor) -> bool:
-    """Take back the removal of a channel; False if it is there.  Raises InvalidValue at the most."""
+    """Undo the removal of a channel. Return False if it isn't removed.
+
+    Raises InvalidValue if the person has the most channels allowed.
+    """
     with transaction.atomic():
         mine = Channel.objects.filter(pk=channel.pk).exclude(removed_at=None)
         if not mine.exists():
@@ -159,7 +165,7 @@ def put_back(channel: Channel, *, by: Actor) -> bool:
 
 
 def test(channel: Channel, *, by: Actor) -> Delivery:
-    """Send a test and return what came of it.  Raises InvalidValue after too many in an hour."""
+    """Send a test and return its result. Raises InvalidValue after too many in an hour."""
     hour = timezone.now() - timedelta(hours=1)
     tests = Delivery.objects.of(channel.owner).filter(kind=Delivery.Kind.TEST, created__gt=hour)
     if tests.count() >= MOST_TESTS:
@@ -172,16 +178,16 @@ def test(channel: Channel, *, by: Actor) -> Delivery:
     return sending.test(channel)
 
 
-# --- what a topic chooses -------------------------------------------------------------------------
+# --- a topic's settings ---
 
 
 def choice_of(topic: Topic) -> TopicNotices:
-    """Return what is told of a topic; a row that is not stored says what the channels say."""
+    """Return the notification settings of a topic. An unsaved row means the channels' own."""
     return TopicNotices.objects.filter(topic=topic).first() or TopicNotices(topic=topic)
 
 
 def choose(topic: Topic, *, by: Actor, left_out: Iterable[Channel], **told: Any) -> TopicNotices:
-    """Store what is told of a topic, and which channels are told nothing of it."""
+    """Store a topic's notification settings, and which channels it leaves out."""
     with transaction.atomic():
         chosen: TopicNotices
         chosen, _made = TopicNotices.objects.update_or_create(topic=topic, defaults=told)
@@ -191,10 +197,10 @@ def choose(topic: Topic, *, by: Actor, left_out: Iterable[Channel], **told: Any)
 
 
 def end_for(channel: Channel, topic: Topic | None) -> None:
-    """Tell this channel nothing more of the topic; None: send it no more digests.
+    """Unsubscribe this channel from a topic, or from digests if `topic` is None.
 
-    What whoever reads the mails wishes, by the address in each of them: the owner sees it in the
-    settings of the topic or the channel, and in Activity.
+    Used by the unsubscribe link in each email. The owner sees it in the settings of the topic or
+    channel, and in Activity.
     """
     by = Actor("address", channel.address[:150])
     with transaction.atomic():
@@ -209,7 +215,7 @@ def end_for(channel: Channel, topic: Topic | None) -> None:
 
 
 def of_token(key: str) -> Channel | None:
-    """Return the channel of an id out of a signed address."""
+    """Return the channel for an id from a signed URL."""
     try:
         found = Channel.objects.select_related("owner").kept().filter(pk=uuid.UUID(key))
     except ValueError:

@@ -42,23 +42,23 @@ Often = DigestSettings.Often
 _FIRST = {
     Often.DAILY: timedelta(days=1),
     Often.WEEKLY: timedelta(days=7),
-}  # what the first looks at
-# A run whose save was not committed yet when the last digest was made is taken by the next one.
+}  # what the first digest covers
+# A run whose save wasn't committed when the last digest was created goes into the next one.
 _SLACK = timedelta(hours=1)
-_AT_ONCE = 100  # digests a tick makes; the next tick makes the rest
+_AT_ONCE = 100  # digests created per tick; the next tick creates the rest
 ENDED = (Run.Status.SUCCEEDED, Run.Status.PARTIAL, Run.Status.FAILED)
 
 
-# --- when -----------------------------------------------------------------------------------------
+# --- when ---
 
 
 def settings_of(user: User) -> DigestSettings:
-    """Return when the person gets a digest; a row that is not stored says never."""
+    """Return when the person gets a digest. An unsaved row means never."""
     return DigestSettings.objects.of(user).first() or DigestSettings(owner=user)
 
 
 def next_at(chosen: DigestSettings, after: datetime) -> datetime | None:
-    """Return the first moment after `after` at which a digest is due, in the owner's own zone."""
+    """Return the first time after `after` at which a digest is due, in the owner's time zone."""
     if chosen.often == Often.NEVER:
         return None
     weekday = chosen.weekday if chosen.often == Often.WEEKLY else "*"
@@ -69,7 +69,7 @@ def next_at(chosen: DigestSettings, after: datetime) -> datetime | None:
 def save_settings(
     user: User, *, by: Actor, left_out: Iterable[Topic] = (), **fields: Any
 ) -> DigestSettings:
-    """Store when the person gets a digest, and which of their topics do not stand in it."""
+    """Store when the person gets a digest, and which of their topics it leaves out."""
     with transaction.atomic():
         chosen: DigestSettings
         chosen, _made = DigestSettings.objects.select_for_update().get_or_create(owner=user)
@@ -90,14 +90,14 @@ def save_settings(
     return chosen
 
 
-# --- the tick -------------------------------------------------------------------------------------
+# --- the tick ---
 
 
 def make_due(at: datetime | None = None) -> int:
-    """Make the digests that are due; return how many were looked at.
+    """Create the digests that are due. Return how many were considered.
 
-    Safe to call from two beats at once: one UPDATE of `next_at` claims the slot, and the
-    constraint `digest_once_a_slot` stands behind it.  Several missed slots make one digest.
+    It's safe for two beats to call this at once: one UPDATE of `next_at` claims the slot, and the
+    constraint `digest_once_a_slot` backs it up. Several missed slots result in one digest.
     """
     at = at or timezone.now()
     _follow_zones(at)
@@ -108,7 +108,7 @@ def make_due(at: datetime | None = None) -> int:
         try:
             taken += _take(chosen, at)
         except Exception as exc:
-            # One account whose rows are broken must not keep the others from their digests.
+            # One account with broken rows must not block the digests of others.
             logger.exception("digest failed", owner=chosen.owner_id)
             failure = exc
     if failure is not None:
@@ -117,7 +117,7 @@ def make_due(at: datetime | None = None) -> int:
 
 
 def _follow_zones(at: datetime) -> None:
-    """Move the next digest of whoever changed their time zone to its hour there."""
+    """Move the next digest of people who changed their time zone to the same hour there."""
     moved = DigestSettings.objects.of_another_zone(at).select_related("owner")
     for chosen in moved[:_AT_ONCE]:
         mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=chosen.next_at)
@@ -125,7 +125,7 @@ def _follow_zones(at: datetime) -> None:
 
 
 def _take(chosen: DigestSettings, at: datetime) -> bool:
-    """Claim one person's due slot and make its digest; False if another beat has it."""
+    """Claim one person's due slot and create its digest. Return False if another beat has it."""
     slot = chosen.next_at
     with transaction.atomic():
         mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=slot)
@@ -137,14 +137,14 @@ def _take(chosen: DigestSettings, at: datetime) -> bool:
 
 
 def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
-    """Make the digest of a slot with its deliveries; None where there is nothing to tell.
+    """Create the digest of a slot with its deliveries, or return None if it would be empty.
 
-    Nothing to tell means no run at all, or, unless the person wants that too, none that changed
-    anything or failed: those stand in the next digest.
+    It's empty if there were no runs. Unless the person wants quiet digests too, it's also empty if
+    no run changed anything or failed. Those runs go into the next digest.
     """
     owner = chosen.owner
     if Digest.objects.of(owner).filter(slot=slot).exists():
-        return None  # an archive brought it: what has ended since stands in the next one
+        return None  # imported settings: the next digest covers what has ended since
     last = Digest.objects.of(owner).first()
     now = timezone.now()
     since = last.created if last else now - _FIRST.get(Often(chosen.often), timedelta(days=7))
@@ -166,7 +166,7 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
 
 
 def _runs(owner: User, since: datetime) -> Any:
-    """Return the ended runs since then that stand in no digest yet, of topics that may."""
+    """Return the runs that ended since then and aren't in a digest yet, of included topics."""
     ended = Run.objects.of(owner).kept().filter(status__in=ENDED, finished_at__gt=since)
     found = ended.filter(digest_entry=None, topic__trashed_at=None)
     return found.exclude(topic__notices__in_digest=False).order_by("finished_at", "pk")
@@ -177,12 +177,12 @@ def _report_of(run: Run) -> Report | None:
     return report
 
 
-# --- what stands in it ----------------------------------------------------------------------------
+# --- content ---
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One change as a digest, a feed or a webhook tells it."""
+    """One change as a digest, feed or webhook shows it."""
 
     status: str
     label: str
@@ -194,36 +194,36 @@ class Item:
 
     @property
     def keeps_both(self) -> bool:
-        """Whether what was known stands beside it, until a person decides."""
+        """Whether it is shown next to the old fact until a person decides."""
         return self.unsure or self.status == DeltaItem.Status.CONTRADICTED
 
 
 @dataclass(slots=True)
 class TopicPart:
-    """What a digest says of one topic."""
+    """One topic in a digest."""
 
     topic: Topic
-    runs: list[Run] = field(default_factory=list)  # saved ones, the newest last
+    runs: list[Run] = field(default_factory=list)  # saved runs, the newest last
     items: list[Item] = field(default_factory=list)
     summary: str = ""  # of a first report
-    failed: Run | None = None  # the last one that failed
+    failed: Run | None = None  # the last failed run
     withheld: int = 0
 
     @property
     def url(self) -> str:
-        """Return the whole address of the newest run told of, else of the topic."""
+        """Return the full URL of the newest run, or of the topic."""
         last = self.runs[-1] if self.runs else self.failed
         return run_url(last) if last else site.BEACON_URL
 
     @property
     def says_something(self) -> bool:
-        """Whether there is more to it than that it was quiet."""
+        """Whether anything happened in the topic."""
         return bool(self.items or self.summary)
 
 
 @dataclass(slots=True)
 class Content:
-    """What a digest says: of topics where something changed, of quiet ones, of failures."""
+    """The content of a digest: topics with changes, quiet ones, and failures."""
 
     parts: list[TopicPart] = field(default_factory=list)
     quiet: list[TopicPart] = field(default_factory=list)
@@ -232,17 +232,17 @@ class Content:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no topic stands in it: all went to the trash since it was made."""
+        """Whether it has no topics left, because all have been moved to Trash."""
         return not (self.parts or self.quiet or self.failed)
 
     @property
     def changes(self) -> int:
-        """Return how many changes it lists."""
+        """Return the number of changes it lists."""
         return sum(len(part.items) for part in self.parts)
 
     @property
     def line(self) -> str:
-        """Return it in a line: “3 changes in 2 topics · 4 quiet · 1 failed”."""
+        """Return a one-line summary: “3 changes in 2 topics · 4 quiet · 1 failed”."""
         said = []
         topics = sum(bool(part.items) for part in self.parts)
         if topics:
@@ -259,19 +259,19 @@ class Content:
 
 
 def run_url(run: Run) -> str:
-    """Return the whole address of a run's page."""
+    """Return the full URL of a run's page."""
     return f"{site.BEACON_URL}{reverse('research:run', args=[run.topic.slug, run.pk])}"
 
 
 def digest_url(digest: Digest) -> str:
-    """Return the whole address of a digest's page."""
+    """Return the full URL of a digest's page."""
     return f"{site.BEACON_URL}{reverse('research:digest', args=[digest.pk])}"
 
 
 def content(digest: Digest) -> Content:
-    """Return what the digest says now, by two queries: what is in the trash is left out.
+    """Return the digest's current content in two queries, without what is in Trash.
 
-    Of a topic that ran several times since the last digest each fact is told once, as it is now.
+    If a topic ran several times since the last digest, each fact appears once, in its current form.
     """
     found = (
         Run.objects.of(digest.owner)
@@ -304,7 +304,7 @@ def content(digest: Digest) -> Content:
 
 
 def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
-    """Return the delta items of each run, those that were withheld too: one query."""
+    """Return each run's delta items, including withheld ones, in one query."""
     found: dict[int, list[DeltaItem]] = {}
     rows = DeltaItem.objects.filter(run__in=list(runs)).select_related("conflict")
     for row in rows.order_by("run", "position"):
@@ -313,7 +313,7 @@ def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
 
 
 def _told_once(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
-    """Return what changed over the runs of one topic, the deltas of several as one."""
+    """Return the changes over all runs of one topic, with their deltas merged."""
     told = [row for run in runs for row in rows.get(run.pk, []) if not row.withheld]
     reports = {run.pk: run.report for run in runs}
     if len(runs) > 1:
@@ -322,9 +322,9 @@ def _told_once(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
 
 
 def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:
-    """Return the listed changes of each run, and how many were withheld, by one query.
+    """Return the listed changes of each run and how many were withheld, in one query.
 
-    The runs come with their reports, in which the sources stand.
+    The runs must have their reports loaded, which contain the sources.
     """
     by_run = {run.pk: run for run in runs}
     found: dict[int, tuple[list[Item], int]] = {}
@@ -339,7 +339,7 @@ def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:
 
 
 def item_of(row: DeltaItem, numbered: Iterable[dict[str, Any]]) -> Item:
-    """Return one change as it is told; `numbered` are the sources of its report."""
+    """Return one change to show. `numbered` is the source list of its report."""
     sources = {source["n"]: source for source in numbered}
     is_beside = row.status in (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
     return Item(
@@ -362,5 +362,5 @@ def item_of(row: DeltaItem, numbered: Iterable[dict[str, Any]]) -> Item:
 
 
 def _on_the_web(link: str) -> str:
-    """Return an address that anybody can open; none of the library here."""
+    """Return the address if anyone can open it. A library address can't be opened elsewhere."""
     return link if link.startswith(("http://", "https://")) else ""

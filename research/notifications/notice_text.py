@@ -1,4 +1,4 @@
-"""The text of a message as email (text and HTML), as a webhook's JSON, and as a short text."""
+"""The text of a message: as email (text and HTML), as webhook JSON, and as short text."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ DIGEST = "digest"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message in all the forms in which a channel may take it."""
+    """One message in all the formats that channels use."""
 
     subject: str
     text: str
     short: str
     html: str
     payload: dict[str, Any]
-    unsubscribe: str = ""  # where one click ends it; "" where there is nothing to end
+    unsubscribe: str = ""  # the one-click unsubscribe URL, if any
 
 
 def compose(delivery: Delivery) -> Message:
-    """Return what the delivery says now."""
+    """Return the delivery's current message."""
     run, digest = delivery.run, delivery.digest
     if delivery.kind == Delivery.Kind.REPORT and run is not None:
         return _report(delivery, run)
@@ -58,11 +58,11 @@ def compose(delivery: Delivery) -> Message:
     )  # fmt: skip
 
 
-# --- reports --------------------------------------------------------------------------------------
+# --- reports ---
 
 
 def headline(report: Report, run: Run, changes: int) -> str:
-    """Return a report in a line: “Batteries: 3 changes (Run #4)”."""
+    """Return a one-line summary of a report: “Batteries: 3 changes (Run #4)”."""
     if not report.delta:
         said = _("first report")
     elif changes:
@@ -125,7 +125,7 @@ def _payload(kind: str, **data: Any) -> dict[str, Any]:
     return {"type": kind, "timestamp": timezone.now().isoformat(), "data": data}
 
 
-# --- digests, and the rest ------------------------------------------------------------------------
+# --- digests and other messages ---
 
 
 def _digest(delivery: Delivery) -> Message:
@@ -191,15 +191,15 @@ def _plain(
 
 
 def _subject(text: str) -> str:
-    """Return a subject: one line, whatever a topic is called."""
+    """Return a subject in one line, whatever the topic's name contains."""
     return shorten(one_line(text), LONGEST_SUBJECT)
 
 
-# --- the end of it --------------------------------------------------------------------------------
+# --- footer ---
 
 
 def _foot(delivery: Delivery, what: str) -> dict[str, str]:
-    """Return why the mail came and where it is ended; nothing for other channels."""
+    """Return why the email was sent and how to unsubscribe. Empty for other channels."""
     if delivery.channel.kind != Channel.Kind.EMAIL:
         return {"text": "", "url": ""}
     token = _SIGNER.sign(f"{delivery.channel_id}:{what}")
@@ -211,7 +211,7 @@ def _foot(delivery: Delivery, what: str) -> dict[str, str]:
 
 
 def ended_by(token: str) -> tuple[str, str] | None:
-    """Return channel and topic (or DIGEST) that an address to unsubscribe names; None for none."""
+    """Return the channel and topic (or DIGEST) of an unsubscribe token, or None if invalid."""
     try:
         channel, _colon, what = _SIGNER.unsign(token).partition(":")
     except signing.BadSignature:

@@ -1,12 +1,12 @@
-"""Sends messages: claimed by a lease, retried over hours, and given up visibly.
+"""Sends messages: claimed with a lease, retried for hours, and then marked as failed.
 
 Data flow: a waiting `Delivery` row -> claim -> `notice_text.compose` -> the channel's sender -> the
-outcome, in the row, on its channel and in the activity log.
+outcome, on the row, on its channel and in the activity log.
 
 If a worker dies while handing over an email or an Apprise message, it isn't sent again
-automatically, because it may have arrived. A webhook is, under the same ID, by which its receiver
-recognizes it. A message that a person sends again gets a new ID, or else a receiver that drops
-known IDs would drop it.
+automatically, because it may have arrived. A webhook is sent again with the same ID, so its
+receiver can recognize it. If a person sends a message again, it gets a new ID, because receivers
+may drop an ID they know.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from research.runs import trash as run_trash
 
 logger = structlog.get_logger(__name__)
 
-# Seconds before each further try: in all a day, then it is given up.
+# Seconds before each retry. After about a day, it gives up.
 WAITS = (60, 300, 1800, 7200, 18_000, 57_600)
-OFF_AFTER = 3  # deliveries given up in a row, after which the channel is switched off
-MOST_KEPT = 100_000  # characters of what was sent
-KEPT_DAYS = 90  # for which the log of deliveries is kept, and removed channels a third of it
+OFF_AFTER = 3  # failed deliveries in a row after which the channel is switched off
+MOST_KEPT = 100_000  # characters of the sent request
+KEPT_DAYS = 90  # deliveries are kept this long, removed channels a third of it
 _NUDGE_AGAIN = timedelta(seconds=40)
 State, Kind = Delivery.State, Delivery.Kind
 
@@ -54,7 +54,7 @@ class _Lost(Exception):
 
 
 def nudge(pk: Any) -> bool:
-    """Tell a worker that the delivery waits; the tick does so if this fails."""
+    """Tell a worker that the delivery is waiting. If this fails, the tick does."""
     sent = send_message("research.tasks.deliver", str(pk), queue="reflect")
     if sent:
         Delivery.objects.filter(pk=pk).update(nudged_at=timezone.now())
@@ -62,19 +62,19 @@ def nudge(pk: Any) -> bool:
 
 
 def dispatch() -> int:
-    """Nudge for each delivery that is due and was not nudged lately; return how many."""
+    """Nudge for each due delivery that wasn't nudged recently. Return how many."""
     not_lately = Q(nudged_at=None) | Q(nudged_at__lt=timezone.now() - _NUDGE_AGAIN)
     due = Delivery.objects.due().filter(not_lately).order_by("created")
     sent = 0
     for pk in due.values_list("pk", flat=True)[:200]:
         if not nudge(pk):
-            break  # the broker is gone: the next tick tries again
+            break  # the broker is down, and the next tick tries again
         sent += 1
     return sent
 
 
 def forget_old() -> int:
-    """Delete deliveries that are long over, and channels that were removed a month ago."""
+    """Delete deliveries that ended long ago, and channels removed a month ago."""
     now = timezone.now()
     old = Delivery.objects.filter(ended_at__lt=now - timedelta(days=KEPT_DAYS))
     gone = Channel.objects.filter(removed_at__lt=now - timedelta(days=KEPT_DAYS / 3))
@@ -82,9 +82,9 @@ def forget_old() -> int:
 
 
 def deliver(pk: Any) -> bool:
-    """Send one delivery; False if it is taken or over.  Safe to be called twice.
+    """Send one delivery. Return False if it is taken or has ended. Safe to call twice.
 
-    Whatever happens the row ends, or waits, in a state that says so.
+    Whatever happens, the row's state shows whether it ended or is waiting.
     """
     delivery = Delivery.objects.claim(pk)
     if delivery is None:
@@ -94,7 +94,7 @@ def deliver(pk: Any) -> bool:
 
 
 def test(channel: Channel) -> Delivery:
-    """Send a test at once and return what came of it; it is not tried again."""
+    """Send a test now and return its result. It isn't retried."""
     now = timezone.now()
     made = Delivery.objects.create(
         owner=channel.owner,
@@ -112,9 +112,9 @@ def test(channel: Channel) -> Delivery:
 
 
 def again(delivery: Delivery, *, seen: int = 0) -> bool:
-    """Have a delivery sent once more, as a person asks; False if it is still to be sent.
+    """Send a delivery again for a person. Return False if it hasn't been sent yet.
 
-    `seen` is the round of which the person saw the end: pressed twice, it is sent once.
+    `seen` is the round that the person saw, so a double click sends it once.
     """
     over = Delivery.objects.filter(pk=delivery.pk).exclude(state__in=[State.WAITING, State.SENDING])
     if seen:
@@ -129,14 +129,14 @@ def again(delivery: Delivery, *, seen: int = 0) -> bool:
 
 
 def allowed_hosts(owner: User) -> frozenset[str]:
-    """Return the hosts of the local network that the person's webhooks can reach: staff's only.
+    """Return the local network hosts that the person's webhooks can reach. Only staff have any.
 
-    The list is meant for the site's own services; by a webhook anyone could post to them.
+    The list is meant for the site's own services. Otherwise anyone could post to them by webhook.
     """
     return site.BEACON_FETCH_ALLOW_HOSTS if owner.is_staff else frozenset()
 
 
-# --- one try --------------------------------------------------------------------------------------
+# --- one attempt ---
 
 
 def _carry_out(delivery: Delivery) -> None:
@@ -155,7 +155,7 @@ def _carry_out(delivery: Delivery) -> None:
 
 
 def _not_wanted(delivery: Delivery) -> str:
-    """Return why it is not to be sent any more; empty if it is."""
+    """Return why it shouldn't be sent anymore, or ""."""
     channel, run, topic = delivery.channel, delivery.run, delivery.topic
     report = getattr(run, "report", None) if run is not None else None
     if channel.removed_at is not None:
@@ -180,7 +180,7 @@ def _not_wanted(delivery: Delivery) -> str:
 
 
 def _not_wanted_there(delivery: Delivery) -> str:
-    """Return why this channel is told of it no longer, by its owner's or a reader's choice."""
+    """Return why this channel no longer gets it, by its owner's or a recipient's choice."""
     if delivery.kind == Kind.DIGEST and delivery.digest is not None:
         if not delivery.channel.digest:
             return _("The channel no longer gets digests.")
@@ -215,7 +215,7 @@ def _try(delivery: Delivery) -> None:
 
 
 def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
-    """Hand the message to the channel's service; return what may be said, and its answer."""
+    """Hand the message to the channel's service. Return the result text and the response."""
     channel = delivery.channel
     if channel.needs_secret and not channel.opened().get("url"):
         raise ProviderRejected(
@@ -231,7 +231,7 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
         try:
             return apprise_sender.send(url, title=message.subject, body=message.short), None
         except ProviderError:
-            _keep(delivery, handed_at=None)  # it said that it was not taken
+            _keep(delivery, handed_at=None)  # the service said that it didn't accept the message
             raise
     return _mail(delivery, message), None
 
@@ -254,24 +254,24 @@ def _mail(delivery: Delivery, message: notice_text.Message) -> str:
     except net_mail.MailUnsure:
         raise
     except ProviderError:
-        _keep(delivery, handed_at=None)  # the server said no: nothing arrived
+        _keep(delivery, handed_at=None)  # the server refused it, so nothing arrived
         raise
 
 
 def message_id(delivery: Delivery) -> str:
-    """Return the mail's Message-ID: the same for each try, another when a person sends it again."""
+    """Return the email's Message-ID. Retries share it, but sending again creates a new one."""
     host = host_of(site.BEACON_URL).strip("[]") or "localhost"
     return f"{delivery.pk.hex}.{delivery.round}@{host}"
 
 
 def webhook_id(delivery: Delivery) -> str:
-    """Return the `webhook-id`: the same for each try, another when a person sends it again."""
+    """Return the `webhook-id`. Retries share it, but sending again creates a new one."""
     again = f"_{delivery.round}" if delivery.round > 1 else ""
     return f"msg_{delivery.pk.hex}{again}"
 
 
 def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhooks.Answer | None]:
-    """Post the message as it was first written: each try sends the very same bytes."""
+    """Post the message as first written, so every attempt sends the same bytes."""
     if not delivery.request or not delivery.tried:
         written = json.dumps(message.payload, cls=DjangoJSONEncoder, ensure_ascii=False)
         _keep(delivery, request=written)
@@ -287,7 +287,7 @@ def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
 
 
 def _hand_over(delivery: Delivery) -> None:
-    """Note that from here on it may arrive.  Raises _Lost if another worker has it."""
+    """Record that the message may arrive from now on. Raises _Lost if another worker has it."""
     _keep(delivery, handed_at=timezone.now())
 
 
@@ -298,7 +298,7 @@ def _keep(delivery: Delivery, **fields: Any) -> None:
         setattr(delivery, name, value)
 
 
-# --- what came of it ------------------------------------------------------------------------------
+# --- results ---
 
 
 def _note(
@@ -309,7 +309,7 @@ def _note(
     said: str,
     answer: webhooks.Answer | None = None,
 ) -> None:
-    """Add a line to the row's own log of tries, and keep the last answer."""
+    """Add an attempt to the row's log, and keep the last response."""
     line = {
         "at": timezone.now().isoformat(timespec="seconds"),
         "ok": ok,
@@ -323,7 +323,7 @@ def _note(
         tries=delivery.tries,
         tried=delivery.tried,
         response_code=answer.status if answer else None,
-        # What a server answers is for those who could ask it anyway.
+        # Only staff can see the response, because they can reach the server anyway.
         response=clean(answer.excerpt)[0] if answer and delivery.owner.is_staff else "",
     )
 
@@ -357,7 +357,7 @@ def _unsure(delivery: Delivery, why: str) -> None:
 
 
 def _failed(delivery: Delivery, exc: ProviderError) -> None:
-    """Let it wait for another try, or give it up."""
+    """Schedule a retry, or give up."""
     may_help = isinstance(exc, ProviderUnavailable) and delivery.kind != Kind.TEST
     if may_help and delivery.tried <= len(WAITS):
         asked = getattr(exc, "retry_after", None) or 0.0
@@ -383,7 +383,7 @@ def _failed(delivery: Delivery, exc: ProviderError) -> None:
 
 
 def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
-    """Switch off a channel that takes nothing any more, and tell the others of it."""
+    """Switch off a channel that keeps failing, and notify the person's other channels."""
     failing = Channel.objects.filter(pk=delivery.channel_id, enabled=True)
     if not at_once:
         failing = failing.filter(failed_in_row__gte=OFF_AFTER)
@@ -417,12 +417,12 @@ def _log(delivery: Delivery, kind: str, *, warning: bool = False, **detail: Any)
 
 
 def forget_topic(topic: Topic) -> None:
-    """Empty what is kept of the digests in which the topic stands, before it is deleted."""
+    """Clear stored digest texts that contain the topic, before it is deleted."""
     _forget(digest__entries__run__topic=topic)
 
 
 def forget_run(record: Report | RemovedRun, _by: Actor) -> None:
-    """Empty what is kept of the digest in which the record's run stands, before it is deleted."""
+    """Clear the stored digest text that contains the record's run, before it is deleted."""
     _forget(digest__entries__run=record.run_id)
 
 

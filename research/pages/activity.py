@@ -56,7 +56,7 @@ from research.activity.words import QUIET, Line, address_of, fields_in_words
 from research.models import Run
 
 MOST_ROWS = 400  # lines of a diff on the page
-MOST_COMPARED = 300_000  # characters of a text, a longer one is only described by its length
+MOST_COMPARED = 300_000  # characters; for a longer text, only its length is shown
 MOST_FIRST = 8_000  # characters of a value in a new record
 _SHORT = 80  # characters of a value that is shown on one line
 
@@ -91,9 +91,7 @@ class FirstValue:
 
 
 def first_values(revision: Revision) -> list[FirstValue]:
-    """Return the values a record was created with, without those every record of its type starts
-    with.
-    """
+    """Return the values a record was created with, without the defaults of its type."""
     fields = _fields(revision)
     found = []
     for name in _told(revision):
@@ -143,7 +141,7 @@ def _change(name: str, before: str, after: str) -> FieldChange:
 
 
 def _text(field: Any, value: Any) -> str:
-    """Return a stored value as people read it."""
+    """Return a stored value in readable form."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -157,7 +155,7 @@ def _text(field: Any, value: Any) -> str:
 
 
 def record_now(revision: Revision) -> Remembered | None:
-    """Return the current record, or None if it was deleted permanently."""
+    """Return the current record, or None if it was permanently deleted."""
     try:
         return record_of(revision)
     except MemoryRefused:
@@ -193,7 +191,7 @@ def _row(line: Line) -> dict[str, Any]:
 
 
 def as_csv(lines: Iterable[Line]) -> Iterator[str]:
-    """Yield the lines as CSV, with cells that a spreadsheet could take for formulas escaped."""
+    """Yield the lines as CSV. Cells that a spreadsheet could treat as formulas are escaped."""
     yield _csv(FIELDS)
     for line in lines:
         row = _row(line)
@@ -218,11 +216,9 @@ EXPORTS: dict[str, Export] = {
 }
 
 
-# --- one stream of everything, newest first, in pages ---
-
 # --- groups of similar changes ---
 
-LEAST = 3  # two lines are as quick to read as one that must be unfolded
+LEAST = 3  # two lines are as quick to read as a group
 APART = timedelta(hours=1)  # lines further apart are separate groups
 _LISTS = {"note": "memory:notes", "observation": "memory:observations"}
 _Alike = tuple[str, str, str, str]
@@ -336,7 +332,7 @@ class ActivityPage:
 
     @property
     def lines(self) -> list[Line]:
-        """Return every line of the page, also those in groups."""
+        """Return every line of the page, including those in groups."""
         parts = ([one] if isinstance(one, Line) else one.lines for one in self.entries)
         return [line for part in parts for line in part]
 
@@ -547,7 +543,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
 
 
 def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
-    """Link the actor of each line to everything they did, within the current filter."""
+    """Link the actor of each line to all of their changes, within the current filter."""
     asked, queries = query.copy(), {}
     for line in lines:
         if line.actor not in queries:
@@ -557,7 +553,7 @@ def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
 
 
 def _one_actor(request: BeaconRequest, wanted: Wanted) -> str:
-    """Describe the actor of the filter, or return an empty string unless it is exactly one."""
+    """Return the name of the filter's actor, or "" unless there is exactly one."""
     if not wanted.actor or wanted.actor in ACTORS:
         return ""
     return activity_words.who(wanted.actor, request.user.get_username())
@@ -567,7 +563,7 @@ def _one_actor(request: BeaconRequest, wanted: Wanted) -> str:
 @require_GET
 @vary_on_headers("HX-Request")
 def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Show one change in full: beside its line over htmx, otherwise on its own page."""
+    """Show one change in full: next to its line over htmx, otherwise on its own page."""
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
     record = record_now(revision)
     context = {
@@ -586,7 +582,7 @@ def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def activity_undo(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Undo one change. The record gets another revision that says so."""
+    """Undo one change. This adds another revision to the record."""
     said = _("Change to “%(label)s” undone.")
     return _put_back(request, pk, undo.undo, said)
 

@@ -61,7 +61,7 @@ _HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
 class _TakesRefusals(forms.Form):
     def take(self, exc: InvalidValue) -> None:
-        """Show a refusal's errors at the fields it names."""
+        """Show the errors of a refusal at the fields they belong to."""
         if not exc.errors:
             self.add_error(None, str(exc))
         for name, problems in exc.errors.items():
@@ -69,7 +69,7 @@ class _TakesRefusals(forms.Form):
 
 
 class ChannelForm(_TakesRefusals):
-    """A channel: its address and the messages it gets. The address of a stored one can stay empty."""
+    """A channel: its address and the messages it gets. When editing, the address can be left empty."""
 
     # Line breaks aren't stripped from an address: one that contains any is refused.
     address = forms.CharField(
@@ -299,8 +299,9 @@ def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) ->
 
 
 def _usable(request: BeaconRequest, pk: uuid.UUID) -> Channel:
-    """Return a channel to change or test. Others can only view and remove one that is for admins
-    only.
+    """Return a channel to change or test.
+
+    If it's for admins only, others can only view or remove it.
     """
     channel = _channel(request, pk)
     if channel.is_barred:
@@ -529,7 +530,7 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_safe
 @login_required
 def kept_mails(request: BeaconRequest) -> HttpResponse:
-    """Show admins the last emails, if they are kept on this machine instead of sent."""
+    """Show admins the latest emails if they are stored on this machine instead of sent."""
     if not request.user.is_staff:
         raise Http404
     kept = settings.BEACON_MAIL == "folder"

@@ -26,7 +26,7 @@ _AGE = Func(
     output_field=FloatField(),
 )
 _ANYBODY = -1  # an ID that no user has
-# Cap the count of unread reports, because every page needs it. Shown as "99+" then.
+# Every page needs the count of unread reports, so it is capped. More is shown as "99+".
 MOST_UNREAD = 100
 WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conflicts")
 
@@ -35,7 +35,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     """Return `nav`, `health_banner` and the counts of pending items (`WAITING`).
 
     One query: unread reports up to MOST_UNREAD, pending items, and the age of each process's last
-    report.
+    heartbeat.
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
@@ -44,7 +44,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
     return {
         "nav": sections(request.path, waiting),
-        "settings_pages": partial(settings_pages, user),  # only the pages of Settings need it
+        "settings_pages": partial(settings_pages, user),  # only Settings pages need it
         "health_banner": health.disk_warning()
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
@@ -54,14 +54,14 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 
 def _at_most(number: int, unread: int) -> str:
-    """Return a number that includes unread reports as it is shown: "" for none."""
+    """Return a number that includes unread reports as text, or "" for zero."""
     if unread >= MOST_UNREAD:
         return f"{number - 1}+"
     return str(number or "")
 
 
 def _told(user: User) -> dict[str, float]:
-    """Return the count of each of WAITING, and for each kind of process its age in seconds."""
+    """Return the count of each of WAITING, and the age in seconds of each kind of process."""
     statement, params = _question()
     now = timezone.now()
     asked = [user.pk if one == _ANYBODY else one for one in params]
@@ -72,7 +72,7 @@ def _told(user: User) -> dict[str, float]:
 
 @cache
 def _question() -> tuple[str, tuple[Any, ...]]:
-    """Return the query and its values, with _ANYBODY for the person and any time for now.
+    """Return the query and its parameters, with _ANYBODY for the person and any time for now.
 
     Every page needs it, and Django takes longer to build it than Postgres to answer, so it is
     cached.
@@ -204,7 +204,7 @@ def _item(
     exact: bool = False,
     also: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return an item of the rail. `also` are URLs of pages without an item of their own.
+    """Return an item of the rail. `also` are URLs of pages that have no item themselves.
 
     `shown` is the text of the count if it isn't the number itself.
     """

@@ -1,5 +1,4 @@
-"""Private feeds of what changed, as Atom (RFC 4287), and the pages of digests and unsubscribe
-links.
+"""Private Atom feeds of changes (RFC 4287), and the pages of digests and unsubscribe links.
 
 A feed contains only changes and their sources: no memory, no costs, and private topics only if
 their owner included them. Each report is one entry. If several reports of a topic are unread, the
@@ -140,7 +139,7 @@ def _runs(feed: Feed) -> list[Run]:
 
 
 def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
-    """Return the unread reports of the feed's topics, as far as an entry covers them."""
+    """Return the unread reports of the feed's topics that an entry combines."""
     windows = since_read.windows_of({run.topic_id for run in runs})
     found = ((str(pk), one.since, one.runs_in_words) for pk, one in windows.items())
     return sorted(found)
@@ -148,14 +147,14 @@ def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SinceRead:
-    """What a topic's newest entry says about several unread reports, beside its own changes."""
+    """A topic's newest entry on several unread reports, in addition to its own changes."""
 
     news: News
     items: list[digests.Item]
 
 
 def _since_read(runs: list[Run]) -> dict[int, SinceRead]:
-    """Return what is new over a topic's unread reports, by its newest run: two queries."""
+    """Return the changes over each topic's unread reports, by its newest run, in two queries."""
     newest: dict[Any, Run] = {}
     for run in runs:
         newest.setdefault(run.topic_id, run)
@@ -260,11 +259,12 @@ def feed(request: HttpRequest, token: str) -> HttpResponse:
     return answer
 
 
-@csrf_exempt  # Mail programs post here by themselves (RFC 8058). The URL itself is the permission.
+# Email clients post here without a person (RFC 8058). The URL itself is the permission.
+@csrf_exempt
 @never_cache
 @require_http_methods(["GET", "POST"])
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """Unsubscribe: ask first on a page, or at once if a mail program posts."""
+    """Unsubscribe: on a confirmation page, or at once if an email client posts."""
     named = notice_text.ended_by(token)
     channel = channels.of_token(named[0]) if named else None
     if named is None or channel is None:

@@ -28,9 +28,10 @@ HOME = "/"
 def problem(
     request: HttpRequest, status: int, *, why: str = "", back: str = HOME, heading: str = ""
 ) -> HttpResponse:
-    """Respond with the error page of `status`. `why` explains it, and `back` is where it can lead.
+    """Respond with the error page of `status`.
 
-    Over htmx the same template is a fragment, shown in the page's `#notice`.
+    `why` explains the error, and `back` is the URL to go back to. Over htmx, the same template is a
+    fragment shown in the page's `#notice`.
     """
     response = render(
         request, f"{status}.html", {"why": why, "back": back, "heading": heading}, status=status
@@ -70,11 +71,11 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Respond that Beacon, its database or its disk failed, without anything that could fail again.
+    """Respond that Beacon, its database or its disk failed, using nothing that could fail again.
 
-    Called while the exception is handled.
+    Called while the exception is being handled.
     """
-    # A link wouldn't submit the form again, so the person goes back.
+    # A link can't submit the form again, so the person has to go back.
     again = request.get_full_path() if request.method == "GET" else ""
     if failure := failure_of(sys.exc_info()[1]):
         return _failed(request, failure, again)
@@ -83,7 +84,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _failed(request: HttpRequest, failure: Failure, again: str) -> HttpResponse:
-    """Respond that the database or the disk failed. Over htmx with a toast."""
+    """Respond that the database or the disk failed, over htmx with a toast."""
     shown = {"failure": failure, "again": again}
     answer = render(None, "503.html", shown, status=failure.status)
     answer["Retry-After"] = str(failure.retry_after)
@@ -106,11 +107,11 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 class InWordsMiddleware:
-    """Replaces responses of Django that would lose typed text or explain nothing.
+    """Replaces Django responses that would lose typed text or explain nothing.
 
-    A POST by someone signed out gets a notice over htmx (401), so that the form stays. Otherwise it
-    leads to the sign-in and from there back to the form's page, because the form's own URL may not
-    allow GET. A wrong method (405) gets an error page.
+    A POST by someone who is signed out gets a notice over htmx (401), so the form stays. Otherwise
+    it redirects to the sign-in page and then back to the form's page, because the form's own URL
+    might not allow GET. A wrong method (405) gets an error page.
     """
 
     def __init__(self, get_response: Respond) -> None:

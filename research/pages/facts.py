@@ -42,10 +42,10 @@ _NO_FACT = gettext_lazy("Enter the fact as one complete sentence that can be che
 
 
 def _is_foreign(char: str) -> bool:
-    """Whether a URL can't contain the character: white space, controls, invisible characters,
-    quotes.
+    """Whether a URL can't contain the character.
 
-    Apostrophes are allowed, because many URLs of encyclopedias have them.
+    That applies to whitespace, controls, invisible characters and quotes. Apostrophes are allowed,
+    because many encyclopedia URLs contain them.
     """
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
@@ -175,7 +175,7 @@ def _act(
     *,
     may_undo: bool = False,
 ) -> HttpResponse:
-    """Do it, confirm with an undo, and show the facts again, or 409 if it is refused.
+    """Run the action, confirm it with an undo, and show the facts again. 409 if refused.
 
     `undo` names the view that reverses it. With `may_undo`, its last revision is reversed.
     """
@@ -304,7 +304,7 @@ def fact_take_back(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResp
 @require_POST
 @login_required
 def fact_lock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Lock a fact, so that runs and agents can't change it."""
+    """Lock a fact so runs and agents can't change it."""
     found = _fact(request, slug, pk)
     lock = lambda: found.set_lock(Lock.READ_ONLY, by=request.actor)  # noqa: E731
     return _act(request, found, lock, _("Fact locked. Only you can change it."), may_undo=True)
@@ -321,7 +321,7 @@ def fact_unlock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespons
 @require_POST
 @login_required
 def fact_move(request: BeaconRequest, slug: str, pk: uuid.UUID, way: str) -> HttpResponse:
-    """Move a fact up or down by one."""
+    """Move a fact up or down one place."""
     found = _fact(request, slug, pk)
     return _act(request, found, lambda: fact_editing.move_fact(found, way, by=request.actor), "")
 
@@ -329,7 +329,7 @@ def fact_move(request: BeaconRequest, slug: str, pk: uuid.UUID, way: str) -> Htt
 @require_POST
 @login_required
 def fact_trash(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Move a fact to Trash. Unlike a struck one, runs can find it again."""
+    """Move a fact to Trash. Unlike a fact marked as wrong, runs can find it again."""
     found = _fact(request, slug, pk)
     said = _("Fact moved to Trash. You can restore it for 30 days.")
     return _act(request, found, lambda: found.trash(by=request.actor), said, "fact-restore")
@@ -343,7 +343,7 @@ def fact_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespon
     return _act(request, found, restore, _("Fact restored."))
 
 
-# --- notify about a change that was filtered out ---
+# --- notifications about filtered changes ---
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:

@@ -81,7 +81,7 @@ class LinesField(CleanTextField):
 
 
 class DomainsField(LinesField):
-    """Domains, one per line. For a URL, the field explains the mistake and offers its domain."""
+    """Domains, one per line. If someone enters a URL, the field offers its domain instead."""
 
     def entry(self, line: str) -> str:
         try:
@@ -145,7 +145,7 @@ class ChecksField(LinesField):
     """What every run checks, one per line: search terms, or URLs to read."""
 
     def to_python(self, value: Any) -> Any:
-        """Return the rules. Raises ValidationError if one is invalid or there are too many."""
+        """Return the entries. Raises ValidationError if one is invalid or there are too many."""
         rules = list({rule.casefold(): rule for rule in super().to_python(value)}.values())
         if len(rules) > standing_rules.MOST_CHECKS:
             raise ValidationError(
@@ -218,7 +218,7 @@ class LabelsField(WordsField):
 
 
 def _language_names() -> dict[str, str]:
-    """Return language codes by all their names: code, English name, own name."""
+    """Return language codes by all their names: code, English name, native name."""
     names = {"zh": "zh", "chinese": "zh", "中文": "zh", "汉语": "zh", "漢語": "zh"}
     for code, info in LANG_INFO.items():
         if "name" in info:

@@ -1,4 +1,4 @@
-"""Home: first steps, unread reports, current and failed runs, what's next, and the month's cost."""
+"""Home: first steps, unread reports, current and failed runs, upcoming runs, and monthly cost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FirstStep:
 def first_steps(user: User) -> list[FirstStep]:
     """Return the first steps. Empty once all are done, or after two weeks.
 
-    One query, or none once they are over.
+    One query, or none after that.
     """
     if timezone.now() - user.date_joined > NEW_FOR:
         return []
@@ -99,7 +99,7 @@ def _all(first: str) -> list[tuple[str, str, str]]:
     ]
 
 
-# --- what Home shows ---
+# --- limits ---
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8
@@ -115,7 +115,7 @@ _OF_A_STEP = ("name", "part", "position", "detail", "warning", "counts")
 
 @dataclass(slots=True)
 class Unread:
-    """One topic with unread reports: the latest one, and what is new over all of them."""
+    """One topic with unread reports: the latest one, and the changes over all of them."""
 
     report: Report
     news: Told
@@ -133,7 +133,7 @@ class Unread:
 
     @property
     def page(self) -> str:
-        """Return where to read them. Several at once are on the topic's page."""
+        """Return the page to read them on. Several are read on the topic's page."""
         run = self.report.run
         if self.is_several:
             return reverse("research:topic", args=[run.topic.slug])
@@ -146,7 +146,7 @@ class Unread:
 
     @property
     def line(self) -> str:
-        """Summarize them in one line: the first changes, or else the latest report's summary."""
+        """Return a one-line summary: the first changes, or the latest report's summary."""
         if self.news.lines:
             return " ".join(ended(presenters.bare(sentence)) for sentence in self.news.lines)
         if self.news.is_quiet and not self.is_several:
@@ -165,7 +165,7 @@ class Unread:
 def unread_of(user: User) -> list[Unread]:
     """Return the topics with unread reports, latest first.
 
-    Two queries. Three or four more if the counts of a topic must be refreshed.
+    Two queries, plus three or four if a topic's counts must be refreshed.
     """
     rows = topic_news.foremost(user, MOST_UNREAD)
     if not rows:
@@ -231,10 +231,10 @@ _STEP_NOW = (
 
 
 def going_on(user: User) -> list[Going]:
-    """Return the person's unfinished runs, each with its current step: one query."""
+    """Return the person's unfinished runs, each with its current step, in one query."""
     runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
-    # Runs that wait for the person come first, because only a review continues them.
+    # Runs that wait for the person come first, because only a review lets them continue.
     rows = [
         Going(run)
         for run in runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
@@ -251,12 +251,12 @@ def running_context(rows: list[Going]) -> dict[str, Any]:
 
 
 def signature(rows: list[Going]) -> str:
-    """Return what a poll compares to see a change: `<run>.<progress>` of each run."""
+    """Return the key that a poll compares to detect changes: `<run>.<progress>` of each run."""
     return "-".join(f"{row.run.pk}.{row.run.progress}" for row in rows)
 
 
 def same_runs(one: str, other: str) -> bool:
-    """Whether two signatures name the same runs, whatever their progress."""
+    """Whether two signatures name the same runs, ignoring progress."""
     return [part.split(".")[0] for part in one.split("-")] == [
         part.split(".")[0] for part in other.split("-")
     ]
@@ -266,10 +266,10 @@ def same_runs(one: str, other: str) -> bool:
 
 
 def failed_of(user: User) -> dict[str, Any]:
-    """Return the active topics whose last run failed, latest first: one query.
+    """Return the active topics whose last run failed, latest first, in one query.
 
-    `failed` has at most MOST_FAILED such runs, `failed_count` counts all. `failed_why` is their
-    reason if all those shown share it, otherwise empty.
+    `failed` has at most MOST_FAILED runs, and `failed_count` counts all. `failed_why` is the reason
+    if all shown share it, otherwise empty.
     """
     runs = Run.objects.of(user).kept().filter(status=Run.Status.FAILED)
     runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
@@ -295,9 +295,9 @@ def expiring_soon(user: User) -> list[Topic]:
 
 
 def counted(user: User) -> tuple[int, int]:
-    """Return how many notes expire within a week, and how many runs began this month: one query.
+    """Return how many notes expire within a week, and how many runs began this month, in one query.
 
-    Expired notes are gone unless they are pinned. The count stops at a hundred.
+    Expired notes are deleted unless they are pinned. The count stops at 100.
     """
     now = timezone.now()
     soon: Any = Note.objects.of(user).active(now).filter(expires_at__lte=now + SOON)
@@ -321,7 +321,7 @@ def next_runs(user: User) -> list[Schedule]:
 
 @dataclass(slots=True)
 class Month:
-    """The month's cost by day, beside the person's budget."""
+    """The month's cost by day, next to the person's budget."""
 
     first: date
     runs: int
@@ -344,9 +344,7 @@ class Month:
 
     @property
     def tokens_allowed(self) -> str:
-        """Return the month's token budget, with thousands separators, or an empty string without
-        one.
-        """
+        """Return the month's token budget, with thousands separators, or "" without one."""
         return "" if self.most_tokens is None else f"{self.most_tokens:,}"
 
     @property
@@ -393,9 +391,7 @@ def _month_begins() -> datetime:
 
 
 def month_of(user: User, runs: int) -> Month:
-    """Return the current month's figures in the person's time zone, for a known count of `runs`:
-    one query.
-    """
+    """Return this month's figures in the person's time zone, for a number of `runs`. One query."""
     first = _month_begins()
     mine: Any = ModelCall.objects
     calls = mine.of(user).filter(created__gte=first).order_by()
@@ -470,6 +466,6 @@ def home(request: BeaconRequest) -> HttpResponse:
     if seen and now == seen:
         return HttpResponse(status=204)
     if seen and not same_runs(seen, now):
-        return HttpResponseClientRefresh()  # A run ended, so the list needs its report.
+        return HttpResponseClientRefresh()  # A run ended, and the list needs its report.
     shown = running_context(running)
     return render(request, "research/_home_running.html", shown)

@@ -1,11 +1,11 @@
-"""Prometheus metrics beside those of requests, read from Postgres and Redis on each request.
+"""Prometheus metrics in addition to those of requests, read from Postgres and Redis each time.
 
 Every process gives the same answer, and no count is lost when one restarts. The number of queries
 is fixed. Labels never contain text from users: only states, queues, services, and the names of
-models, which admins set up.
+models, which admins configure.
 
-Events cover the last hour, and money the month, as gauges: rows go when a topic or an account is
-deleted, and Prometheus would read a falling counter as a reset.
+Events cover the last hour, and cost covers the month. Both are gauges: rows are deleted with a
+topic or an account, and Prometheus would read a falling counter as a reset.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from research.models import Delivery, Run, Step
 logger = structlog.get_logger(__name__)
 
 HOUR = timedelta(hours=1)
-Values = dict[tuple[str, ...], float]  # by the values of the labels
+Values = dict[tuple[str, ...], float]  # by label values
 QUEUES = ("research", "reflect", "maintenance")
 _SEARCHES = """
     SELECT asked->>'service', count(*), count(*) FILTER (WHERE asked->>'problem' <> '')
@@ -131,7 +131,7 @@ def _one(name: str, value: float) -> GaugeMetricFamily:
 
 
 class Figures(Collector):
-    """All metrics. Those that can't be read are missing."""
+    """All metrics. Those that can't be read are left out."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Read all metrics once."""
@@ -149,7 +149,7 @@ class Figures(Collector):
 
 
 def _disk() -> Iterator[GaugeMetricFamily]:
-    """Read the free disk space. If the folder is gone, only that is reported."""
+    """Read the free disk space. If the folder is missing, only this metric is affected."""
     try:
         free = shutil.disk_usage(settings.DATA_DIR).free
     except OSError as exc:
@@ -161,7 +161,7 @@ def _disk() -> Iterator[GaugeMetricFamily]:
 
 
 def _queues() -> Iterator[GaugeMetricFamily]:
-    """Count messages in Redis: waiting, and being processed."""
+    """Count messages in Redis: waiting, and in progress."""
     waiting: Values = {}
     taken = 0.0
     try:
@@ -292,7 +292,7 @@ def _rest() -> Iterator[GaugeMetricFamily]:
 
 # --- view ---
 
-# A proxy names the original client in these, so the request may come from anywhere.
+# A proxy names the original client in these headers, so the request may come from anywhere.
 PROXIES = (
     "Forwarded",
     "Via",
@@ -330,7 +330,7 @@ def _check(request: HttpRequest) -> None:
 
 
 def _is_of_this_machine(request: HttpRequest) -> bool:
-    """Whether a local program asks a Beacon that serves only this machine.
+    """Whether a local program is asking a Beacon that serves only this machine.
 
     If Beacon is public, a proxy may forward requests from here too, so a local address isn't
     enough.

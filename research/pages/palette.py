@@ -1,6 +1,6 @@
 """The palette (`Ctrl K`): actions, pages, and items found by name.
 
-The number of queries is fixed, however much a person has. The last row leads to a full search.
+The number of queries is fixed. The last row opens a full search.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def offered(
     nav: Sequence[Mapping[str, Any]],
     settings: Sequence[Mapping[str, Any]],
 ) -> list[Group]:
-    """Return the matches. Without words, what the person did last and the actions.
+    """Return the matches. Without words, return recent items and the actions.
 
     `nav` are the sections of the rail and `settings` the groups of Settings
     (`research.pages.context_processors`).
@@ -80,7 +80,7 @@ def offered(
 
 
 def _holding(words: str, rows: Sequence[Row]) -> list[Row]:
-    """Keep the rows that contain all of these words, those that start with them first."""
+    """Keep the rows that contain all of these words. Those that start with them come first."""
     wanted = words.casefold()
     found = [
         row
@@ -124,7 +124,7 @@ def _documents(user: User, words: str) -> list[Row]:
 
 
 def _notes(user: User, words: str) -> list[Row]:
-    """Return the notes that match best: whole words, as in recall."""
+    """Return the best matching notes, by whole words as in memory search."""
     best = [found for found, _score in bm25.search(user, "note", words, MOST)]
     notes = {note.pk: note for note in Note.objects.of(user).active().filter(pk__in=best)}
     return [

@@ -101,7 +101,7 @@ def _counts(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
     )
 
 
-# --- several reports at once ---
+# the largest run number the database can store
 
 _MOST_DIGITS = 9  # largest run number the database can hold
 

@@ -83,8 +83,8 @@ class SentenceForm(forms.Form):
         return f"{fact.pk}:{fact.version}"
 
     def seen(self) -> list[FactSeen]:
-        """Return the selected facts with the versions that were shown. Facts from elsewhere are
-        dropped.
+        """Return the selected facts with the versions that were shown, without facts from
+        elsewhere.
         """
         versions = {}
         for value in self._chosen():
@@ -95,7 +95,7 @@ class SentenceForm(forms.Form):
         return [FactSeen(fact, versions[str(fact.pk)]) for fact in facts]
 
     def take(self, exc: InvalidValue) -> None:
-        """Show a refusal's errors at the fields it names."""
+        """Show the errors of a refusal at the fields they belong to."""
         for name, problems in exc.errors.items():
             field = {"text": "right", "url": "right"}.get(name, name)
             self.add_error(field if field in self.fields else None, problems)
@@ -156,7 +156,7 @@ def _spans(page: SourcePage, stored: list[Any], content: str) -> list[tuple[Span
 
 
 def _span_of(quote: Quote, kept: dict[str, Any], folded: Folded) -> Span | None:
-    """Return a quote's position: the stored one, or else where the text is found now."""
+    """Return a quote's position: the stored one, or where the text is found now."""
     start, end = kept.get("start", -1), kept.get("end", -1)
     is_noted = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
     if is_noted and fold(folded.stored[start:end]) == fold(quote.quote):
@@ -165,7 +165,7 @@ def _span_of(quote: Quote, kept: dict[str, Any], folded: Folded) -> Span | None:
 
 
 def _pieces(content: str, spans: list[tuple[Span, int]]) -> Any:
-    """Yield the text in pieces. Of overlapping quotes, the later begins where the earlier ends."""
+    """Yield the text in pieces. If quotes overlap, the later one begins where the earlier ends."""
     at = 0
     for span, number in spans:
         start = max(at, span.start)

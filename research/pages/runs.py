@@ -101,7 +101,10 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 
 
 def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
-    """Move a failed or cancelled run to Trash. Nothing else is affected, so nothing is asked."""
+    """Move a failed or cancelled run to Trash.
+
+    Nothing else is affected, so no confirmation is needed.
+    """
     if run.status not in trash.ENDED:
         raise Http404
     if request.method != "POST":
@@ -160,9 +163,9 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_GET
 @login_required
 def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Answer the poll: 204 if nothing changed since `seen`, the live part, or 286 at the end.
+    """Answer a poll: 204 if nothing changed since `seen`, the live part, or 286 at the end.
 
-    An idle poll costs one query beside session and user. The heartbeat is sent as an event.
+    An idle poll costs one query besides session and user. The heartbeat is sent as an event.
     """
     seen = request.GET.get("seen", "")
     wanted = _runs(request, slug).filter(pk=run_id)
@@ -177,7 +180,7 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         return _over(request, run)
     context = run_page.context(run) | {"is_poll": True}
     if has_plan and has_plan != run_page.plan_token_of(run):
-        # The form of a plan that was already reviewed stays, with any typed text.
+        # The form of a plan that was already reviewed stays, with any text typed in it.
         context |= {"plan_token": has_plan, "plan_gone": planning.became_of(run)}
     elif run.waiting_since and not has_plan:
         context["shows_plan"] = True
@@ -187,7 +190,7 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 def _over(request: BeaconRequest, run: Run) -> HttpResponse:
     """End the polling (286) and load the result.
 
-    A page with a plan's form isn't reloaded by itself, because it may contain typed text.
+    A page with a plan's form isn't reloaded automatically, because it may contain typed text.
     """
     words = _("The run has ended: %(how)s.") % {"how": run.get_status_display()}
     page = reverse("research:run", args=[run.topic.slug, run.pk])
@@ -353,7 +356,7 @@ def _plan(request: BeaconRequest, run: Run, form: PlanForm) -> HttpResponse:
 
 
 def _plan_gone(request: BeaconRequest, run: Run, why: str) -> HttpResponse:
-    """Say what happened to the plan, beside the queries that were typed for it (409)."""
+    """Explain what happened to the plan, next to the queries that were typed for it (409)."""
     run = _run(request, run.topic.slug, run.pk)
     context = {"run": run, "topic": run.topic, "gone": why}
     context |= {"typed": run_page.words_of(run, request.POST.get("queries", ""))}

@@ -35,7 +35,7 @@ from research.schedules import coming, scheduling
 from research.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABLE
 
 MOST_TOPICS = 500
-MOST_A_DAY = 6  # topics that a day's cell names; the others are counted
+MOST_A_DAY = 6  # topics named in a day's cell; the others are counted
 MOST_CLASHES = 10
 MOST_MISSED = 20
 LATELY = timedelta(days=30)
@@ -145,7 +145,7 @@ class Clash:
 
 @dataclass(slots=True)
 class Row:
-    """One schedule: described, with its next run and its cost over thirty days."""
+    """One schedule: its description, next run, and cost over 30 days."""
 
     schedule: Schedule
     words: str
@@ -154,7 +154,7 @@ class Row:
 
     @property
     def cost(self) -> str:
-        """Return the cost over thirty days."""
+        """Return the cost over 30 days."""
         return self.forecast.times(self.a_month)
 
 
@@ -188,7 +188,7 @@ def before(first: date) -> date:
 
 
 def context(user: User, key: str) -> dict[str, Any]:
-    """Return everything the page shows: six queries, however many topics there are."""
+    """Return everything the page shows, in six queries for any number of topics."""
     first, now = month_named(key), timezone.now()
     schedules = _schedules(user)
     topics = [schedule.topic for schedule in schedules]
@@ -241,7 +241,7 @@ def _weeks(
     since: datetime,
     until: datetime,
 ) -> tuple[list[Week], Sum]:
-    """Return the month's weeks with their entries, and the total cost of its runs."""
+    """Return the month's weeks with their entries, and the total cost of their runs."""
     today, total = timezone.localdate(), Sum()
     grid = calendar.Calendar().monthdatescalendar(first.year, first.month)
     weeks = [

@@ -1,4 +1,4 @@
-"""Links that let others read one report without an account: creating, revoking and opening them."""
+"""Links that let others read one report without an account: create, revoke and open them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ShareForm(forms.Form):
     )
 
     def take(self, exc: InvalidValue) -> None:
-        """Show a refusal's errors at the fields it names."""
+        """Show the errors of a refusal at the fields they belong to."""
         if not exc.errors:
             self.add_error(None, str(exc))
         for name, problems in exc.errors.items():
@@ -95,8 +95,8 @@ class LinkRow:
 def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
     """Return a new link to `report` for `days` (one of DAYS).
 
-    Raises InvalidValue for another number of days, for a note of over MOST_NOTE characters, and at
-    MOST_LINKS active links.
+    Raises InvalidValue for another number of days, for a note longer than MOST_NOTE characters, and
+    if the report has MOST_LINKS active links.
     """
     note = one_line(clean(note)[0])
     if days not in DAYS:
@@ -119,10 +119,11 @@ def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
 
 
 def _check_room(report: Any) -> None:
-    """Raise InvalidValue if the report (its key) has MOST_LINKS active links. Runs in a
-    transaction.
+    """Raise InvalidValue if the report with this key has MOST_LINKS active links.
+
+    Needs a transaction.
     """
-    # Two simultaneous requests mustn't exceed the limit together.
+    # Two simultaneous requests must not exceed the limit together.
     Report.objects.select_for_update().get(pk=report)
     if SharedLink.objects.filter(report=report).working().count() >= MOST_LINKS:
         words = ngettext(
@@ -144,9 +145,9 @@ def end(link: SharedLink, *, by: Actor) -> bool:
 
 
 def resume(link: SharedLink, *, by: Actor) -> bool:
-    """Reactivate a revoked link. Returns False if it is active or has expired.
+    """Reactivate a revoked link. Return False if it is active or has expired.
 
-    Raises InvalidValue at MOST_LINKS active links.
+    Raises InvalidValue if the report has MOST_LINKS active links.
     """
     with transaction.atomic():
         mine = SharedLink.objects.filter(pk=link.pk, ends_at__gt=timezone.now())
@@ -169,7 +170,7 @@ def _title(link: SharedLink) -> str:
 
 
 def opened(token: str, *, is_visit: bool = True) -> SharedLink:
-    """Return the active link of a URL with its report, and count a visit.
+    """Return the active link for a URL with its report, and count a visit.
 
     Raises NoSuchLink and LinkOver, whose messages are public.
     """
@@ -194,10 +195,10 @@ def opened(token: str, *, is_visit: bool = True) -> SharedLink:
 
 
 def words_of(link: SharedLink) -> dict[str, Any]:
-    """Return what the shared page shows: the report, its changes and sources.
+    """Return the content of the shared page: the report, its changes and sources.
 
-    It omits everything about the owner's memory and setup: what was confirmed, went quiet or was
-    withheld, warnings, costs, the author, and links to pages that need a sign-in.
+    It leaves out everything about the owner's memory and setup: facts that were confirmed, went
+    quiet or were withheld, warnings, costs, the author, and links to pages that need a sign-in.
     """
     run = link.report.run
     found = report_page.article(run, reader=report_sentences.STRANGER)
@@ -226,9 +227,9 @@ def _outside(source: report_page.SourceRow) -> report_page.SourceRow:
 
 
 def link_rows(owner: User, report: Report | None = None) -> list[LinkRow]:
-    """Return the owner's links, of one report or all, newest first: two queries.
+    """Return the owner's links, for one report or all, newest first, in two queries.
 
-    All active ones come first, so that each can be revoked, then the last MOST_OVER others.
+    All active ones come first, so each can be revoked, then the last MOST_OVER others.
     """
     found = SharedLink.objects.of(owner).select_related("report__run__topic").readable()
     if report is not None:
@@ -340,7 +341,7 @@ def shared_report(request: HttpRequest, token: str) -> HttpResponse:
         answer = render(request, "research/shared_gone.html", {"why": str(exc)}, status=410)
     else:
         answer = render(request, "research/shared_report.html", words_of(link))
-    # Keep the URL from search engines and linked sites.
+    # Hide the URL from search engines and linked sites.
     answer["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     answer["Referrer-Policy"] = "no-referrer"
     return answer

@@ -54,7 +54,7 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
 
 
 class RuleForm(forms.Form):
-    """One line: what every run checks, or what runs never read."""
+    """One line: something every run checks, or something runs never read."""
 
     rule = CleanTextField(widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}))
 
@@ -92,7 +92,7 @@ class RuleRow:
 
     @property
     def link(self) -> Link:
-        """Return the link of a URL, or an empty string for words and domains."""
+        """Return the link of a URL, or an empty one for words and domains."""
         return link_of(self.rule)
 
 
@@ -224,7 +224,7 @@ def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo
 @require_POST
 @login_required
 def source_forget_url(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Forget that a URL was seen, so that a search can return it as new."""
+    """Forget that a URL was seen, so a search can return it as new."""
     topic = _topic(request, slug)
     try:
         line = forget.forget_url(topic, request.POST.get("url", ""), by=request.actor)
@@ -252,7 +252,7 @@ def source_remember_url(request: BeaconRequest, slug: str, line: int) -> HttpRes
 @require_POST
 @login_required
 def read_next(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Have the next run read a page. Errors are shown beside the typed text."""
+    """Have the next run read a page. Errors are shown next to the typed text."""
     topic = _topic(request, slug)
     address = (request.POST.get("address") or request.GET.get("address", ""))[:3000]
     try:
@@ -295,7 +295,7 @@ def source_rules_page(request: BeaconRequest) -> HttpResponse:
     act, error = request.POST.get("act") or request.GET.get("act", ""), ""
     if request.method == "POST":
         try:
-            # The scope is all topics. The topic only identifies the owner.
+            # The scope is all topics, so the topic only identifies the owner.
             whose = Topic(owner=request.user)
             changed = source_rules.set_rule(whose, place, act, scope=ALL, by=request.actor)
         except MemoryRefused as exc:
@@ -367,7 +367,7 @@ def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> Ht
 @require_POST
 @login_required
 def rule_add(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Add a rule with one click, such as beside a result or a source. Also undoes a removal."""
+    """Add a rule with one click, such as next to a result or a source. Also undoes a removal."""
     topic = _topic(request, slug)
     rule = request.POST.get("rule") or request.GET.get("rule", "")
     try:

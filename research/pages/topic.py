@@ -96,7 +96,7 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_safe
 @login_required
 def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the memory as seed 000's JSON, and what the next prompts would include."""
+    """Show the memory as seed 000's JSON, and what upcoming prompts would include."""
     found = _topic(request, slug)
     loaded, memory = topic_memory.load(found), agent_memory(found)
     return _show(
@@ -197,7 +197,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
         return refused(request, str(exc))
     except NotNow as exc:
         return not_now(request, exc)
-    if run is None:  # It ended during the request.
+    if run is None:  # it ended during the request
         return go_to(request, _page_of(topic))
     return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
@@ -263,7 +263,7 @@ def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Move the topic to Trash. A current run is cancelled, and the message says so."""
+    """Move the topic to Trash. A run in progress is cancelled, and the message says so."""
     topic = _topic_to_change(request, slug)
     try:
         cancelled = topic_editing.trash_topic(topic, by=request.actor)

@@ -1,4 +1,4 @@
-"""The form of a topic: schedule, where to search, what to announce, limits and report."""
+"""The form of a topic: schedule, search services, notifications, limits and report."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ScheduleForm(forms.Form):
         """Return the arguments of `scheduling.schedule_fields` from valid fields."""
         names = ("preset", "hour", "weekday", "day", "time_zone", "missed")
         chosen = {name: self.cleaned_data[name] for name in names}
-        # A preset without a cron expression hides the field, so its value is ignored.
+        # Without the cron preset, the field is hidden and its value is ignored.
         is_cron = chosen["preset"] == Schedule.Preset.CRON
         return chosen | {"cron": self.cleaned_data["cron"] if is_cron else ""}
 
@@ -132,7 +132,7 @@ UP, DOWN = -1, 1
 
 @dataclass(frozen=True, slots=True)
 class ServiceRow:
-    """One service: its name, what it lacks to be usable, and whether it is selected."""
+    """One service: its name, what it needs before it can be used, and whether it is selected."""
 
     name: str
     label: str
@@ -169,7 +169,7 @@ def rows(ticked: Sequence[str]) -> list[ServiceRow]:
 
 
 def _lacks(name: str, profiles: dict[str, SearchProfile]) -> str:
-    """Describe what a service lacks before it can be used."""
+    """Return what is missing before a service can be used."""
     return {
         KEY: _("needs a key, which isn’t set"),
         ADDRESS: _("needs a URL, which isn’t set"),
@@ -198,7 +198,7 @@ class IntentField(CleanTextField):
     """
 
     def to_python(self, value: Any) -> Any:
-        """Return the text with normalized line ends. Raises ValidationError beyond the limit."""
+        """Return the text with normalized line endings. Raises ValidationError if it's too long."""
         text = str(super().to_python(value) or "").replace("\r\n", "\n")
         if len(text) > LONGEST_INTENT:
             raise ValidationError(
@@ -215,7 +215,7 @@ class AlsoField(LinesField):
     """Sentences that a person wants to be notified about, one per line."""
 
     def to_python(self, value: Any) -> Any:
-        """Return the sentences.  Raises ValidationError if there are too many."""
+        """Return the sentences. Raises ValidationError if there are too many."""
         lines = super().to_python(value)
         if len(lines) > MOST_ALSO:
             raise ValidationError(
@@ -225,7 +225,7 @@ class AlsoField(LinesField):
         return lines
 
     def entry(self, line: str) -> str:
-        """Return the sentence.  Raises ValidationError if it is too long."""
+        """Return the sentence. Raises ValidationError if it is too long."""
         if len(line) > self.longest:
             told = {"most": self.longest, "have": len(line), "line": line[:80]}
             words = _("“%(line)s…” has %(have)d characters. A line can have at most %(most)d.")
@@ -234,7 +234,7 @@ class AlsoField(LinesField):
 
 
 class IntentFields(forms.Form):
-    """Which of a run's changes are announced. All of them are remembered."""
+    """Which of a run's changes trigger notifications. All of them are remembered."""
 
     intent = IntentField(
         label=gettext_lazy("Notify me only about"),
@@ -355,7 +355,7 @@ def _costs(depth: str, usual: int) -> dict[str, Any]:
 
 
 def readings() -> Choices:
-    """Return the options for how many pages a run reads."""
+    """Return the options for the number of pages that a run reads."""
     about = {
         TopicSettings.Reading.SKIM: _("%(pages)d pages per run, only the beginning of each"),
         TopicSettings.Reading.NORMAL: _("%(pages)d pages per run"),
@@ -531,7 +531,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     def __init__(
         self, data: QueryDict | None = None, *, owner: User, topic: Topic | None = None, **more: Any
     ) -> None:
-        """`topic` is the one to edit. Without it, the form creates one."""
+        """Without `topic`, the form creates one."""
         self.owner, self.topic = owner, topic
         super().__init__(data, **more)
         choices: dict[str, list[tuple[str, Any]]] = {
@@ -545,7 +545,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     @property
     def pressed(self) -> str:
-        """Return the id of the button that only changed what is shown, to restore the focus."""
+        """Return the id of the button that only changed the form's display, to restore the focus."""
         return str(self.initial.get("pressed", ""))
 
     @cached_property
@@ -564,7 +564,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     @property
     def cleaned_of(self) -> list[str]:
-        """Return the labels of fields that had unstorable characters removed."""
+        """Return the labels of fields from which invalid characters were removed."""
         return [
             str(field.label)
             for name, field in self.fields.items()
@@ -573,7 +573,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     @property
     def offers(self) -> list[str]:
-        """Return the domain lists in which a URL could become a domain."""
+        """Return the domain lists that contain a URL, which could be replaced by its domain."""
         return [
             name
             for name in ("allow_domains", "block_domains")
@@ -684,9 +684,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         return {name: str(self.schedule[name]) for name in names}
 
     def base_state(self) -> State:
-        """Return the state the person saw when the form was opened, or empty if it was tampered
-        with.
-        """
+        """Return the state when the form was opened. Empty if it was tampered with."""
         try:
             base = json.loads(self.cleaned_data.get("base") or "{}")
         except (ValueError, RecursionError):

@@ -34,8 +34,8 @@ def make_topic(
     """Return the owner's topic with this title, and whether it is new.
 
     An existing one isn't changed (R3). `trust` limits the trust in an agent's text (default: the
-    agent's own). Raises InvalidValue with errors by field, and for an agent Locked if the topic
-    would need approval, or NotNow beyond the hourly limit.
+    agent's own). Raises InvalidValue with errors by field. For an agent, also raises Locked if the
+    topic would need approval, and NotNow beyond the hourly limit.
     """
     title = clean(str(asked.get("title", "")))[0]
     found = Topic.objects.titled(owner, title)
@@ -70,9 +70,9 @@ def make_topic(
 def change_topic(
     topic: Topic, asked: Mapping[str, Any], *, by: Actor, expected_version: int, trust: str = ""
 ) -> Topic:
-    """Change the given fields unless someone changed the topic since that version, and return it.
+    """Change the given fields and return the topic, unless someone changed it since that version.
 
-    `trust` is that of an agent's text. The topic's own trust falls to it.
+    `trust` is that of an agent's text. The topic's own trust is lowered to it.
 
     Raises StaleWrite, Locked, and InvalidValue with errors by field. Nothing is stored then.
     """
@@ -85,7 +85,7 @@ def change_topic(
         )
         lowest = lowest_trust([topic.trust, trust or topic.trust])
         if lowest != topic.trust and not by.is_person and topic.version != expected_version:
-            # Part of the change, which has its own revision and version.
+            # This is part of the change, which has its own revision and version.
             Topic.objects.filter(pk=topic.pk).update(trust=lowest)
         if "paused" in (asked.get("schedule") or {}):
             _pause(topic, bool(asked["schedule"]["paused"]), by)
@@ -119,7 +119,7 @@ def _checked(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> tupl
 
 
 def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> QueryDict:
-    """Return what a browser would send: the given values on top of the current ones."""
+    """Return what a browser would send: the current values, overridden by the given ones."""
     blank = TopicForm(owner=owner, topic=topic)
     if topic is not None:
         stands = initial_of(topic)
@@ -139,7 +139,7 @@ def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> Query
 
 
 def _schedule(asked: Mapping[str, Any], stands: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the form's fields of a schedule. A cron expression alone selects that preset."""
+    """Return the form's schedule fields. A cron expression by itself selects that preset."""
     chosen = {name: asked[name] for name in SCHEDULE_PARTS if asked.get(name) is not None}
     if chosen.get("cron") and "preset" not in chosen:
         chosen["preset"] = Schedule.Preset.CRON

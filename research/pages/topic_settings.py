@@ -1,4 +1,4 @@
-"""Creating a topic, with templates for four common kinds of research, and changing its settings.
+"""Create a topic, with templates for four common kinds of research, and change its settings.
 
 A template only fills in fields. Each can be changed, and choosing another template keeps what the
 person typed.
@@ -58,10 +58,10 @@ AT_LARGE = ("tavily", "brave", "serpapi", "searxng")  # web search, if set up
 
 @dataclass(frozen=True, slots=True)
 class TopicTemplate:
-    """One template: `hint` shows a typical title, `values` are fields of the form.
+    """One template. `hint` shows a typical title, and `values` are fields of the form.
 
-    What the person still has to name is in `focus_help`, not in `values`, because the focus is
-    searched. `services` are in order. Those that aren't set up are left out.
+    `focus_help` describes what the person still has to name. It isn't in `values`, because the
+    focus is searched for. `services` are in order. Those that aren't set up are left out.
     """
 
     name: str
@@ -183,7 +183,7 @@ def taken(
     new = {**blank, **filled_in(now)}
     names = {name for name in {**old, **new} if _sent(shown.get(name)) == _sent(old.get(name))}
     kept = {name: value for name, value in shown.items() if name not in names}
-    # What neither the template nor `blank` names gets the field's default.
+    # Fields that neither the template nor `blank` names get their default.
     return kept | {name: new[name] for name in names if name in new}
 
 
@@ -258,10 +258,9 @@ def _form(request: BeaconRequest, *, topic: Topic | None = None, **more: Any) ->
 def _shown_again(
     request: BeaconRequest, blank: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Return the values of a form that is shown again unsaved, or None if it was submitted to be
-    saved.
+    """Return the values of a form shown again without saving, or None if it was submitted to save.
 
-    Its buttons only change what is shown, such as the order of services and, for a new topic (which
+    Its buttons only change the display, such as the order of services and, for a new topic (which
     starts with `blank`), the template. It isn't validated, so nothing is marked as wrong yet.
     """
     data = request.POST
@@ -282,7 +281,7 @@ def _is_saving(request: BeaconRequest) -> bool:
 
 
 def _create(request: BeaconRequest, form: TopicForm) -> Topic | None:
-    """Return the new topic, or None with the form's error set if another has the title by now."""
+    """Return the new topic, or None with a form error if another topic took the title."""
     state = form.state()
     try:
         return create_topic(
@@ -379,7 +378,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
 
 def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | None:
     """Apply the filter in the form to the last runs, if requested."""
-    is_asked = "try_intent" in request.POST and form.is_bound  # Not beside another button
+    is_asked = "try_intent" in request.POST and form.is_bound  # not together with another button
     if not is_asked or {"intent", "tell_also"} & set(form.errors):
         return None
     typed = form.cleaned_data
@@ -389,8 +388,7 @@ def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | Non
 def _rebased(
     request: BeaconRequest, topic: Topic, form: TopicForm, exc: topic_editing.EditConflict
 ) -> TopicForm:
-    """Return the form as typed, based on what is stored now, so that saving again keeps the typed
-    values.
+    """Return the typed form based on what is stored now, so saving again keeps the typed values.
 
     Fields that only others changed get their new value.
     """

@@ -39,7 +39,7 @@ from research.topics import acts
 from research.topics import listing as topic_list
 from research.topics.listing import with_figures
 
-_UNDO = "undo_topics"  # in the session: the last bulk action and its topics
+_UNDO = "undo_topics"  # session key: the last bulk action and its topics
 
 
 @login_required

@@ -10,12 +10,11 @@ OF_SCHEMAS = "#/components/schemas/"
 
 
 def page(title: str, *parts: str) -> str:
-    """Return a whole page."""
     return "\n\n".join([f"# {title}", WRITTEN, *parts]) + "\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table, with what would end a cell escaped."""
+    """Return a table, escaping characters that would end a cell."""
     lines = [heads, ["---"] * len(heads), *(list(map(cell, row)) for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -26,7 +25,7 @@ def cell(text: str) -> str:
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
-    """Return what a value of a JSON schema may be, in few words."""
+    """Return a short description of the values that a JSON schema allows."""
     if "$ref" in schema:
         return f"`{name_of(schema)}`"
     if "enum" in schema:
@@ -40,7 +39,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def name_of(schema: Mapping[str, Any]) -> str:
-    """Return the name of the schema that is referred to; "" if none is."""
+    """Return the name of the referenced schema, or ""."""
     return str(schema.get("$ref", "")).removeprefix(OF_SCHEMAS)
 
 

@@ -19,7 +19,7 @@ BEGUN = (
     "(`restore` needs it stopped). Servers that aren't running are started for the "
     "duration of the command. Errors go to standard error, with exit code 1."
 )
-# Django's own options, which every command takes.
+# Django's own options, which every command has.
 EVERYWHERE = frozenset(
     {
         "help", "version", "verbosity", "settings", "pythonpath", "traceback", "no_color",
@@ -39,7 +39,7 @@ def tools() -> str:
 
 
 def commands() -> str:
-    """Return the page of the commands: Beacon's own of `manage.py`, and the targets of `make`."""
+    """Return the page of the commands: Beacon's own in `manage.py`, and the targets of `make`."""
     makefile = (Path(settings.BASE_DIR) / "Makefile").read_text()
     targets = [(f"`make {name}`", told) for name, told in TARGET.findall(makefile)]
     parts = [

@@ -10,7 +10,7 @@ from research.reference import markdown
 
 Schema = Mapping[str, Any]
 PREFIX = "/api/v1"
-# Told once on the page before the calls: they are the same everywhere.
+# The page describes these once before the calls, because they are the same everywhere.
 USUAL = frozenset({"limit", "cursor", "If-Match", "Idempotency-Key"})
 
 
@@ -43,7 +43,7 @@ def _count(calls: list[str]) -> str:
 
 
 def _call(method: str, path: str, call: Schema, shapes: Schema) -> Iterator[str]:
-    """Tell of one call."""
+    """Yield the Markdown of one call."""
     yield f"### `{method.upper()} {path.removeprefix(PREFIX)}`"
     yield " ".join(str(call.get("description", "")).split())
     given = call.get("parameters", [])
@@ -67,7 +67,7 @@ def _call(method: str, path: str, call: Schema, shapes: Schema) -> Iterator[str]
 
 
 def _body(call: Schema) -> str:
-    """Return the name of the shape that the call takes; "" if none."""
+    """Return the name of the call's request schema, or ""."""
     return markdown.name_of(_json(call.get("requestBody", {})))
 
 
@@ -94,9 +94,10 @@ def _row(name: str, schema: Schema, *, is_needed: bool) -> tuple[str, ...]:
 
 
 def _answers(shapes: Schema, told: set[str]) -> Iterator[str]:
-    """Tell in one paragraph each what every shape holds whose fields no call's table has."""
+    """Yield a paragraph for every schema whose fields aren't in a call's table."""
     for name, shape in sorted(shapes.items()):
-        if name.endswith("Wanted") or name in told:  # Wanted: the parameters of a list
+        # `…Wanted` schemas are the parameters of a list
+        if name.endswith("Wanted") or name in told:
             continue
         if "enum" in shape:
             yield f"`{name}`: {markdown.type_of(shape)}"

@@ -34,7 +34,7 @@ from research.reporting.delta import Change, SecondOpinion, Statement, Status
 from research.reporting.rereading import Outcome
 from research.run_context.context import RunContext
 
-# --- sources of known facts --------------------------------------------------------------------
+# --- sources of known facts ---
 
 _CITATION = re.compile(r"\s*(?:\[\d{1,3}\])+")
 
@@ -72,7 +72,7 @@ class KnownSources:
         return cls(earlier, numbers, _notes(work, facts, changes) if facts else {})
 
     def numbers_of(self, fact_id: str) -> list[int]:
-        """Return the citation of a fact; none for one without a source address."""
+        """Return the citation of a fact, or nothing if it has no source URL."""
         return [self.numbers[fact_id]] if fact_id in self.numbers else []
 
     def line(self, fact: KnownFact) -> str:
@@ -103,7 +103,8 @@ def _notes(
         str(pk): (n, at) for pk, n, at in counted.annotate(Count("pk"), Max("run__finished_at"))
     }
     now = {change.previous_id for change in changes if change.status == Status.CONFIRMED}
-    # Only of these: a run's origin has an address, for which a worker would load every URL.
+    # Only these are looked up. A run's origin has a URL, and finding it would make a worker load
+    # the URL configuration.
     named = origins.of(work.topic.owner, {row.source for row in rows if not row.url})
     notes = {}
     for row in rows:
@@ -128,11 +129,11 @@ def _note(count: int, at: datetime | None, created: datetime, who: str) -> str:
     return _("found on %(day)s, not confirmed since") % {"day": day}
 
 
-# --- quiet reports -----------------------------------------------------------------------------
+# --- quiet reports ---
 
 
 def _unread(work: RunContext) -> int:
-    """Count the new and returning hits that the writer got no text of.
+    """Count the new and returning hits whose text didn't reach the writer.
 
     If the run is stopping, count those that the next run will read.
     """
@@ -144,7 +145,7 @@ def _unread(work: RunContext) -> int:
 
 
 def nothing_found(work: RunContext, read: int) -> str:
-    """Return the summary of a baseline without a finding; `read` sources reached the writer."""
+    """Return the summary of a baseline without a finding. `read` sources reached the writer."""
     counts, unread = work.output("filter_seen"), _unread(work)
     values = {"topic": work.topic.title, "read": read, "unread": unread}
     if read:
@@ -183,8 +184,8 @@ def what_was_checked(
 ) -> str:
     """Say which known pages were read again, and how many facts are still on their pages.
 
-    A fact counts only if its page was read in this run and still holds its quote,
-    and none of the `changes` that another page brings says otherwise.
+    A fact counts only if its page was read in this run and still has its quote, and none of the
+    `changes` found on other pages disagrees.
     """
     said = []
     if read := again.unchanged + again.changed:
@@ -326,12 +327,12 @@ def _rest(values: dict[str, int | str], work: RunContext) -> str:
     return said % values
 
 
-# --- composing ---------------------------------------------------------------------------------
+# --- composing ---
 
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
-MOST_SITES = 5  # that a sentence names
-REPORTS = 10  # whose sentences aren't reported as new again
+MOST_SITES = 5  # named in one sentence
+REPORTS = 10  # reports whose sentences aren't reported as new again
 TIMELINE = 300  # retired facts that a finding is compared with
 
 
@@ -362,7 +363,7 @@ def compose(
     second: SecondOpinion | None = None,
     again: Outcome | None = None,
 ) -> dict[str, Any]:
-    """Compare a draft with what is known; `second` decides where the comparison is unsure.
+    """Compare a draft with what is known. `second` decides where the comparison is unsure.
 
     `again` is the outcome of reading known pages again.
     """
@@ -382,7 +383,7 @@ def compose(
         second=second,
     )
     reported = _reported_before(work) if memory else frozenset()
-    # What goes into the body as further context isn't an item of the delta, but can confirm a fact.
+    # Findings in the body as further context aren't delta items, but can confirm a fact.
     beside = {match_key(statement.sentence) for statement in [*draft.more, *background]} | reported
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
     changes = delta.in_order(_joined(again.changes, changes))
@@ -415,7 +416,7 @@ def compose(
 
 
 def _reported_before(work: RunContext) -> frozenset[str]:
-    """Return the keys of the cited sentences of the last reports, which aren't news if another page copies them.
+    """Return the keys of the last reports' cited sentences. Copies on another page aren't news.
 
     A run that couldn't save its memory doesn't count, so the next one reports the same news (R8).
     """
@@ -438,8 +439,8 @@ def _not_reported(
 def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
     """Merge what known pages and new pages say about the same facts.
 
-    A fact's own page goes first.  Another page that confirms it is cited beside it; one that says
-    something else makes the change unsure, so that both stay until a person decides.
+    A fact's own page goes first. Another page that confirms it is cited as well. One that disagrees
+    makes the change unsure, so both stay until a person decides.
     """
     own = {change.previous_id: change for change in again if change.previous_id}
     joined = list(again)
@@ -472,7 +473,7 @@ def _timeline(work: RunContext, found: Iterable[Statement]) -> list[KnownFact]:
 
 
 def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
-    """Return the facts that remain: all except the replaced ones and those gone from their page."""
+    """Return the facts that remain: all except replaced ones and those gone from their page."""
     changes = list(changes)
     replaced = {c.replaces for c in changes}
     gone = {c.previous_id for c in changes if c.status == Status.GONE}
@@ -494,7 +495,7 @@ def _lay_out(
     """Set the summary and body of an extractive report. `checked` names the known pages that were read again."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
-    # What the section above calls superseded isn't repeated below it as if it were still true.
+    # What the section above calls superseded isn't repeated below as if it were still true.
     old = [c.previous_text for c in changes if c.replaces]
     old_matter = {match_key(s.sentence) for s in background}
     fresh = [
@@ -510,7 +511,7 @@ def _lay_out(
         and not _is_superseded(s.sentence, old, listed)
     ]
     news = [_cite(_as_told(change)) for change in again.changes if change.is_listed]
-    # A fact that is listed above as what was said before isn't repeated as known.
+    # A fact that is listed above as the old version isn't repeated as known.
     above = {c.previous_id for c in changes if c.is_listed}
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
     parts = report_text.Parts(

@@ -1,8 +1,8 @@
 """Compare a run's findings with known facts, and store what changed as delta items.
 
-Rules decide even if a model writes the prose (providers.md 3). A model is asked only where they
-are unsure.  Data flow: findings -> `compare` with current and retired facts
-(`research.claims.linking` judges each, then `second_opinion.py` where one is given) -> delta items by status.
+Rules decide, even if a model writes the prose (providers.md 3). A model is asked only where the
+rules are unsure. Data flow: findings -> `compare` with current and retired facts
+(`research.claims.linking` judges each, then `second_opinion.py` if used) -> delta items by status.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERSIONS = "versions of the page"  # what compared a change between two versions
 class Change:
     """One delta item before it is stored. `previous_id` is the id of the fact it is compared with.
 
-    `told` is a change and its old value in one line. `sentence` is then the whole record.
+    `told` is a change and its old value in one line. In that case `sentence` is the whole record.
     """
 
     status: str
@@ -73,7 +73,7 @@ class Change:
 
     @property
     def is_unsupported(self) -> bool:
-        """Whether its source doesn't say it. Then it is neither reported nor remembered."""
+        """Whether its source doesn't support it. Then it is neither reported nor remembered."""
         return bool(self.withheld and not self.judged_by)
 
     @property
@@ -123,7 +123,7 @@ SecondOpinion = Callable[[Comparison, Sequence[Verdict]], Opinions]
 
 @dataclass(frozen=True, slots=True)
 class _Against:
-    """What findings are compared with: current facts and retired ones."""
+    """What findings are compared with: current and retired facts."""
 
     facts: Sequence[KnownFact]
     retired: Sequence[KnownFact]
@@ -142,15 +142,15 @@ def compare(
     embed: Embed | None = None,
     second: SecondOpinion | None = None,
 ) -> tuple[list[Change], int]:
-    """Return the changes, listed kinds first, and how many findings repeat what was marked as wrong.
+    """Return the changes, and how many findings repeat a sentence marked as wrong.
 
-    A finding that says what a current or retired fact says is confirmed; one that tells what holds
-    now instead is changed (contradicted where a person holds the old one), and `unsure` where that
-    is not certain enough to give the old one up; one that denies a fact, or tells another value for
-    the same time, is contradicted, and both stay.  Any other is new.  What several findings tell is
-    told once: who says it again is cited with the first.  A fact that one source confirms and another
-    changes is changed.  `checked` is the day on which the facts were looked at last, `embed` gives vectors where there are some, `second` is
-    asked of what the comparison is not sure of.
+    Listed kinds come first. A finding that says the same as a current or retired fact is confirmed.
+    One that gives its new value is changed, contradicted if a person wrote the old fact, and
+    `unsure` if the evidence is too weak to retire the old one. A finding that denies a fact, or
+    gives another value for the same time, is contradicted, and both stay. All others are new. What
+    several findings say is listed once, with all of them cited. A fact that one source confirms and
+    another changes is changed. `checked` is the day on which the facts were last checked, `embed`
+    returns vectors if available, and `second` is asked where the comparison is unsure.
     """
     said, dropped = _once(found, struck)
     changes = _judged(said, _Against(facts, retired, topic, checked), embed, second)
@@ -273,7 +273,7 @@ def _told_again(
 
 
 def _doubt_rivals(changes: Sequence[Change]) -> None:
-    """Keep a fact if sources of one run disagree about what replaces it."""
+    """Keep a fact if the sources of one run disagree about what replaces it."""
     counts = Counter(change.previous_id for change in changes if change.status == Status.CHANGED)
     for change in changes:
         if change.status == Status.CHANGED and counts[change.previous_id] > 1:
@@ -399,7 +399,7 @@ def _sentence_before(text: str, quote: str) -> str:
 def local_vectors() -> selection_Embed | None:
     """Return the local embedder for ranking and comparing.
 
-    None if it isn't installed or vectors are turned off. Then both use words only.
+    Returns None if it isn't installed or vectors are turned off. Then both use only words.
     """
     if embedders.is_off() or not embeddings.local_is_installed():
         return None

@@ -1,9 +1,9 @@
-"""The deltas of several runs as one, with each fact once, in its latest state.
+"""Merge the deltas of several runs, with each fact once, in its latest state.
 
 Data flow: delta items in the order of runs -> threads (a fact, what it was changed into, and so on)
--> one `Merged` a thread.  What was new and changed again is new in its latest words; what was
-changed and changed back, or went quiet and came back, is unchanged. A later confirmation
-overrides a contradiction, and the reverse.
+-> one `Merged` per thread. A fact that was new and then changed is new, with its latest text. A
+fact that was changed and changed back, or went quiet and came back, is unchanged. A later
+confirmation overrides a contradiction, and vice versa.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ match_key = lru_cache(maxsize=20_000)(cleaning.match_key)
 
 @dataclass(slots=True)
 class Merged:
-    """One fact over several runs: its words before the first of them, and at the last."""
+    """One fact over several runs: its text before the first run and after the last."""
 
     before: str = ""
     now: str = ""
@@ -129,10 +129,10 @@ class Merged:
 
 
 def merge(items: Iterable[DeltaItem]) -> list[Merged]:
-    """Return the items of several runs as one delta; they come in the order of runs.
+    """Merge the items of several runs into one delta. They come in the order of runs.
 
-    Contradicted, changed and new first, what was told last first; then confirmed and gone quiet.
-    The items must not include withheld ones.
+    Contradicted, changed and new come first, the latest first, then confirmed and gone quiet. The
+    items must not include withheld ones.
     """
     by_fact: dict[Any, Merged] = {}
     by_words: dict[str, Merged] = {}
@@ -156,7 +156,7 @@ def merge(items: Iterable[DeltaItem]) -> list[Merged]:
 
 
 def _each_once(threads: Iterable[Merged]) -> list[Merged]:
-    """Join the threads that are new and came to say the same: two facts that became one."""
+    """Merge new threads that came to say the same: two facts that became one."""
     found: list[Merged] = []
     new: dict[str, Merged] = {}
     for thread in threads:
@@ -195,7 +195,7 @@ def as_markdown(
 ) -> str:
     """Return the section: a bullet for each listed change, or the sentence `quiet`.
 
-    `sources` are those of the report, by whose numbers the changes cite.
+    `sources` are the report's. The changes cite their numbers.
     """
     by_number = {source["n"]: source for source in sources}
     listed = [change for change in changes if change.is_listed]

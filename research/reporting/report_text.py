@@ -58,7 +58,7 @@ def _paragraphs(markdown: str) -> list[str]:
 
 
 def first_paragraph(markdown: str) -> str:
-    """Return the first paragraph of prose in one line, citations kept; never a heading (R25).
+    """Return the first paragraph of prose in one line with its citations, never a heading (R25).
 
     If a report has no prose, return its first bullet. Empty for an empty report.
     """
@@ -80,7 +80,7 @@ def _is_markup(line: str) -> bool:
 def bullets(markdown: str) -> list[str]:
     """Return the bullet findings as plain sentences with their citations (R18, R21, R22).
 
-    Source-list lines and what is shorter than 21 characters are left out.
+    Lines of a source list, and bullets shorter than 21 characters, are left out.
     """
     found = []
     for line in without_sections(markdown, _LISTS_SOURCES).splitlines():
@@ -124,13 +124,13 @@ def without_delta(markdown: str, heading: str) -> str:
 
 
 def tidy_body(markdown: str, *, title: str, delta_heading: str) -> str:
-    """Return what a model wrote as a body: no title, no delta section, no source list."""
+    """Return a model's text as a body: no title, no delta section, no source list."""
     lines = markdown.strip().splitlines()
     if lines and _heading(lines[0]) is not None and lines[0].lstrip().startswith("# "):
         lines = lines[1:]
     body = without_delta("\n".join(lines), delta_heading)
     body = without_sections(body, _LISTS_SOURCES)
-    # The page has its own title above: the body's headings begin at the second level.
+    # The page shows the title itself, so the body's headings begin at the second level.
     return re.sub(r"^# ", "## ", body, flags=re.M)
 
 
@@ -194,8 +194,8 @@ _FOLLOWS = re.compile(
 class Parts:
     """The parts of a body. Each line is a cited sentence in Markdown, without a list marker.
 
-    `fresh` are the findings (a delta already lists them in its own section), `more` is what else
-    the new sources say, `known` the facts still valid, `notes` how the report was written.
+    `fresh` are the findings (if there is a delta, its section already lists them), `more` is what
+    else the new sources say, `known` the facts still valid, `notes` how the report was written.
     """
 
     summary: str
@@ -228,7 +228,7 @@ def framed(work: RunContext, body: str, notes: Sequence[str] = ()) -> str:
 
 
 def without_memo_head(body: str) -> str:
-    """Return a model's memo without a head it wrote against instructions.
+    """Return a model's memo without the head that it wrote against instructions.
 
     Titles above the head are removed too. A heading without a head after it is kept.
     """
@@ -271,7 +271,7 @@ def _time_frame(work: RunContext) -> list[str]:
     return [text % told]
 
 
-# --- layouts ----------------------------------------------------------------------------------
+# --- layouts ---
 
 
 def _standard(parts: Parts) -> list[str]:
@@ -299,9 +299,10 @@ def _bullets(parts: Parts) -> list[str]:
 
 
 def _memo(parts: Parts) -> list[str]:
-    """Return the point, what happened, and what it means according to the sources.
+    """Return the main point, what happened, and what it means according to the sources.
 
-    Without a model, the latter are the sentences that mention consequences. None is invented.
+    Without a model, the last part quotes sentences that mention consequences. Beacon never invents
+    any.
     """
     means = [line for line in [*parts.fresh, *parts.more] if _FOLLOWS.search(line)]
     more = [line for line in parts.more if line not in means]
@@ -327,7 +328,7 @@ _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
 
 
 def _found(parts: Parts) -> str:
-    """Return the heading of the findings, which says so if no page is about the topic."""
+    """Return the heading of the findings, which points it out if no page is about the topic."""
     if parts.is_in_passing:
         return _("The pages mention it only in passing")
     return _("Findings")

@@ -1,8 +1,8 @@
-"""Compare known pages with their last version, and update the facts that rest on them.
+"""Compare known pages with their last version, and update the facts that rely on them.
 
-Data flow: pages with their last version -> differences by statement (`research.claims.page_diff`) ->
-their news, compared with the facts from that page -> changes. Facts whose quote is still there are
-confirmed. Facts whose quote is missing are gone.
+Data flow: pages with their last version -> differences by statement (`research.claims.page_diff`)
+-> their news, compared with the facts from that page -> changes. Facts whose quote is still there
+are confirmed. Facts whose quote is missing are gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
 
 @dataclass
 class Reread:
-    """One page read again: its differences, and its news in the page's order."""
+    """One page read again: its differences, and its news in page order."""
 
     page: Reading
     diff: PageDiff
@@ -52,9 +52,9 @@ class Reread:
 class Outcome:
     """The outcome of reading known pages again.
 
-    `spoken_of` are the ids of the facts it settles. `unchanged` and `changed` count pages.
-    `replaced` pages are so different that their facts stay unchecked. `columns` describe the
-    table columns that each page gained and lost.
+    `spoken_of` are the ids of the facts it decides. `unchanged` and `changed` count pages.
+    `replaced` pages are so different that their facts aren't checked. `columns` describe the table
+    columns that each page gained and lost.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -67,9 +67,10 @@ class Outcome:
 
 
 def compare_with_last(page: Reading) -> Reread:
-    """Return how a page that was read before differs from its last version.
+    """Return how a known page differs from its last version.
 
-    A page that shows its own text again, after something else, is compared with the version before.
+    If a page shows its own text again after something else, it is compared with the version before
+    that.
     """
     found = _compared(page, page.previous)
     if found.diff.is_replaced and page.earlier:
@@ -98,9 +99,10 @@ def _compared(page: Reading, previous: str) -> Reread:
 
 
 def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChange]:
-    """Leave out statements that only moved: "new" ones that were there, "gone" ones that still are.
+    """Leave out statements that only moved.
 
-    A sentence may have left its paragraph, its brackets or its list.
+    These are "new" ones that were there before, and "gone" ones that still are. A sentence may have
+    left its paragraph, its brackets or its list.
     """
     is_statement = {id(one) for one in news if one.kind in (SENTENCE, ITEM)}
     if not is_statement:
@@ -149,7 +151,7 @@ def _is_another_page(diff: PageDiff, old: Sequence[Entry], new: Sequence[Entry])
 
 
 def _columns_changed(old: Sequence[Entry], new: Sequence[Entry], diff: PageDiff) -> list[str]:
-    """Say which columns the tables under each heading gained, lost and renamed."""
+    """Describe which columns the tables under each heading gained, lost and renamed."""
     before, after = _columns(old), _columns(new)
     said = []
     for path, names in after.items():
@@ -172,7 +174,7 @@ def _columns_changed(old: Sequence[Entry], new: Sequence[Entry], diff: PageDiff)
 
 
 def _columns(entries: Sequence[Entry]) -> dict[tuple[str, ...], list[str]]:
-    """Return the names of the columns of the tables under each heading."""
+    """Return the column names of the tables under each heading."""
     found: dict[tuple[str, ...], dict[str, None]] = {}
     for entry in entries:
         if entry.kind == ROW:
@@ -216,9 +218,9 @@ def outcome(
 
 
 def _spread(told: Sequence[tuple[PageChange, Reading]]) -> list[tuple[PageChange, Reading]]:
-    """Return changes by weight; each further one of a page's heading weighs a little less.
+    """Return changes by weight. Each further one under the same heading weighs a little less.
 
-    A long table that was removed doesn't leave out everything else.
+    This way, a long table that was removed doesn't crowd out everything else.
     """
     before: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
     weighed = []
@@ -310,7 +312,7 @@ def _rests_on(fact: KnownFact, change: PageChange) -> bool:
 
 
 def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> None:
-    """Confirm the facts whose quote is still on the page; those whose quote isn't are gone."""
+    """Confirm the facts whose quote is still on the page. Mark the others as gone."""
     text = None
     for fact in facts:
         if fact.id in result.spoken_of:
@@ -351,9 +353,9 @@ def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:
 
 
 def _is_removed(fact: KnownFact, one: Reread) -> bool:
-    """Whether a statement that a fact quotes was removed, and not reworded, moved or joined with another.
+    """Whether a statement that a fact quotes was removed, not reworded, moved or merged.
 
-    A record was removed with a column of its table, too.
+    A record also counts as removed if a column of its table was removed.
     """
     quote = fold(fact.quote)
     removed = (
@@ -365,7 +367,7 @@ def _is_removed(fact: KnownFact, one: Reread) -> bool:
 
 
 def _same_records(fact: KnownFact, one: Reread) -> Iterator[tuple[Entry, Entry]]:
-    """Yield the records that a fact says, in the last version and in this one."""
+    """Yield the records that a fact states, in the last version and in this one."""
     quote, said = fold(fact.quote), match_key(fact.text)
     was = [
         entry
@@ -386,9 +388,9 @@ def _has_all(before: Entry, after: Entry, one: Reread) -> bool:
 
 
 def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
-    """Return the present words of the record that a fact says, if it was only written differently.
+    """Return the current text of the record that a fact states, if only its form changed.
 
-    Its columns may have moved, and a date may have another form; a field that is gone is a difference.
+    Its columns may have moved, and a date may have another form. A missing field is a difference.
     """
     for before, after in _same_records(fact, one):
         columns = one.diff.columns

@@ -1,9 +1,9 @@
 """Ask the model for a second opinion where the comparison is unsure, once per run.
 
-Data flow: verdicts of `research.claims.linking` -> those with a share below `SURE`, each beside the fact nearest
-to it, as numbered pairs between marks -> one answer -> replaced verdicts.  Where the model gives no
-usable answer, the comparison's verdict is kept, with a warning.  The texts come from the web, so an
-answer has little power: it gives no share, and a change without a share retires no fact.
+Data flow: verdicts of `research.claims.linking` -> those with a share below `SURE`, each next to
+its nearest fact, as numbered pairs between marks -> one answer -> replaced verdicts. If the model
+gives no usable answer, the comparison's verdict is kept, with a warning. The texts come from the
+web, so an answer has little power: it gives no share, and a change without a share retires no fact.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from research.run_context.context import RunContext
 
 PURPOSE = "compare"
 MOST_PAIRS = 20  # per run, the least certain first
-NEAR = 0.05  # the least similarity to a fact if the comparison is sure that a sentence is new
+NEAR = 0.05  # below this similarity to any fact, the comparison is sure that a sentence is new
 LONGEST = 600  # characters of a sentence
 TOKENS_A_PAIR = 30
 STATUS = {
@@ -59,14 +59,14 @@ class Relations(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A found sentence, by its number, beside the fact at `place`."""
+    """A found sentence, by its number, and the fact at `place`."""
 
     number: int
     place: int
 
 
 def of_run(work: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None:
-    """Return the second opinion of a run, None if no model is set up or the topic is sensitive."""
+    """Return the run's second opinion, or None if there is no model or the topic is sensitive."""
     if not facts or work.is_stopping or connections.model_for(work.topic) is None:
         return None
     ids = [fact.id for fact in facts]
@@ -100,7 +100,7 @@ def opinions(
 ) -> Opinions:
     """Return the model's answers for the sentences that the comparison is unsure of.
 
-    `untold` are places of facts that no model may see.
+    `untold` are the places of facts that no model can see.
     """
     pairs = dict(enumerate(doubtful(comparison, verdicts, untold), start=1))
     if not pairs:
@@ -125,7 +125,7 @@ def opinions(
     return Opinions({pairs[number].number: verdict for number, verdict in taken.items()}, by)
 
 
-# --- questions ------------------------------------------------------------------------------------
+# --- questions ---
 
 
 def doubtful(
@@ -173,7 +173,7 @@ def _shown(told: Told) -> dict[str, str]:
     return shown | {"on": told.on.isoformat() if told.on else ""}
 
 
-# --- answers ------------------------------------------------------------------------
+# --- answers ---
 
 
 def _said(answer: Relations, pairs: Mapping[int, Pair]) -> dict[int, str]:

@@ -1,8 +1,8 @@
 """The sentences of a report, each with a link target and its checks, sources and corrections.
 
-Data flow: safe HTML of a report -> its running text, block by block -> split into sentences -> the
-same HTML with each sentence in spans that carry its key, followed by tags: independent sources,
-checked by a person, corrected.
+Data flow: a report's safe HTML -> its text, block by block -> split into sentences -> the same HTML
+with each sentence in spans that have its key, followed by tags: independent sources, checked by a
+person, corrected.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Said:
         return format_html_join("", " {}", ((tag,) for tag in tags))
 
     def stand_on(self, rows: list[Any]) -> None:
-        """Add keys and tags to the sentences of the delta section, too."""
+        """Add keys and tags to the sentences of the delta section as well."""
         for place, row in enumerate(rows):
             key = report_text.sentence_key(row.item.sentence)
             rows[place] = replace(
@@ -98,7 +98,7 @@ class Said:
         )
 
     def words_of(self, remark: Remark) -> str:
-        """Return a remark in words. A stranger sees neither names nor corrections."""
+        """Return a remark as text. A stranger sees neither names nor corrections."""
         day = date_format(localtime(remark.created), "j M Y")
         checked = remark.kind == "checked"
         if self.reader == STRANGER:
@@ -126,7 +126,7 @@ def said_of(report: Report, reader: str = OWNER) -> Said:
 
 
 def sources_in_words(check: Mapping[str, Any]) -> str:
-    """Return “3 sources, 2 independent”; "" where there is one, or none was found."""
+    """Return “3 sources, 2 independent”, or "" if there is at most one source."""
     count = check.get("sources", 0)
     if not check.get("supported") or count < 2:
         return ""
@@ -137,7 +137,7 @@ def sources_in_words(check: Mapping[str, Any]) -> str:
     }
 
 
-# --- in the text ------------------------------------------------------------------------------------
+# --- in the text ---
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class _Piece:
     """A tag or text. `place` is the offset of the text in its block."""
 
     raw: str
-    name: str = ""  # of a tag; `/p` where one ends
+    name: str = ""  # of a tag; `/p` for an end tag
     text: str | None = None
     place: int = 0
     is_citation: bool = False
@@ -200,7 +200,7 @@ def _last_tag(block: _Block) -> str:
 
 
 def bare_sentence(text: str) -> str:
-    """Return a sentence of rendered text by itself: one line, no citations."""
+    """Return a sentence of rendered text on one line, without citations."""
     return without_citations(report_text.spread_citations(one_line(text)))
 
 
@@ -216,7 +216,7 @@ def wrapped(html: str, tags: Callable[[str], SafeString]) -> SafeString:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where each sentence of a block begins and ends, and its key."""
+    """Yield the start, end and key of each sentence in a block."""
     at, line = 0, " ".join(text.split())
     for part in split(line, language_of(line)) or [line]:
         place = _find(text, part, at)
@@ -244,7 +244,7 @@ def _block_html(block: _Block, tags: Callable[[str], SafeString], seen: set[str]
         return "".join(piece.raw for piece in block.pieces)
     spans = list(_spans(block.text))
     out: list[str] = []
-    owed: list[str] = []  # the keys of sentences that have ended, whose tags are to be written
+    owed: list[str] = []  # keys of finished sentences whose tags must still be written
     for place, piece in enumerate(block.pieces):
         if (
             owed and (piece.text is not None or piece.name.removeprefix("/") not in _INLINE_ENDS)
@@ -264,7 +264,7 @@ def _pay(out: list[str], owed: list[str], tags: Callable[[str], SafeString]) -> 
 
 
 def _cited(block: _Block, place: int, spans: list[tuple[int, int, str]]) -> str:
-    """Return the link at `place` of a block; a citation's with the key of its own sentence."""
+    """Return the link at `place` of a block. A citation gets the key of its sentence."""
     piece = block.pieces[place]
     if _CITES not in piece.raw:
         return piece.raw
@@ -305,12 +305,12 @@ def _text_html(
         out.append(escape(text[at:], quote=False))
 
 
-# --- as a list ---------------------------------------------------------------------------------------
+# --- as a list ---
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSentence:
-    """One sentence of a report: in the section of what changed, or in the body."""
+    """One sentence of a report, from the delta section or the body."""
 
     key: str
     text: str
@@ -350,5 +350,5 @@ def sentence_of(report: Report, key: str) -> ReportSentence | None:
 
 
 def plain_words(markdown: str) -> str:
-    """Return a typed sentence as the report's are compared: without markup and citations."""
+    """Return a typed sentence in the form that is compared: without markup and citations."""
     return without_citations(plain(markdown))

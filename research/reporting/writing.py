@@ -1,11 +1,11 @@
 """Step 6: write the report from new pages and known facts, and stream the draft.
 
 Readings, numbered 1..k -> a Draft by the model or by the extractive engine, citing those numbers ->
-compared with known facts -> `Written`: body, delta items and sources, renumbered in the order in which
-they are cited (R48).
+compared with known facts -> `Written`: body, delta items and sources, renumbered in the order in
+which they are cited (R48).
 
-While a model writes, the run's page shows the draft: the call's thread hands over the text (`take`),
-and the loop that waits for the call stores it in the step's output once a second (`keep`).
+While a model writes, the run's page shows the draft. The call's thread passes on the text (`take`),
+and the loop that waits for the call stores it in the step's output once per second (`keep`).
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from research.run_context.context import RunContext, StepResult
 from research.search import reading, searching
 from research.search.searching import EXTRACTIVE
 
-# --- the live draft ----------------------------------------------------------------------------
+# --- the live draft ---
 
-KEPT_EVERY = 1.0  # seconds
-MOST_DRAFT = 30_000  # characters that are kept of a draft
+KEPT_EVERY = 1.0
+MOST_DRAFT = 30_000  # of a draft, in characters
 
 
 class NobodyWaits(Exception):
-    """Ends a model call that the run has abandoned, so nothing more is written and paid for."""
+    """Ends a model call that the run has abandoned, so no more text is written and paid for."""
 
 
 class LiveDraft:
     """What a model has written so far, while the run waits for it.
 
-    As a context manager, it removes a rejected draft at once. The caller reports the reason.
-    An abandoned call ends at its next piece of text.
+    As a context manager, it removes a rejected draft at once. The caller reports the reason. An
+    abandoned call ends at its next piece of text.
     """
 
     def __init__(self, work: RunContext) -> None:
@@ -80,7 +80,7 @@ class LiveDraft:
         self._raw = raw
 
     def keep(self) -> None:
-        """Save the readable part, at most once per second.  Raises RunLost."""
+        """Save the readable part, at most once per second. Raises RunLost."""
         raw, now = self._raw, time.monotonic()
         if raw is self._seen or now - self._kept_at < KEPT_EVERY:
             return
@@ -110,7 +110,7 @@ class LiveDraft:
             self._put("")
 
 
-# --- writing -----------------------------------------------------------------------------------
+# --- writing ---
 
 MOST_FINDINGS = 10
 MORE_FINDINGS = 6
@@ -138,8 +138,8 @@ class WrittenReport(BaseModel):
 def write(work: RunContext) -> StepResult:
     """Write the report and its delta items from what was read (R38 to R42)."""
     memory = inputs.known(work)
-    # The list is numbered 1..k here, once, for prompt, draft and citations alike.
-    # New pages come first: a model is given them alone, and of known pages only what changed.
+    # The list is numbered 1..k here, once, for prompt, draft and citations. New pages come first. A
+    # model gets only these, and only the changes of known pages.
     found = sorted(reading.readings(work), key=lambda page: bool(page.previous))
     pages = [replace(page, number=n) for n, page in enumerate(found, start=1)]
     known, struck = (list(memory.facts), list(memory.struck)) if memory else ([], [])
@@ -193,7 +193,7 @@ _STYLE_PROMPTS: dict[str, str] = {
 _LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
 
 
-# --- with a model ------------------------------------------------------------------------------------
+# --- with a model ---
 
 
 def _by_model(
@@ -203,7 +203,7 @@ def _by_model(
     again: Outcome,
     live: LiveDraft,
 ) -> Draft | None:
-    """Let the model write, or return None if none is set up.  Plain prose is accepted as a report."""
+    """Let the model write, or return None if there is none. Plain prose is accepted as a report."""
 
     def meanwhile() -> None:
         live.keep()
@@ -290,7 +290,7 @@ def _messages(
 
 
 def _share(lengths: list[int], room: int) -> int:
-    """Return how many characters of each page fit the prompt if all share `room`.
+    """Return how many characters of each page fit in the prompt if all share `room`.
 
     Long pages get what short pages and snippets leave.
     """
@@ -303,9 +303,10 @@ def _share(lengths: list[int], room: int) -> int:
 
 
 def _harmless(text: str, most: int, *, is_judged: bool = False) -> str:
-    """Return the beginning of a page without instructions to the reader and without marks.
+    """Return the beginning of a page, without prompt injection and without marks.
 
-    The whole of an `is_judged` text gave none; looking again takes milliseconds a page.
+    An `is_judged` text was found to be clean as a whole. Checking again takes milliseconds per
+    page.
     """
     whole, text = text, for_prompt(text)
     is_as_judged = is_judged and text == whole
@@ -342,9 +343,9 @@ def _drafted(work: RunContext, report: WrittenReport, model: str, pages: list[Re
 
 
 def _summary_and_body(work: RunContext, report: WrittenReport) -> tuple[str, str]:
-    """Return the model's summary and body, tidied; the body begins with the summary.
+    """Return the model's summary and body, tidied. The body begins with the summary.
 
-    A report of bullets alone has no such paragraph, and an executive one has its own.
+    A report with only bullets has no summary paragraph, and an executive one has its own.
     """
     style = TopicSettings.Style(work.settings.report_style)
     text, lead = clean(report.body)[0], clean(report.summary)[0]
@@ -365,11 +366,11 @@ def _summary_and_body(work: RunContext, report: WrittenReport) -> tuple[str, str
 
 
 def _cited_sentences(body: str) -> list[str]:
-    """Return the sentences that cite something: the findings of a report without bullets."""
+    """Return the sentences with citations. They are the findings of a report without bullets."""
     return [s for s in split_sentences(body) if report_text.cited([s])]
 
 
-# --- without a model ---------------------------------------------------------------------------------
+# --- without a model ---
 
 
 def _subject(work: RunContext) -> str:
@@ -390,7 +391,7 @@ def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[Readin
         limit=MOST_FINDINGS + MORE_FINDINGS,
         embed=delta.local_vectors(),
     )
-    # A thorough reading takes up to a minute, and the run can be cancelled meanwhile.
+    # A thorough reading takes up to a minute, and the run can be cancelled during that time.
     sentences = work.wait_for(find)
     statements = [Statement(f.sentence, (f.reading,), f.quote) for f in sentences]
     return Draft(

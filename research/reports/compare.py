@@ -33,7 +33,7 @@ from research.reports.delta_rows import in_words
 from research.search.searching import label_of
 from research.steps import planning
 
-# --- facts -------------------------------------------------------------------------------------
+# --- facts ---
 
 Status = DeltaItem.Status
 
@@ -53,7 +53,7 @@ FOLDED = ("passing", *ALIKE)
 
 @dataclass(slots=True)
 class Entry:
-    """One fact across the runs between; `before` and `now` are its old and new text."""
+    """One fact across the runs between. `before` and `now` are its old and new text."""
 
     kind: str
     before: str = ""
@@ -69,7 +69,7 @@ class Entry:
 
     @property
     def is_another(self) -> bool:
-        """Whether the two texts share no word, so that marking changes is useless."""
+        """Whether the two texts have no word in common, so marking changes is useless."""
         return not any(piece.kind == "same" and piece.text.strip() for piece in self.pieces)
 
     @property
@@ -138,7 +138,7 @@ class _Comparison:
         self.about: dict[Any, list[DeltaItem]] = defaultdict(list)
         self.after: dict[Any, Any] = {}  # the fact that replaced a fact
         self.later: set[Any] = set()  # those facts, each in one chain
-        self.against: set[Any] = set()  # facts that were listed as contradictions of others
+        self.against: set[Any] = set()  # facts listed as contradicting others
         for item in items:
             self._take(item)
 
@@ -161,7 +161,7 @@ class _Comparison:
         return self.born.get((match_key(item.sentence), item.run.number))
 
     def entries(self) -> list[Entry]:
-        """Return an entry for each chain with something to report."""
+        """Return an entry for each chain that has something to report."""
         chains = [self._chain(key) for key in self.lives if key not in self.later]
         entries = [entry for chain in chains if (entry := self._entry(chain)) is not None]
         return entries + self._told_only()
@@ -183,7 +183,7 @@ class _Comparison:
         kind = _kind(before, now, items)
         if not now and (said := self._changed_into(chain, items)):
             kind, now = "changed", said
-        # A fact that is gone is not mentioned either, so that isn't repeated.
+        # A fact that is gone isn't mentioned either, so that isn't repeated.
         spoken = items if now else [i for i in items if i.status != Status.GONE_QUIET]
         entry = Entry(kind, before, now, self._happened(chain, spoken), chain[-1].fact)
         if kind == "contradicted":
@@ -215,7 +215,7 @@ class _Comparison:
         return [turn for turn in life.turns if self.first < turn.place <= self.last]
 
     def _told_only(self) -> list[Entry]:
-        """Return what reports listed as new but didn't become a fact, since a topic has ten at most."""
+        """Return news that reports listed but that didn't become facts, as a topic has ten at most."""
         keys = {match_key(turn.text) for life in self.lives.values() for turn in life.turns}
         entries: dict[str, Entry] = {}
         for item in self.items:
@@ -228,7 +228,7 @@ class _Comparison:
             )
         return list(entries.values())
 
-    # --- in words -----------------------------------------------------------------------------------
+    # --- descriptions ---
 
     def _happened(self, chain: Sequence[Life], items: Iterable[DeltaItem]) -> list[SafeString]:
         """Return the events of a chain in order, each with its run."""
@@ -321,7 +321,7 @@ def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
     return "contradicted" if said[-1] == Status.CONTRADICTED else "confirmed"
 
 
-# --- sources and settings ----------------------------------------------------------------------
+# --- sources and settings ---
 
 # As stored with the run; budgets and schedules don't change what it searches for.
 _TOLD = (*TopicSettings.ASKED, *TopicSettings.LIMITS)
@@ -415,7 +415,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
 
 
 def _words(asked: TopicSettings, name: str) -> str:
-    """Return one setting's label, or "" if it isn't set."""
+    """Return one setting's value as text, or "" if it isn't set."""
     value = getattr(asked, name)
     if name == "services":
         return _listed([label_of(one) for one in value])
@@ -429,7 +429,7 @@ def _listed(values: list[str]) -> str:
     return ", ".join(values)
 
 
-# --- the page ----------------------------------------------------------------------------------
+# --- the page ---
 
 VIEWS = {
     "facts": gettext_lazy("Facts"),
@@ -454,7 +454,6 @@ class Choice:
 
     @property
     def number(self) -> int:
-        """Return its number."""
         return self.run.number
 
 
@@ -470,7 +469,7 @@ class Asked:
 
     @classmethod
     def of(cls, query: Any) -> Asked:
-        """Read it from an address's query; an unknown view is the first."""
+        """Read it from a URL's query. An unknown view becomes the first one."""
         view = query.get("view", "")
         return cls(
             older=query.get("from", "").strip()[:20],
@@ -483,7 +482,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Pair:
-    """The two runs compared, as asked: `older` need not be the earlier one."""
+    """The two runs to compare, as requested. `older` need not be the earlier one."""
 
     choices: Sequence[Choice]
     older: Choice | None = None
@@ -505,7 +504,7 @@ class Pair:
 
     @property
     def is_backwards(self) -> bool:
-        """Whether the first one chosen is the later one."""
+        """Whether the first run chosen is the later one."""
         return self.two is not None and self.two[0].number > self.two[1].number
 
     def stepped(self, by: int) -> tuple[Choice, Choice] | None:
@@ -531,8 +530,8 @@ def choices_of(topic: Topic) -> list[Choice]:
 def chosen(choices: Sequence[Choice], asked: Asked) -> Pair:
     """Return the requested pair, with defaults for what is missing.
 
-    Without either: the last report that was read and the latest, else the last two.  With one of
-    them: the report before it, or the latest.
+    Without either: the last report that was read and the latest, or the last two. With one of them:
+    the report before it, or the latest.
     """
     pair = Pair(choices)
     if len(choices) < 2:
@@ -553,7 +552,7 @@ def chosen(choices: Sequence[Choice], asked: Asked) -> Pair:
 
 
 def _named(pair: Pair, text: str) -> Choice | None:
-    """Return the run that the URL names; add a problem if there is none."""
+    """Return the run that the URL names. Add a problem if there is none."""
     if not text:
         return None
     bare = text.removeprefix("#")
@@ -571,11 +570,11 @@ def _named(pair: Pair, text: str) -> Choice | None:
     return found
 
 
-# --- the page -----------------------------------------------------------------------------------------
+# --- context ---
 
 
 def context(topic: Topic, asked: Asked) -> dict[str, Any]:
-    """Return the page's context: one query, and one to three more for its view."""
+    """Return the page's context in one query, plus one to three for its view."""
     choices = choices_of(topic)
     pair = chosen(choices, asked)
     shown: dict[str, Any] = {
@@ -635,7 +634,7 @@ def _style_of(report: Report) -> str:
     return str(report.run.settings.get("report_style", ""))
 
 
-# --- addresses ----------------------------------------------------------------------------------------
+# --- URLs ---
 
 
 def address(topic: Topic, two: tuple[Choice, Choice], asked: Asked, **other: str) -> str:

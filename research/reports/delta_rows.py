@@ -1,8 +1,7 @@
-"""How changes and quotes are shown: a quoted row of a Markdown table as a row, other quotes as
-text.
+"""The rows of a delta: changed facts with their quotes, and table rows shown as tables.
 
-The text around a quote is stored on one line, so the rows of a table are found again by their
-number of cells, which the quoted row gives.
+The text around a quote is stored on one line. The rows of a table are found again by their number
+of cells, which the quoted row gives.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _HEADING = re.compile(r"(?:^|(?<=\s))#{1,6}\s+")
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row of a table; `is_quoted` marks the one that is the quote."""
+    """One row of a table. `is_quoted` marks the quote itself."""
 
     cells: list[str]
     is_quoted: bool = False
@@ -42,7 +41,7 @@ class TableRow:
 
 @dataclass(slots=True)
 class Shown:
-    """A quote with the lines before and after it, and the rows of the table that it is a row of."""
+    """A quote with the lines before and after it, and its table rows, if any."""
 
     before: list[str] = field(default_factory=list)
     rows: list[TableRow] = field(default_factory=list)
@@ -50,7 +49,7 @@ class Shown:
 
 
 def cells_of(quote: str) -> list[str]:
-    """Return the cells of a quote that is a row of a Markdown table, else nothing."""
+    """Return the cells of a quote if it is a row of a Markdown table, otherwise []."""
     quote = quote.strip()
     if len(quote) < 3 or not (quote.startswith("|") and quote.endswith("|")):
         return []
@@ -59,12 +58,12 @@ def cells_of(quote: str) -> list[str]:
 
 
 def in_words(quote: str) -> str:
-    """Return the quote as a line of text: the cells of a row without the bars between them."""
+    """Return the quote as a line of text, without the bars between a row's cells."""
     return " · ".join(filter(None, cells_of(quote))) or quote
 
 
 def shown(quote: str, before: str = "", after: str = "") -> Shown:
-    """Return the quote with what is around it, in lines and rows."""
+    """Return the quote with its context, as lines and rows."""
     cells = cells_of(quote)
     if not cells:
         return Shown(_lines(_without_rows_at_end(before)), [], _lines(_without_rows(after)))
@@ -74,7 +73,7 @@ def shown(quote: str, before: str = "", after: str = "") -> Shown:
     rows = [TableRow(row, is_head=bool(rule)) for row in above[:rule]]
     rows += [TableRow(row) for row in above[rule + bool(rule) :]]
     rows += [TableRow(cells, is_quoted=True), *map(TableRow, below)]
-    # Before the table its heading is enough; what follows it speaks of something else.
+    # Before the table, only its heading helps. Text after it is about something else.
     return Shown(["…"] if "|" in before else _lines(before)[-1:], rows)
 
 
@@ -99,7 +98,7 @@ def _rows_at_start(text: str, count: int) -> tuple[list[list[str]], str]:
 
 
 def _without_rows(text: str) -> str:
-    """Return the text up to where the rows of a table begin."""
+    """Return the text before the first table row."""
     text, bar, rest = text.partition(" | ") if not text.startswith("|") else ("", "|", text[1:])
     if "|" not in rest and "…" not in rest:
         return f"{text}{bar}{rest}"
@@ -107,7 +106,7 @@ def _without_rows(text: str) -> str:
 
 
 def _without_rows_at_end(text: str) -> str:
-    """Return the text behind the rows of a table with which it begins or that are in it."""
+    """Return the text after the last table row."""
     if text.count("|") < 2:
         return text
     rest = text.rpartition("|")[2].strip()
@@ -115,13 +114,13 @@ def _without_rows_at_end(text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the text in lines, a heading being one of its own."""
+    """Return the text as lines. A heading is a line by itself."""
     return [line.strip() for line in _HEADING.split(text) if line.strip()]
 
 
 # --- delta rows ---
 
-ALIKE = 0.6  # share of common words from which two sentences are shown word by word
+ALIKE = 0.6  # with this share of common words, two sentences are compared word by word
 _UNIT = r"(?:%|°[CF]|[kKMGTP]i?B|B|[kMG]?Hz|[kMG]?W|kWh|V|ms|min|s|h|km|cm|mm|m|kg|mg|g)"
 # A number with its parts and unit (16.4, 2026-12-01, 18-rc.1, 5 GB), a word, or one East Asian
 # character.
@@ -129,13 +128,13 @@ _WORD = re.compile(
     rf"v?\d[A-Za-z0-9]*(?:[.,:+-][A-Za-z0-9]+)*(?:[ \u00a0]?{_UNIT}(?!\w))?"
     r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W"
 )
-# A date or a version: browsers break lines at its hyphens.
+# Dates and versions, because browsers break lines at their hyphens.
 _HYPHENATED = re.compile(r"(?<![\w-])v?\d[\w.:]{0,20}(?:-[\w.:]{1,20}){1,5}(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where one sentence of a delta item stands; `quote` is empty where it is the sentence itself."""
+    """The source of a delta item's sentence. `quote` is empty if it is the sentence itself."""
 
     quote: str
     domain: str
@@ -143,13 +142,13 @@ class Stand:
     published_at: date | None
 
     def for_strangers(self) -> Stand:
-        """Return it without a link to a page of this site, which a stranger cannot open."""
+        """Return it without a link to a page of this site, which a stranger can't open."""
         return replace(self, link=links.Link()) if self.link.is_ours else self
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaRow:
-    """One changed fact as it is shown: the old sentence beside the new, words marked."""
+    """One changed fact to show: the old sentence next to the new, with marked words."""
 
     item: DeltaItem
     before: SafeString | str
@@ -160,18 +159,19 @@ class DeltaRow:
 
     @property
     def is_beside(self) -> bool:
-        """Whether the old sentence stands beside the new one."""
+        """Whether the old sentence is shown next to the new one."""
         listed = (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
         return self.item.status in listed and bool(self.item.previous_text)
 
     @property
     def settled(self) -> str:
-        """Return what was decided between the two in Conflicts; empty while it waits."""
+        """Return how the conflict between the two was resolved, or "" if it is open."""
         conflict = self.item.conflict
         if conflict is None or conflict.is_open:
             return ""
         old, new = Conflict.How.LEFT, Conflict.How.RIGHT
-        if conflict.right_id == self.item.previous_fact_id:  # an earlier run met them the other way
+        # an earlier run found them in the opposite order
+        if conflict.right_id == self.item.previous_fact_id:
             old, new = new, old
         words = {
             old: _("Resolved: the old sentence was kept."),
@@ -185,7 +185,7 @@ class DeltaRow:
 
 @dataclass(slots=True)
 class Changed:
-    """The delta in four parts: listed, and folded with their counts (R41)."""
+    """The delta in four parts: the listed changes, and three folded parts with counts (R41)."""
 
     listed: list[DeltaRow] = field(default_factory=list)
     confirmed: list[DeltaRow] = field(default_factory=list)
@@ -196,7 +196,7 @@ class Changed:
 
 
 def changed_of(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
-    """Return the items as they are shown; `sources` are the report's."""
+    """Return the items as shown. `sources` are the report's."""
     by_number = {source.n: source for source in sources}
     changed = Changed(items=items)
     for item in items:
@@ -215,20 +215,20 @@ def changed_of(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
 
 
 def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") -> DeltaRow:
-    """Return an item as it is shown; its marks lead to the sources of `page`, else of this one."""
+    """Return an item as shown. Its citations link to the sources on `page`, or on this page."""
     cited = [by_number[n] for n in item.citations if n in by_number]
     shown_as = ((page, s.n, s.card, s.n) for s in cited)
     marks = format_html_join("", '<a href="{}#source-{}" title="{}">[{}]</a>', shown_as)
     now_at, before_at = _stand(item, cited), _stood(item)
     if now_at and before_at and now_at.link == before_at.link:
-        # One page, read again: of its last version no date is known, so that neither shows one.
+        # The same page, read again. Its last version has no known date, so neither date is shown.
         dates = (now_at.published_at, before_at.published_at)
         if not all(dates):
             now_at, before_at = (replace(at, published_at=None) for at in (now_at, before_at))
     before: SafeString | str = unbroken(item.previous_text)
     now: SafeString | str = unbroken(item.sentence)
     if item.status == DeltaItem.Status.GONE:
-        # What its page says today is no proof of it, so it isn't cited.
+        # The page no longer supports it, so it isn't cited.
         marks = SafeString("")
         before_at = before_at or (now_at and replace(now_at, published_at=None))
         now_at = None
@@ -238,7 +238,7 @@ def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") 
 
 
 def unbroken(text: str) -> SafeString:
-    """Return the text as HTML in which dates and versions stay on one line."""
+    """Return the text as HTML that keeps dates and versions on one line."""
     parts: list[str] = []
     end = 0
     for found in _HYPHENATED.finditer(text):
@@ -249,7 +249,7 @@ def unbroken(text: str) -> SafeString:
 
 
 def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:
-    """Return where the item's sentence stands: its first source, with the words of it."""
+    """Return the item's first source, with the quote from it."""
     quote = "" if match_key(item.quote) == match_key(item.sentence) else item.quote
     if cited:
         source = cited[0]
@@ -258,7 +258,7 @@ def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:
 
 
 def _stood(item: DeltaItem) -> Stand | None:
-    """Return where the old sentence stood, as it was known when the run compared them."""
+    """Return the source of the old sentence, as known when the run compared the two."""
     old = item.previous_source
     if not old:
         return None
@@ -272,9 +272,9 @@ def _stood(item: DeltaItem) -> Stand | None:
 
 
 def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | str]:
-    """Return both sentences with the words marked in which they differ.
+    """Return both sentences with the differing words marked.
 
-    Where they have little in common the old one is struck whole and the new one left plain.
+    If they have little in common, all of the old one is marked as deleted and none of the new one.
     """
     old, new = _WORD.findall(before), _WORD.findall(now)
     if difflib.SequenceMatcher(None, _words(old), _words(new), autojunk=False).ratio() < ALIKE:

@@ -1,4 +1,4 @@
-"""A saved run as files: its report as Markdown and HTML, its sources as CSV, all of it as JSON."""
+"""Export a saved run: its report as Markdown and HTML, its sources as CSV, everything as JSON."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ CSV_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One kind of file: its media type, and the function that writes a saved run as its text."""
+    """A file format: its media type, and the function that writes a saved run as text."""
 
     media_type: str
     write: Callable[[Run], str]
 
 
 def as_markdown(run: Run) -> str:
-    """Return the report as Markdown, the very text that commands and programs get."""
+    """Return the report as Markdown, the same text that commands and API clients get."""
     text: str = run.report.as_markdown()
     return text
 
 
 def as_html(run: Run) -> str:
-    """Return the report as one HTML file that loads nothing and links to http(s) alone."""
+    """Return the report as one HTML file that loads nothing and only links to http(s)."""
     return html_by("research/export.html", run)
 
 
 def html_by(template: str, run: Run, **more: Any) -> str:
-    """Return the report by a template that builds on research/export.html."""
+    """Render the report with a template that extends research/export.html."""
     report = run.report
     said = report_sentences.said_of(report, report_sentences.FILE)
     body, _headings = report_page.body_of(report, said)
@@ -72,12 +72,12 @@ def html_by(template: str, run: Run, **more: Any) -> str:
 
 
 def style() -> SafeString:
-    """Return the style element: a file on a disk, or a mail, has no other place to take it from."""
+    """Return the style element. A saved file or an email can't load a stylesheet."""
     return format_html("<style>{}</style>", mark_safe(STYLE.read_text("utf-8")))  # noqa: S308  (a file of ours)  # nosec B308, B703
 
 
 def as_csv(run: Run) -> str:
-    """Return the run's hits as CSV: new, known, returning or blocked, and cited as which number."""
+    """Return the run's hits as CSV: new, known, returning or blocked, and the citation number."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(CSV_FIELDS)
@@ -88,7 +88,7 @@ def as_csv(run: Run) -> str:
 
 
 def as_json(run: Run) -> str:
-    """Return everything about the run as JSON: rows as they are stored, names in snake_case."""
+    """Return everything about the run as JSON: the stored rows, with names in snake_case."""
     report = run.report
     calls = ModelCall.objects.of(run.topic.owner).filter(source=run.source)
     stored = {
@@ -111,7 +111,7 @@ def as_json(run: Run) -> str:
 
 
 def _row(row: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
-    """Return a row's own fields, keys of others as they are stored."""
+    """Return a row's own fields. References to other rows are ids."""
     fields = (field for field in row._meta.concrete_fields if field.name not in without)
     return {field.name: field.value_from_object(row) for field in fields}
 

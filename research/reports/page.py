@@ -1,7 +1,7 @@
-"""What the page of a saved run shows: report, changes, sources, memory and trace.
+"""The page of a saved run: report, changes, sources, memory and trace.
 
 Data flow: run with report -> delta items, steps, hits, revisions and facts, each read once -> plain
-rows in the order of the page. The number of queries doesn't depend on the data.
+rows in page order. The number of queries doesn't depend on the data.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from research.runs import manifest, page, presenters
 from research.runs.manifest import manifest_rows
 from research.search import known_pages, searching
 
-MOST_HITS = 100  # of one state that the page shows at first
-LEAST_HEADINGS = 3  # from which contents at the side help
+MOST_HITS = 100  # of each state, before "show all"
+LEAST_HEADINGS = 3  # with fewer headings, there is no table of contents
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
-# A mark hangs on its word.
+# Keep a citation on the same line as the word before it.
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The words behind a sentence, and whether they stand in the stored page, and round what."""
+    """The quote behind a sentence, whether it is in the stored page, and its context."""
 
     sentence: str
     quote: str
     found: bool
-    in_snippet: bool  # in the search result alone: the page was not read
-    key: str = ""  # of the sentence
+    in_snippet: bool  # only found in the search result, because the page wasn't read
+    key: str = ""  # the sentence's key
     before: str = ""
     after: str = ""
     checked_at: datetime | None = None
@@ -73,7 +73,7 @@ class Quote:
 
     @property
     def shown(self) -> delta_rows.Shown:
-        """Return the quote with what is around it, in lines and rows of a table."""
+        """Return the quote with its context, as lines and table rows."""
         return delta_rows.shown(self.quote or self.sentence, self.before, self.after)
 
 
@@ -91,16 +91,16 @@ class SourceRow:
     quotes: list[Quote]
     trust: str = ""
     derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
-    carried_by: list[dict[str, Any]] = field(default_factory=list)  # those that repeat it
+    carried_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
 
     @property
     def found(self) -> int:
-        """Return how many of its quotes stand in the stored page."""
+        """Return how many of its quotes are in the stored page."""
         return sum(quote.found for quote in self.quotes)
 
     @property
     def card(self) -> str:
-        """Return the card in a line, as the tip of a citation mark."""
+        """Return the source in one line, as the tooltip of a citation."""
         parts = [
             self.title,
             self.domain,
@@ -111,22 +111,22 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class HitGroup:
-    """The hits of one state, with what became of them in a line."""
+    """The hits of one state, with a one-line summary."""
 
     state: str
     label: Any
-    rows: list[presenters.HitRow]  # that are shown
+    rows: list[presenters.HitRow]  # the rows shown
     line: str
     count: int
 
     @property
     def is_long(self) -> bool:
-        """Whether there are more of them than the page shows at first."""
+        """Whether there are more than the page shows at first."""
         return self.count > MOST_HITS
 
     @property
     def left_out(self) -> int:
-        """Return how many of its hits are not shown."""
+        """Return how many of its hits aren't shown."""
         return self.count - len(self.rows)
 
 
@@ -143,9 +143,9 @@ def article(
     items: Sequence[DeltaItem] | None = None,
     reader: str = report_sentences.OWNER,
 ) -> dict[str, Any]:
-    """Return what the report itself shows, wherever it stands, to `reader`.
+    """Return the context of the report itself for `reader`, used by every page that shows it.
 
-    Two queries: for delta items that are not given, and for what people said of its sentences.
+    Makes two queries: one for delta items unless given, and one for remarks on its sentences.
     """
     report: Report = run.report
     said = report_sentences.said_of(report, reader)
@@ -170,11 +170,11 @@ def article(
 
 
 def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
-    """Return what the report's page shows of a saved run, as `with_neighbours` found it.
+    """Return the context of a saved run's page. Load the run by `with_neighbours`.
 
-    Of many hits of one state the first are shown, unless all are asked for (`in_full`).
+    If a state has many hits, only the first are shown, unless `in_full` is set.
 
-    It is read in eight queries; one more for a deep run, and one where a reflection changed something.
+    It takes eight queries, one more for a deep run, and one more if a reflection changed something.
     """
     found = article(run)
     steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
@@ -214,9 +214,10 @@ def _follow_ups(steps: Iterable[Any]) -> list[Any]:
 
 
 def asked_at_home(steps: Iterable[Any]) -> list[str]:
-    """Return in words the services that a run asked, if none of them searches the web at large.
+    """Return the names of the services that a run asked, if none of them searches the whole web.
 
-    Those are the ones that need a key or an address; the sample is asked alone, and on purpose.
+    Web search services need a key or a URL. The sample's service is chosen on purpose, so
+    it doesn't count.
     """
     searches = [step for step in steps if step.name == "search"]
     asked = {entry["service"] for step in searches[:1] for entry in step.asked or []}
@@ -225,13 +226,13 @@ def asked_at_home(steps: Iterable[Any]) -> list[str]:
 
 
 def _neighbour(run: Any, step: int) -> dict[str, Any] | None:
-    """Return the run before (-1) or after it (1), if there is one."""
+    """Return the run before (-1) or after (1) it, if any."""
     found = next((other for other in run.beside if other["number"] == run.number + step), None)
     return found and found | {"finished_at": parse_datetime(found["finished_at"] or "")}
 
 
 def with_neighbours(runs: RunQuerySet) -> RunQuerySet:
-    """Add to each run those before and after it, as `beside`: `{pk, number, finished_at}`."""
+    """Add the previous and next run to each run as `beside`: `{pk, number, finished_at}`."""
     near = Q(number=OuterRef("number") - 1) | Q(number=OuterRef("number") + 1)
     others = Run.objects.kept().filter(near, topic=OuterRef("topic")).order_by("number")
     told = JSONObject(pk="pk", number="number", finished_at="finished_at")
@@ -239,7 +240,7 @@ def with_neighbours(runs: RunQuerySet) -> RunQuerySet:
     return found
 
 
-# --- sources and the body -------------------------------------------------------------------------
+# --- sources and the body ---
 
 
 def sources_of(report: Report) -> list[SourceRow]:
@@ -248,7 +249,7 @@ def sources_of(report: Report) -> list[SourceRow]:
 
 
 def source_rows(sources: Iterable[Any]) -> list[SourceRow]:
-    """Return a report's sources, as they are stored, as rows."""
+    """Return a report's stored sources as rows."""
     return [
         SourceRow(
             n=stored["n"],
@@ -281,13 +282,13 @@ def _quote(stored: dict[str, Any]) -> Quote:
 
 
 def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[tuple[str, str]]]:
-    """Return the body as safe HTML with linked citations, and its sections (id, words).
+    """Return the body as safe HTML with linked citations, and its sections (id, title).
 
-    With `said` each sentence stands by itself, and after it what was found and said of it.
+    With `said`, each sentence gets a span, followed by its checks and remarks.
     """
     html = render(report.body)
     if "<h2>" not in html:
-        # The body's headings begin at ##; on its page they stand beside "what changed", not under.
+        # The body's headings begin at ##. The page shows them at the level of "what changed".
         html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)  # nosec B308, B703
     linked = link_citations(html, [source["n"] for source in report.sources])
     if said is not None:
@@ -300,7 +301,7 @@ def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[
         return f'<h2 id="{key}">{found[1]}</h2>'
 
     made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
-    # What was added to the safe HTML are ids and links of ours.
+    # Only our own ids and links were added to the safe HTML.
     safe = mark_safe(made)  # noqa: S308  (see above)  # nosec B308, B703
     return _with_unsupported(by_direction(safe)), headings
 
@@ -310,14 +311,14 @@ def _raised(found: re.Match[str]) -> str:
 
 
 def _with_unsupported(html: str) -> SafeString:
-    """Show `verify`'s mark as a tag, so that it reads as a warning and not as prose."""
+    """Show `verify`'s mark as a tag, so it looks like a warning."""
     mark = format_html("<em>{}</em>", _("(unsupported)"))
     tag = format_html(
         '<span class="tag warn" dir="auto" title="{}">! {}</span>',
         _("Quote not found in the stored page"),
         _("unsupported"),
     )
-    # `render` made the HTML safe; since then only ids, directions and this tag were added.
+    # `render` returned safe HTML. Since then, only ids, directions and this tag were added.
     return mark_safe(html.replace(mark, tag))  # noqa: S308  (see above)  # nosec B308, B703
 
 
@@ -331,7 +332,7 @@ def _contents(
     return found if len(found) >= LEAST_HEADINGS else []
 
 
-# --- hits ----------------------------------------------------------------------------
+# --- hits ---
 
 
 def _groups(hits: Sequence[Hit], most: int | None) -> list[HitGroup]:
@@ -344,12 +345,12 @@ def _groups(hits: Sequence[Hit], most: int | None) -> list[HitGroup]:
 
 
 def _was_found(hit: Hit) -> bool:
-    """Whether a search returned it; known pages that none returned are read again, too."""
+    """Whether a search returned it. Known pages are also read again without a search."""
     return hit.service != known_pages.SERVICE
 
 
 def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
-    """Return what became of a group's hits: `9 read · 1 could not be read`."""
+    """Return the summary of a group's hits: `9 read · 1 could not be read`."""
     counts = Counter(row.hit.reading for row in rows)
     same = counts[Hit.Reading.NEAR_DUPLICATE]
     failed = (counts[Hit.Reading.FAILED], _("couldn’t be read"))
@@ -376,9 +377,9 @@ def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
 
 # --- lists of sentences and corrections ---
 
-MOST_CORRECTIONS = 200  # of a topic in one list, the newest
+MOST_CORRECTIONS = 200  # the newest of a topic
 
-# Why a sentence is unsupported, by what `verify` noted.
+# Reasons why a sentence is unsupported, by the code that `verify` stored.
 WHY = {
     "quote": gettext_lazy("Its quote isn’t in the stored page."),
     "numbers": gettext_lazy("A number in it isn’t in the cited pages."),
@@ -389,7 +390,7 @@ WHY = {
 
 @dataclass(frozen=True, slots=True)
 class SentenceRow:
-    """One sentence with what supports it, and what a person said of it."""
+    """One sentence with its evidence and a person's remark."""
 
     sentence: ReportSentence
     sources: list[SourceRow]
@@ -410,7 +411,7 @@ class SentenceRow:
 
 
 def sentence_rows(report: Report) -> list[SentenceRow]:
-    """Return the report's sentences as its list shows them: two queries."""
+    """Return the rows of the report's list of sentences, in two queries."""
     said = said_of(report)
     by_number = {source.n: source for source in sources_of(report)}
     rows = []
@@ -431,7 +432,7 @@ def sentence_rows(report: Report) -> list[SentenceRow]:
 
 
 def corrections_of(topic: Topic) -> list[Any]:
-    """Return the topic's corrections, those that stand first, with the facts they changed."""
+    """Return the topic's corrections with the facts they changed. Undone ones come last."""
     facts = Prefetch("facts", CorrectedFact.objects.select_related("fact"))
     rows = Correction.objects.filter(topic=topic).readable().select_related("report__run", "lesson")
     found = list(rows.prefetch_related(facts)[:MOST_CORRECTIONS])

@@ -1,8 +1,9 @@
-"""What is new of a topic since its owner last read a report of it.
+"""Changes in a topic since its owner last read a report of it.
 
-Data flow: reports with their marks -> a `Window` a topic: the last one read, and those that came
-after it -> the delta items of the runs between, merged into one delta (`research.reporting.merged_deltas`).
-However many topics are asked about, it is two queries, and four with all that a page shows.
+Data flow: reports with their read marks -> a `Window` per topic (the last report read, and those
+after it) -> the delta items of the runs between, merged into one delta
+(`research.reporting.merged_deltas`). For any number of topics, this takes two queries, or four with
+everything a page shows.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from research.reporting.merged_deltas import Merged, merge
 from research.reports.delta_rows import DeltaRow, delta_row
 from research.reports.page import source_rows
 
-_RUN = ("run_id", "run__number", "created", "run__is_baseline")  # as ReadRun names them
-# What a list needs of an item; a page of topics may hold thousands of them.
+# field names in the order of ReadRun
+_RUN = ("run_id", "run__number", "created", "run__is_baseline")
+# The fields a list needs. A page of topics can have thousands of items.
 _IN_A_LIST = (
     "run_id",
     "position",
@@ -43,10 +45,10 @@ _IN_A_LIST = (
 )
 _Status = DeltaItem.Status
 _COUNTED = (_Status.NEW, _Status.CHANGED, _Status.CONTRADICTED, _Status.GONE)
-MOST_RUNS = 60  # of a topic: from who has not read longer the older deltas stay in their reports
+MOST_RUNS = 60  # per topic; older deltas remain in their reports
 
 
-# The fact that a run made of an item's sentence, as long as nobody wrote other words over it.
+# The fact that a run created from an item's sentence, unless its text was edited since.
 _FACT = TopicFact.objects.live().filter(
     topic=OuterRef("run__topic"), first_run=OuterRef("run__number"), text=OuterRef("sentence")
 )
@@ -54,61 +56,61 @@ _FACT = TopicFact.objects.live().filter(
 
 @dataclass(frozen=True, slots=True)
 class ReadRun:
-    """One saved run as far as reading goes."""
+    """A saved run, with what is needed to tell what was read."""
 
     pk: int
     number: int
     at: datetime
     is_baseline: bool = False
-    sources: Sequence[dict[str, Any]] = ()  # of its report; on the topic's page alone
+    sources: Sequence[dict[str, Any]] = ()  # its report's sources, only for the topic's page
 
     @property
     def day(self) -> str:
-        """Return its day: `12 May`, with the year where it is not this one."""
+        """Return its day: `12 May`, with the year if it isn't the current one."""
         at = timezone.localtime(self.at)
         return date_format(at, "j F" if at.year == timezone.localdate().year else "j F Y")
 
 
 @dataclass(slots=True)
 class Window:
-    """The unread reports of a topic: those after the last one read, and older ones left out."""
+    """The unread reports of a topic: those after the last one read, and how many older ones."""
 
     last: ReadRun | None = None
     runs: list[ReadRun] = field(default_factory=list)
     older: int = 0
-    newest: ReadRun | None = None  # of all that is unread, older ones too
-    read_at: datetime | None = None  # when a report of it was read last
+    newest: ReadRun | None = None  # of all unread reports, including older ones
+    read_at: datetime | None = None  # when the last report was read
 
     @property
     def first(self) -> ReadRun | None:
-        """Return the first run of which nothing was read."""
+        """Return the first unread run."""
         return self.runs[0] if self.runs else None
 
     @property
     def latest(self) -> ReadRun | None:
-        """Return the latest run of which nothing was read."""
+        """Return the latest unread run."""
         return self.runs[-1] if self.runs else None
 
     @property
     def is_several(self) -> bool:
-        """Whether more than one of the unread reports says what changed."""
+        """Whether more than one unread report has changes."""
         return sum(not run.is_baseline for run in self.runs) > 1
 
     @property
     def merged(self) -> list[ReadRun]:
-        """Return the runs whose deltas are told as one, the latest MOST_RUNS at most."""
+        """Return the runs whose deltas are merged, at most the latest MOST_RUNS."""
         return self.runs[-MOST_RUNS:]
 
     @property
     def since(self) -> str:
-        """Return since when, in words: `Run #3, 12 May`; empty where nothing was read yet."""
+        """Return the last read run as text: `Run #3, 12 May`. Empty if none was read."""
         if self.last is None:
             return ""
         return _("Run #%(number)d, %(day)s") % {"number": self.last.number, "day": self.last.day}
 
     @property
     def runs_in_words(self) -> str:
-        """Return the unread runs in words: `Run #4` or `Runs #4 to #8`."""
+        """Return the unread runs as text: `Run #4` or `Runs #4 to #8`."""
         if self.first is None or self.latest is None:
             return ""
         return runs_in_words(self.first.number, self.latest.number)
@@ -116,16 +118,17 @@ class Window:
 
 @dataclass(slots=True)
 class News:
-    """What is new of one topic since it was read: the window, and the deltas in it as one."""
+    """The unread news of one topic: the window, and its merged deltas."""
 
     window: Window = field(default_factory=Window)
     changes: list[Merged] = field(default_factory=list)
     withheld: int = 0
-    items: Mapping[int, Sequence[DeltaItem]] = field(default_factory=dict)  # by run, all of them
+    # by run, including all items
+    items: Mapping[int, Sequence[DeltaItem]] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many changes are listed, by status."""
+        """Return the number of listed changes by status."""
         return dict(Counter(str(one.status) for one in self.changes if one.is_listed))
 
     @property
@@ -135,14 +138,14 @@ class News:
 
 
 def runs_in_words(first: int, last: int) -> str:
-    """Return the runs from one number to another in words: `Run #4` or `Runs #4 to #8`."""
+    """Return a range of runs as text: `Run #4` or `Runs #4 to #8`."""
     if first == last:
         return _("Run #%(last)d") % {"last": last}
     return _("Runs #%(first)d to #%(last)d") % {"first": first, "last": last}
 
 
 def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
-    """Return how many changes are listed as a sentence: `3 new facts since you last read`."""
+    """Return the counts of changes as a sentence: `3 new facts since you last read`."""
     new, changed, against, gone = (counts.get(str(status), 0) for status in _COUNTED)
     parts = []
     if new:
@@ -159,13 +162,14 @@ def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
 
 
 def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
-    """Return of each topic that has reports what is unread of it: one query."""
+    """Return the unread window of each topic with reports, in one query."""
     was_read = Max("run__number", filter=Q(read_at__isnull=False))
     rows = (
         Report.objects.live()
         .filter(run__topic__in=list(topic_ids))
         .exclude(run__number=None)
-        # Over all reports of the topic in one pass: a subquery of each report counted them again.
+        # One pass over all reports of the topic, because a subquery per report would count them
+        # again.
         .annotate(
             last_read=RowWindow(was_read, partition_by=F("run__topic")),
             last_at=RowWindow(Max("read_at"), partition_by=F("run__topic")),
@@ -191,11 +195,10 @@ def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
 
 
 def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, News]:
-    """Return what is new of each topic since its owner last read it: two queries, `in_full` four.
+    """Return the unread news of each topic, in two queries, or four if `in_full`.
 
-    `in_full` is for a page of one topic: with the sources of the reports, the facts that went
-    quiet (nothing to tell in a list), and of each item that is shown its `fact` of now, as
-    `{id, state}`.
+    `in_full` is for a page of one topic. It adds the reports' sources, facts that went quiet (lists
+    leave them out), and each shown item's current `fact` as `{id, state}`.
     """
     windows = windows_of(topic_ids)
     runs = [run.pk for window in windows.values() for run in window.merged]
@@ -214,14 +217,14 @@ def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, New
 
 
 def _add_sources(windows: Iterable[Window], runs: Sequence[int]) -> None:
-    """Give each run whose delta is told the sources of its report."""
+    """Add the report's sources to each run whose delta is shown."""
     sources = dict(Report.objects.filter(run__in=runs).values_list("run_id", "sources"))
     for window in windows:
         window.runs = [replace(run, sources=sources.get(run.pk, ())) for run in window.runs]
 
 
 def _add_facts(items: Sequence[DeltaItem]) -> None:
-    """Give each item its `fact` of now, None where somebody wrote other words over it."""
+    """Add the current `fact` to each item, or None if its text was edited."""
     fact = Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
     rows = DeltaItem.objects.filter(pk__in=[item.pk for item in items]).annotate(fact=fact)
     facts = dict(rows.values_list("pk", "fact"))
@@ -230,7 +233,7 @@ def _add_facts(items: Sequence[DeltaItem]) -> None:
 
 
 def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaItem]]:
-    """Return the runs' delta items in their order, those that were withheld too."""
+    """Return the runs' delta items in order, including withheld ones."""
     found: dict[int, list[DeltaItem]] = defaultdict(list)
     if runs:
         items = DeltaItem.objects.filter(run__in=runs)
@@ -244,27 +247,27 @@ def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaI
 
 
 def between(topic: Any, first: int, last: int) -> list[Merged]:
-    """Return the deltas of the runs after `first` up to `last` as one: one query."""
+    """Merge the deltas of the runs after `first` up to `last`, in one query."""
     runs = Run.objects.kept().filter(topic=topic, number__gt=first, number__lte=last)
     items = DeltaItem.objects.filter(run__in=runs, withheld="").select_related("run")
     return merge(items.order_by("run__number", "position"))
 
 
-# --- since page ---
+# --- the section on the page ---
 
 Status = DeltaItem.Status
 
 
 @dataclass(frozen=True, slots=True)
 class SinceRow(DeltaRow):
-    """A row of a delta over several runs; `trail` names those that spoke of the fact."""
+    """A row of a merged delta. `trail` lists the runs that mentioned the fact."""
 
     trail: Sequence[SafeString] = ()
 
 
 @dataclass(slots=True)
 class Since:
-    """The section over several unread reports: listed rows, and those folded."""
+    """The section about several unread reports, with listed and folded rows."""
 
     news: News
     listed: list[SinceRow] = field(default_factory=list)
@@ -273,7 +276,7 @@ class Since:
 
     @property
     def window(self) -> Window:
-        """Return which reports it is about."""
+        """Return the window of unread reports."""
         return self.news.window
 
     @property
@@ -283,25 +286,25 @@ class Since:
 
     @property
     def since(self) -> str:
-        """Return what stands beside the heading: since when, or which runs."""
+        """Return the text next to the heading: since when, or which runs."""
         return self.window.since or self.window.runs_in_words
 
     @property
     def baselines(self) -> list[ReadRun]:
-        """Return the runs among them, but the first of all, that began without live memory."""
+        """Return the runs that started without live memory, except the very first run."""
         first = self.window.first if self.window.last is None else None
         return [run for run in self.window.merged if run.is_baseline and run != first]
 
     @property
     def left_out(self) -> int:
-        """Return how many unread reports are too old to be told here."""
+        """Return how many unread reports are too old to be included."""
         return len(self.window.runs) - len(self.window.merged)
 
 
 def of(topic: Topic) -> Since | None:
-    """Return the section of a topic with several unread reports, else None: two queries.
+    """Return the section if the topic has several unread reports, otherwise None. Two queries.
 
-    One unread report says in its own delta what is new since the one before.
+    With one unread report, the report's own delta says the same.
     """
     news = news_of([topic.pk], in_full=True).get(topic.pk)
     if news is None or not news.window.is_several:
@@ -318,7 +321,7 @@ def of(topic: Topic) -> Since | None:
 
 
 def items_of(since: Since | None, run: Run) -> Sequence[DeltaItem] | None:
-    """Return the items of one run, if the section has read them already."""
+    """Return the items of one run, if the section has loaded them."""
     window = since.window if since is not None else None
     if since is None or window is None or run.pk not in [one.pk for one in window.merged]:
         return None
@@ -326,7 +329,7 @@ def items_of(since: Since | None, run: Run) -> Sequence[DeltaItem] | None:
 
 
 def beside(since: Since, article: dict[str, Any]) -> dict[str, Any]:
-    """Return what the section changes of the latest report's page: its contents begin with it."""
+    """Return the changes to the latest report's page, whose contents start with the section."""
     contents = [one for one in article["contents"] if one[0] != "what-changed"]
     first = [("since-read", since.title)] if contents else []
     return {"since": since, "contents": first + contents}
@@ -334,7 +337,7 @@ def beside(since: Since, article: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(topic: Topic, news: News) -> list[SinceRow]:
     runs = {run.pk: run for run in news.window.merged}
-    # Of sixty runs of thirty sources each those of a few are told: the others are not taken apart.
+    # Of 60 runs with 30 sources each, only a few appear. Only their sources are parsed.
     told = {one.shown.run_id for one in news.changes}
     sources = {key: {s.n: s for s in source_rows(runs[key].sources)} for key in told}
     links = {key: _link(topic, run) for key, run in runs.items()}
@@ -354,7 +357,7 @@ def _page_of(topic: Topic, run: ReadRun) -> str:
 
 
 def _trail(topic: Topic, one: Merged, links: dict[int, SafeString]) -> list[SafeString]:
-    """Return the runs that spoke of a fact, each as a link, and what became of it since."""
+    """Return the runs that mentioned a fact, as links, and what happened to it since."""
     words = {
         Status.NEW: _("new in {}"),
         Status.CHANGED: _("changed in {}"),

@@ -1,7 +1,7 @@
-"""A topic's facts over its runs as a drawing: a line for each fact, a mark where something happened.
+"""A chart of a topic's facts over its runs: a line per fact, with a mark for each event.
 
-Data flow: lives of facts (`research.facts.history`) and delta items of the runs shown -> `Row`s with their
-places in the drawing and their words, for the SVG and for the table beside it alike.
+Data flow: lives of facts (`research.facts.history`) and delta items of the runs shown -> `Row`s
+with their positions and texts, used by both the SVG and the table next to it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from research.facts.history import Life, Saved, Turn, lives_of
 from research.models import DeltaItem
 from research.reports.compare import choices_of
 
-MOST_RUNS = 16  # beside each other; the others are a page away
+MOST_RUNS = 16  # side by side; the others are on other pages
 MOST_FACTS = 60
-COLUMN, LEFT, TOP, ROW = 64, 44, 48, 50  # in pixels; a row holds its words and its line
-TRACK = 34  # of a row, where the line runs
-LETTER = 6.3  # how wide one is, about
-HIT = 12  # half of what a finger meets (WCAG 2.2: 24 pixels)
+COLUMN, LEFT, TOP, ROW = 64, 44, 48, 50  # in pixels; a row has a label and a line
+TRACK = 34  # offset of the line in a row
+LETTER = 6.3  # average width
+HIT = 12  # half the size of a touch target (WCAG 2.2: 24 pixels)
 
 WORDS = {
     "new": gettext_lazy("New"),
@@ -50,7 +50,7 @@ _TOLD = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened to a fact: its shape, its place, where it leads, and its words."""
+    """An event in a fact's life: its shape, position, link and text."""
 
     kind: str
     x: float
@@ -61,28 +61,27 @@ class Mark:
 
     @property
     def word(self) -> str:
-        """Return what happened."""
         return str(WORDS[self.kind])
 
     @property
     def words(self) -> str:
-        """Return all of it, as the mark's name: `Changed, Run #3, 12 May: It costs less.`."""
+        """Return the mark's accessible name: `Changed, Run #3, 12 May: It costs less.`."""
         return f"{self.word}, {self.when}: {self.text}"
 
     @property
     def left(self) -> float:
-        """Return where the ground that takes a press begins."""
+        """Return the left edge of the click target."""
         return self.x - HIT
 
     @property
     def top(self) -> int:
-        """Return where that ground begins from above."""
+        """Return the top edge of the click target."""
         return self.y - HIT
 
 
 @dataclass(slots=True)
 class Row:
-    """One fact: its line from first seen to last checked, and on to now if it still stands."""
+    """One fact. Its line goes from first seen to last checked, and to now if it is current."""
 
     fact: TopicFact
     text: str
@@ -90,7 +89,7 @@ class Row:
     y: int
     start: float
     end: float
-    now: float  # as far as it is known, though nothing was heard of it
+    now: float  # as far as it is known, even if no source mentioned it
     marks: list[Mark] = field(default_factory=list)
     is_current: bool = True
     label: str = ""
@@ -99,38 +98,38 @@ class Row:
 
     @property
     def track(self) -> int:
-        """Return how far down the line runs."""
+        """Return the vertical position of the line."""
         return self.y + TRACK
 
     @property
     def label_y(self) -> int:
-        """Return the foot of its words."""
+        """Return the baseline of the label."""
         return self.y + 16
 
     @property
     def label_top(self) -> int:
-        """Return where the ground of its words begins, which takes a press."""
+        """Return the top edge of the label's click target."""
         return self.y - 1
 
     @property
     def label_width(self) -> float:
-        """Return about how wide its words are."""
+        """Return the approximate width of the label."""
         return round(LETTER * width_of(self.label) + 8)
 
     @property
     def label_left(self) -> float:
-        """Return where they begin."""
+        """Return the left edge of the label."""
         return self.label_x - (self.label_width - 4 if self.is_at_end else 4)
 
     @property
     def state(self) -> str:
-        """Return what it is now, in a word."""
+        """Return its current state in one word."""
         return str(TopicFact.State(self.fact.state).label)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One run, above its column."""
+    """One run at the top of its column."""
 
     run: Saved
     x: float
@@ -141,33 +140,29 @@ class Column:
 
 @dataclass(slots=True)
 class Chart:
-    """The whole drawing."""
-
     columns: list[Column]
     rows: list[Row]
     left_out: int = 0
-    earlier: int | None = None  # the last run of the page before
+    earlier: int | None = None  # the last run of the previous page
     later: int | None = None
 
     @property
     def width(self) -> int:
-        """Return how wide it is."""
         return max(2 * LEFT + COLUMN * (len(self.columns) - 1), 560)
 
     @property
     def height(self) -> int:
-        """Return how high it is."""
         return TOP + ROW * len(self.rows) + 8
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
-        """Return the shapes that are there, with their words: the key to the drawing."""
+        """Return the shapes in use with their labels, for the legend."""
         used = {mark.kind for row in self.rows for mark in row.marks}
         return [(kind, str(word)) for kind, word in WORDS.items() if kind in used]
 
     @property
     def words(self) -> str:
-        """Return what it shows, for those who do not see it."""
+        """Return a text description for screen readers."""
         facts = ngettext("%(n)d fact", "%(n)d facts", len(self.rows)) % {"n": len(self.rows)}
         first, last = self.columns[0].run.number, self.columns[-1].run.number
         told = {"facts": facts, "first": first, "last": last}
@@ -177,12 +172,12 @@ class Chart:
 
 
 def runs_of(topic: Topic) -> list[Saved]:
-    """Return the runs of the topic that left a report, by number: one query."""
+    """Return the topic's runs with a report, by number, in one query."""
     return [choice.run for choice in choices_of(topic)]
 
 
 def chart_of(topic: Topic, runs: Sequence[Saved], until: str = "") -> Chart | None:
-    """Return the drawing up to run `until`, or the last one; None without facts: three queries."""
+    """Return the chart up to run `until` (or the last), or None without facts. Three queries."""
     if not runs:
         return None
     numbers = [run.number for run in runs]
@@ -225,7 +220,7 @@ def _columns(topic: Topic, runs: Sequence[Saved]) -> list[Column]:
 
 
 def _place_label(row: Row, width: int) -> None:
-    """Set a fact's words above its line, from its start, or up to the edge where that is near."""
+    """Place a fact's label above its line, at its start, or near the edge if there is no room."""
     row.label_x = max(row.start, 12)
     room = (width - row.label_x - 8) / LETTER
     if room < min(44, width_of(row.text)):
@@ -235,7 +230,10 @@ def _place_label(row: Row, width: int) -> None:
 
 
 def _fitting(text: str, room: int) -> str:
-    """Return a fact's words in so much room; signs of East Asia, which have no spaces, take two."""
+    """Shorten a fact's text to this width.
+
+    East Asian text has no spaces, and its characters are twice as wide.
+    """
     if width_of(text) <= room:
         return text
     return shorten(text, room) if width_of(text) == len(text) else f"{cut(text, room - 1)}…"
@@ -250,7 +248,7 @@ def _page_of(topic: Topic, run: Saved) -> str:
 
 
 class _Drawn:
-    """One fact's life within the runs that are shown."""
+    """One fact's life within the runs shown."""
 
     def __init__(
         self, topic: Topic, runs: Sequence[Saved], life: Life, items: Sequence[DeltaItem]
@@ -275,7 +273,7 @@ class _Drawn:
 
     @property
     def is_there(self) -> bool:
-        """Whether anything of it is to be seen."""
+        """Whether any of it is visible."""
         return self.was_known or bool(self.happened)
 
     def _turns(self) -> Iterable[Turn]:
@@ -283,7 +281,7 @@ class _Drawn:
         return [turn for turn in self.life.turns if first < turn.place < last]
 
     def _take(self, turn: Turn, previous: Turn | None) -> None:
-        """Note what a turn of its life did; what its run's items say is left to them."""
+        """Add what a turn of its life did, except what the run's own items say."""
         was_known = previous is not None and previous.is_known
         kind = ""
         if turn.is_known and not was_known:
@@ -297,7 +295,7 @@ class _Drawn:
             self.happened.append((turn.place, kind))
 
     def row(self, y: int) -> Row:
-        """Return it as it is drawn, `y` from above."""
+        """Return its row, `y` pixels from the top."""
         fact, edge = self.life.fact, LEFT + COLUMN * (len(self.runs) - 1)
         places = [place for place, _kind in self.happened]
         start = self._x(places[0]) if places and not self.was_known else LEFT - COLUMN / 2
@@ -320,7 +318,7 @@ class _Drawn:
         return row
 
     def _once(self) -> list[tuple[float, str]]:
-        """Return what happened, without the end that a change in the same run explains."""
+        """Return the events, without an end that a change in the same run explains."""
         changed = {place for place, kind in self.happened if kind == "changed"}
         kept = [one for one in self.happened if one[1] != "retired" or one[0] not in changed]
         return list(dict.fromkeys(kept))

@@ -1,6 +1,6 @@
-"""Marks of having read reports: set and taken away on many at once, each with its undo.
+"""Read marks of reports, with undo, and the stored counts of unread news per topic.
 
-What is done at once carries one moment, which is the key that takes it back.
+Everything marked at once gets the same timestamp, which is the key for undo.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def mark_read(rows: ReportQuerySet) -> tuple[int, int]:
-    """Mark the unread among `rows` as read; return how many, and the key to undo it.
+    """Mark the unread reports in `rows` as read. Return how many, and the key to undo it.
 
-    The key is the moment in microseconds since 1970, the same for all of them.
+    The key is their common timestamp in microseconds since 1970.
     """
     at = timezone.now()
     count = rows.filter(read_at=None).update(read_at=at, unread_at=None, read_before=None)
@@ -42,19 +42,19 @@ def mark_read(rows: ReportQuerySet) -> tuple[int, int]:
 
 
 def mark_unread(rows: ReportQuerySet) -> tuple[int, int]:
-    """Put the read among `rows` back among the unread; return how many, and the key to undo it."""
+    """Mark the read reports in `rows` as unread. Return how many, and the key to undo it."""
     at = timezone.now()
     return rows.put_back(at), _key_of(at)
 
 
 def undo_read(user: User, key: int) -> int:
-    """Take back what `mark_read` did with this key; return how many are unread again."""
+    """Undo `mark_read` with this key. Return how many are unread again."""
     at = _moment_of(key)
     return _mine(user).filter(read_at=at).put_back(timezone.now()) if at else 0
 
 
 def undo_unread(user: User, key: int) -> int:
-    """Take back what `mark_unread` did with this key: read as they were; return how many."""
+    """Undo `mark_unread` with this key, restoring when each was read. Return how many."""
     at = _moment_of(key)
     if at is None:
         return 0
@@ -72,20 +72,20 @@ def _key_of(at: datetime) -> int:
 
 
 def _moment_of(key: int) -> datetime | None:
-    """Return the moment that a key names; None for a number beyond all dates."""
+    """Return the time that a key represents, or None if it is out of range."""
     try:
         return _EPOCH + timedelta(microseconds=key)
     except OverflowError:
         return None
 
 
-# --- topic news ---
+# --- counts per topic ---
 
-AT_ONCE = 20  # topics that are counted together
-SECONDS = 3.0  # for which a tick goes on counting
+AT_ONCE = 20  # topics counted together
+SECONDS = 3.0  # time limit of one tick
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _LINES = 2
-# Who is at a row keeps it: its next reader counts again, and nobody waits for anybody.
+# A row that someone else has locked is skipped. Its next reader counts it again.
 _STORE = """
     UPDATE research_topicnews news SET told = came.told, counted = came.counted
       FROM jsonb_to_recordset(%s::jsonb) AS came(topic uuid, counted bigint, told jsonb)
@@ -97,24 +97,24 @@ _STORE = """
 
 @dataclass(slots=True)
 class Told:
-    """What a list tells of a topic: its unread reports, and their deltas as one."""
+    """What lists show for a topic: its unread reports, and the counts of their merged deltas."""
 
     unread: int = 0
     newest: int = 0  # the run of the newest unread report
     newest_at: datetime | None = None
-    read_at: datetime | None = None  # when one was read last
-    first: int = 0  # the numbers of the runs of which nothing was read
+    read_at: datetime | None = None  # when the last report was read
+    first: int = 0  # the number of the first unread run
     last: int = 0
     runs: int = 0
-    telling: int = 0  # of them those that say what changed
+    telling: int = 0  # how many of them have changes
     has_baseline: bool = False
-    was_read: bool = False  # whether there is a last one read, since which it is told
+    was_read: bool = False  # whether any report was read before
     counts: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, news: News) -> Self:
-        """Count what is new of a topic."""
+        """Count a topic's unread news."""
         window, listed = news.window, [one for one in news.changes if one.is_listed]
         return cls(
             unread=len(window.runs) + window.older,
@@ -133,7 +133,7 @@ class Told:
 
     @classmethod
     def read(cls, stored: dict[str, Any]) -> Self:
-        """Read it as it was stored."""
+        """Load it from its stored form."""
         found = cls(**stored)
         for name in ("newest_at", "read_at"):
             if stored.get(name):
@@ -141,7 +141,6 @@ class Told:
         return found
 
     def as_stored(self) -> dict[str, Any]:
-        """Return it as it is stored."""
         stored = asdict(self)
         for name in ("newest_at", "read_at"):
             stored[name] = stored[name].isoformat() if stored[name] else None
@@ -149,22 +148,19 @@ class Told:
 
     @property
     def came(self) -> tuple[datetime, int]:
-        """Return when the newest unread report came, and its run: what lists are ordered by."""
+        """Return when the newest unread report was created, and its run. Lists sort by this."""
         return self.newest_at or _NEVER, self.newest
 
     @property
     def new(self) -> int:
-        """Return how many facts are new."""
         return self.counts.get(DeltaItem.Status.NEW, 0)
 
     @property
     def changed(self) -> int:
-        """Return how many facts changed."""
         return self.counts.get(DeltaItem.Status.CHANGED, 0)
 
     @property
     def contradicted(self) -> int:
-        """Return how many facts are contradicted."""
         return self.counts.get(DeltaItem.Status.CONTRADICTED, 0)
 
     @property
@@ -174,22 +170,22 @@ class Told:
 
     @property
     def is_several(self) -> bool:
-        """Whether more than one of the unread reports says what changed."""
+        """Whether more than one unread report has changes."""
         return self.telling > 1
 
     @property
     def is_quiet(self) -> bool:
-        """Whether reports came, none of them a baseline, and they list no change."""
+        """Whether there are unread reports, none of them a baseline, without any listed change."""
         return bool(self.runs) and not self.has_baseline and not self.counts
 
     @property
     def runs_in_words(self) -> str:
-        """Return the unread runs in words: `Run #4` or `Runs #4 to #8`."""
+        """Return the unread runs as text: `Run #4` or `Runs #4 to #8`."""
         return since_read.runs_in_words(self.first, self.last) if self.runs else ""
 
     @property
     def tags(self) -> list[tuple[str, str, str]]:
-        """Return a tag of each kind of change: its class, its sign with the number, its word."""
+        """Return a tag for each kind of change: class, sign with number, and label."""
         found = []
         if n := self.new:
             found.append(("new", f"+ {n}", ngettext("new fact", "new facts", n)))
@@ -211,13 +207,13 @@ _PARTS = {part.name for part in fields(Told)}
 
 
 def foremost(user: User, most: int) -> list[TopicNews]:
-    """Return the news of `user`'s topics whose unread reports came last, `most`, and all that is stale.
+    """Return the `most` topics of `user` with the newest unread reports, and all stale ones.
 
-    One query.  Each row says in `last_read`, as it is stored, when a report of any topic was read last.
+    One query. Each row has `last_read`, the stored time when a report of any topic was last read.
     """
     mine = TopicNews.objects.of(user).filter(topic__trashed_at=None).order_by()
     counted = mine.filter(counted=F("changes"))
-    # As they are stored, moments stand in order as text.
+    # Stored timestamps sort correctly as text.
     by_day = counted.annotate(came=KT("told__newest_at")).order_by(F("came").desc(nulls_last=True))
     first = by_day.values("pk")[:most]
     read = counted.values("topic__owner").annotate(at=Max(KT("told__read_at"))).values("at")
@@ -226,15 +222,15 @@ def foremost(user: User, most: int) -> list[TopicNews]:
 
 
 def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any, Told]:
-    """Return of each topic what lists tell; three queries more if any of them is stale.
+    """Return what lists show for each topic. Takes three more queries if any is stale.
 
-    With `newest`, only so many topics whose unread reports came last need be told whole: of the
-    others, if more are stale, only how many reports are unread and since when, by one more query.
+    With `newest`, only this many topics with the newest unread reports are complete. If more are
+    stale, one more query gets only the number and time of unread reports for the rest.
     """
     found: dict[Any, Told] = {}
     stale = {}
     for row in rows:
-        # What another version of Beacon stored may lack something, or hold more.
+        # Another version of Beacon may have stored fewer or more fields.
         if row.is_stale or set(row.told) != _PARTS:
             stale[row.topic_id] = row
         else:
@@ -247,9 +243,9 @@ def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any
 
 
 def _in_short(topic_ids: Iterable[Any]) -> dict[Any, Told]:
-    """Return of each topic that has reports how many are unread and when the last came: one query.
+    """Return the number of unread reports and the newest one for each topic, in one query.
 
-    After an import all topics are stale at once: to count all of their deltas takes minutes.
+    After an import, all topics are stale at once, and counting all deltas would take minutes.
     """
     reports = Report.objects.live().filter(run__topic__in=list(topic_ids))
     unread = Q(read_at=None)
@@ -266,9 +262,9 @@ def _in_short(topic_ids: Iterable[Any]) -> dict[Any, Told]:
 
 
 def count(rows: Sequence[TopicNews]) -> dict[Any, Told]:
-    """Count the rows' topics anew and store it: three queries, however many.
+    """Count the rows' topics again and store the result, in three queries for any number.
 
-    What changes meanwhile raises a row's number of changes beyond the one that is stored here.
+    A change during counting raises the row's change number above the stored one, so it stays stale.
     """
     news = since_read.news_of([row.topic_id for row in rows])
     found = {row.topic_id: Told.of(news.get(row.topic_id, News())) for row in rows}
@@ -286,10 +282,10 @@ def count(rows: Sequence[TopicNews]) -> dict[Any, Told]:
 
 
 def catch_up() -> int:
-    """Count what became stale, some topics at a time and for some seconds; return how many."""
+    """Count stale topics, a few at a time, for a few seconds. Return how many."""
     done, last, until = 0, uuid.UUID(int=0), time.monotonic() + SECONDS
     stale = TopicNews.objects.stale().order_by("topic")
-    # On from the last one: a row that somebody is at stays stale, and is left to the next tick.
+    # Continue after the last one. A row that someone has locked remains stale until the next tick.
     while rows := list(stale.filter(topic__gt=last)[:AT_ONCE]):
         done, last = done + len(count(rows)), rows[-1].topic_id
         if time.monotonic() > until:

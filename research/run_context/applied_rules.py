@@ -1,8 +1,8 @@
 """Apply the topic's standing rules in a run, and report how they were applied.
 
-Data flow: `always_check` and what runs do not look at (`standing_rules`), as the run's settings
-keep them -> queries and prompt of the plan -> a hit for each address, and hits left out by
-`filter_seen` -> `obeyed`, for the pages and the manifest.
+Data flow: `always_check` and blocked places (`standing_rules`), as stored in the run's settings ->
+queries and prompt of the plan -> a hit for each URL, and hits left out by `filter_seen` ->
+`obeyed`, for the pages and the manifest.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from research.topic_settings.standing_rules import (
     shown,
 )
 
-SERVICE = "always"  # service of a hit that a rule added
-MOST_NAMED = 5  # places in one sentence; the others are counted
+SERVICE = "always"  # the service of a hit that a rule added
+MOST_NAMED = 5  # places named in one sentence; the others are counted
 
 
-# --- the plan -------------------------------------------------------------------------------------
+# --- the plan ---
 
 
 def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
-    """Return the rules as the planning prompt names them, as data."""
+    """Return the rules for the planning prompt, as data."""
     return {
         "always_check": [for_prompt(rule) for rule in settings.always_check],
         "not_at": [for_prompt(shown(place)) for place in places_of(settings)],
@@ -62,7 +62,7 @@ def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
 
 
 def plan_in_words(output: Mapping[str, Any]) -> str:
-    """Return the rules that a plan applies, in words, or empty."""
+    """Return the rules that a plan applies as text, or ""."""
     parts = []
     if output.get("always"):
         parts.append(_("always included: %(rules)s") % {"rules": _listed(output["always"])})
@@ -79,11 +79,11 @@ def _listed(rules: Sequence[str]) -> str:
     return ", ".join(named)
 
 
-# --- the hits -------------------------------------------------------------------------------------
+# --- the hits ---
 
 
 def add_pages(work: RunContext) -> None:
-    """Create a hit for each URL to read that no search returned.
+    """Create a hit for each URL in the rules that no search returned.
 
     Repeatable: a run has one hit per canonical URL.
     """
@@ -113,7 +113,7 @@ def _pages_to_read(settings: TopicSettings) -> list[str]:
 
 
 def is_always(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether a hit is a page that the run reads by rule: first, and known or not."""
+    """Whether a hit is a page that a rule makes the run read first, even if it is known."""
     return any(canonical_url(page) == hit.url for page in _pages_to_read(settings))
 
 
@@ -123,7 +123,7 @@ def is_boosted(settings: TopicSettings, hit: Hit) -> bool:
 
 
 def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
-    """Return `2 blocked by you, 1 boosted`; or empty."""
+    """Return a summary such as `2 blocked by you, 1 boosted`, or ""."""
     blocked = sum(left_out(settings, hits).values())
     usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
     boosted = sum(is_boosted(settings, hit) for hit in usable)
@@ -169,13 +169,13 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
-# --- redirects --------------------------------------------------------------------
+# --- redirects ---
 
 
 def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
     """Raise ProviderRejected if a page redirected to a blocked place.
 
-    Before the fetch, only the URL from the search was checked.  The sample's articles are local,
+    Before the fetch, only the URL from the search was checked. The sample's articles are local,
     whatever URL they were published at.
     """
     led_to = canonical_url(address)
@@ -193,7 +193,7 @@ def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
         raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
 
 
-# --- results ----------------------------------------------------------------------------
+# --- results ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """The rules that a run applied: what it included, and what it left out, in words."""
+    """The rules that a run applied: what was included and what was left out, as text."""
 
     checked: Sequence[Checked]
     left_out: Sequence[str]

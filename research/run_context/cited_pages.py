@@ -28,9 +28,9 @@ from research.models import Hit, Run
 __all__ = ["CitedPage", "Found", "Pages", "load", "numbers"]
 
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
-SLICE = 0.05  # seconds for which `Ahead` works at a time
+SLICE = 0.05  # seconds that `Ahead` works at a time
 _READ = (Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE)
-MOST_CARRIERS = 8  # other pages with the same text that are named
+MOST_CARRIERS = 8  # other pages named as having the same text
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Found:
         return self.span is None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a report's list of sources keeps of it."""
+        """Return what a report's list of sources stores about it."""
         place = {"start": self.span.start, "end": self.span.end} if self.span else {}
         words = {"before": self.before, "after": self.after} if self.span else {}
         return {"quote": self.quote, "found": True, "in_snippet": self.in_snippet, **place, **words}
 
 
 class CitedPage:
-    """A page as a quote is looked up in it: its stored text, and what the search said of it."""
+    """A page to find quotes in: its stored text and its search snippet."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class CitedPage:
 
     @property
     def text(self) -> str:
-        """Return what the page says, and the search of it."""
+        """Return the page's text and its search snippet."""
         return "\n".join([self.read.stored, self.said.stored])
 
     @cached_property
@@ -102,9 +102,9 @@ class CitedPage:
     def look_up(self, quote: str) -> Found | None:
         """Return where the page says what `quote` quotes, or None.
 
-        A quote that is not there word for word may be a sentence of the page told slightly
-        differently: one counts from a similarity of 88 of 100, if it says the same with the same
-        numbers, names and negations.
+        A quote that isn't there word for word may be a slightly different form of a sentence on the
+        page. A sentence counts from a similarity of 88 out of 100, if it says the same with the
+        same numbers, names and negations.
         """
         found = self._word_for_word(quote)
         if found is not None:
@@ -144,7 +144,7 @@ class Pages:
         others: Iterable[CitedPage] = (),
         origins: Origins | None = None,
     ) -> None:
-        """`origins` of all these pages, if known, aren't computed again."""
+        """Known `origins` of all these pages aren't computed again."""
         self.cited = dict(cited)
         self._origins = origins
         self.others = list(others)
@@ -171,7 +171,7 @@ class Pages:
         return len(sources), self.origins.independent(sources, verbatim=same)
 
     def told_of(self, source: dict[str, Any]) -> dict[str, Any]:
-        """Return a source as the report keeps it: its trust, and what it is derived from."""
+        """Return a source as the report stores it: its trust, and what it is derived from."""
         page = self.cited.get(source["n"])
         if page is None:
             return source
@@ -205,19 +205,19 @@ class Pages:
 class Ahead:
     """The pages that a run read, prepared while its model writes.
 
-    Preparing takes some milliseconds per page, which the run then saves after the model call.
+    Preparing takes a few milliseconds per page, which the run then saves after the model call.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.pages: dict[int, CitedPage] = {}  # by their hits
+        self.pages: dict[int, CitedPage] = {}  # by hit
         self.origins: Origins | None = None
         self._work: Iterator[None] | None = None
 
     def go_on(self) -> None:
-        """Prepare more pages for at most 0.05 s.
+        """Prepare more pages, for at most 0.05 s.
 
-        The first call does nothing, so that the model call in another thread starts first.
+        The first call does nothing, so the model call in another thread starts first.
         """
         if self._work is None:
             self._work = self._each()
@@ -245,7 +245,7 @@ def with_text(pages: Iterable[CitedPage]) -> list[CitedPage]:
 def load(run: Run, sources: Iterable[Mapping[str, Any]], ahead: Ahead | None = None) -> Pages:
     """Return the pages of a run: those of `sources`, the numbered list, and all that it read.
 
-    Those that `ahead` has prepared are taken from there.
+    Pages that `ahead` has prepared are reused.
     """
     links = {source["link"]: source["n"] for source in sources}
     hits = run.hits.select_related("content_item")
@@ -258,7 +258,7 @@ def load(run: Run, sources: Iterable[Mapping[str, Any]], ahead: Ahead | None = N
             cited[links[page.link]] = page
         else:
             others.append(page)
-    # Which page comes from which was found out already, unless another page was read beside them.
+    # The origins are already known, unless more pages were read.
     origins = ahead.origins if ahead and not with_text(made) else None
     return Pages(cited, others, origins)
 

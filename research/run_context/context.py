@@ -33,7 +33,7 @@ from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
 from research.run_context.cited_pages import Ahead
 
-# --- calls in parallel threads -----------------------------------------------------------------
+# --- calls in parallel threads ---
 
 T = TypeVar("T")
 
@@ -50,10 +50,11 @@ class Outcome(Generic[T]):
 def outcomes(
     calls: Sequence[Callable[[], T]], threads: int, look: Callable[[], bool]
 ) -> Iterator[list[Outcome[T]]]:
-    """Run the calls in so many threads; yield outcomes that arrive together as one list.
+    """Run the calls in this many threads. Yield outcomes that arrive together as one list.
 
-    `look` is called several times a second in the caller's thread.  Once it returns False, no further
-    outcome is yielded and calls that haven't started are dropped.  Others end by their own limits.
+    `look` is called several times per second in the caller's thread. Once it returns False, no
+    further outcome is yielded, and calls that haven't started are dropped. The others end by their
+    own limits.
     """
     pool = ThreadPoolExecutor(max_workers=threads)
     ids = structlog.contextvars.get_contextvars()  # the caller's, for log lines
@@ -83,7 +84,7 @@ def _in_thread(call: Callable[[], T], ids: dict[str, Any]) -> T:
         connection.close()
 
 
-# --- the context of a run ----------------------------------------------------------------------
+# --- the context of a run ---
 
 logger = structlog.get_logger(__name__)
 
@@ -92,11 +93,11 @@ TASK_SECONDS = 12 * 60  # design.md 4: a task works at most 12 minutes
 
 
 class Cancelled(Exception):
-    """A person cancelled the run, or moved its topic to the trash; the message says which."""
+    """A person cancelled the run, or moved its topic to the trash. The message says which."""
 
 
 class AwaitsPerson(Exception):
-    """A person must review the run's plan first; it waits at most `at_most`, or without limit."""
+    """A person must review the run's plan first. It waits at most `at_most`, or without limit."""
 
     def __init__(self, at_most: timedelta | None) -> None:
         super().__init__()
@@ -104,18 +105,18 @@ class AwaitsPerson(Exception):
 
 
 class Interrupted(Exception):
-    """The worker must release the run, which is queued again and continues after its last step."""
+    """The worker must release the run. It is queued again and continues after its last step."""
 
 
 class TaskOver(Interrupted):
-    """The run has used up the time of one task; any worker can continue it at once."""
+    """The run has used up the time of one task. Any worker can continue it immediately."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """The result of a step: its output as JSON, a line for people, counts, and a warning.
 
-    `of_run` holds fields of the run to store together with it.
+    `of_run` contains fields of the run to store in the same write.
     """
 
     output: dict[str, Any] = field(default_factory=dict)
@@ -151,10 +152,10 @@ class RunContext:
         self._began = time.monotonic()
         self._steps = {step.name: step for step in run.steps.filter(part=0, is_follow_up=False)}
 
-    # --- steps ------------------------------------------------------------------------------------
+    # --- steps ---
 
     def lay_out(self, kinds: list[StepKind]) -> None:
-        """Create the missing rows of steps, so that the page shows what comes next."""
+        """Create the missing rows of steps, so the page shows what comes next."""
         missing = [
             Step(run=self.run, name=kind.name, position=position)
             for position, kind in enumerate(kinds)
@@ -194,7 +195,7 @@ class RunContext:
         now_given = self._input_hash(step)
         # The progress of an interrupted attempt is only valid for the same input.
         output = dict(step.output) if step.input_hash in ("", now_given) else {}
-        output.pop("draft", None)  # of a report, which each attempt starts again
+        output.pop("draft", None)  # the draft of a report, which each attempt starts again
         self._put_step(
             state=Step.State.RUNNING,
             attempt=self.run.attempt,
@@ -211,7 +212,8 @@ class RunContext:
             why, ended = clean(str(exc))[0], timezone.now()
             self._put_step(state=Step.State.FAILED, warning=why, finished_at=ended)
             raise
-        if self.run.status == Run.Status.RUNNING:  # otherwise the step has ended the run and itself
+        # otherwise the step has already ended the run and itself
+        if self.run.status == Run.Status.RUNNING:
             self._end_step(result)
         logger.info(
             "step done",
@@ -226,7 +228,7 @@ class RunContext:
     def carry_out_part(self, number: int, function: Callable[[], StepResult]) -> Step:
         """Run one track of the current step as its own row, unless it has ended.
 
-        A provider error becomes a warning on that row, since the other tracks can succeed.
+        A provider error becomes a warning on that row, because the other tracks can succeed.
         """
         whole, kept = self.step, {"position": self.step.position}
         found = Step.objects.get_or_create(
@@ -269,7 +271,7 @@ class RunContext:
     def _warned_of(self, result: StepResult) -> list[str]:
         """Return the run's warnings from this step that aren't in its result.
 
-        Each is stored on its step, so that a retry that keeps the step keeps the warning.
+        Each is stored on its step, so a retry that keeps the step keeps the warning.
         """
         if not self.run.warnings:
             return []
@@ -285,8 +287,8 @@ class RunContext:
         self._put_step(**fields)
 
     def _put_step(self, *, of_run: dict[str, Any] | None = None, **fields: Any) -> None:
-        # Stored only while this worker holds the run.  The run's row is locked first and until both are
-        # stored, so that no other worker claims it in between.
+        # Stored only while this worker holds the run. The run's row is locked first and until both
+        # are stored, so no other worker claims it in between.
         with transaction.atomic(savepoint=False):  # one wait for the disk instead of two
             held = self.run.held().update(progress=F("progress") + 1, **(of_run or {}))
             written = held and Step.objects.filter(pk=self.step.pk).update(**fields)
@@ -296,7 +298,7 @@ class RunContext:
             for name, value in values.items():
                 setattr(row, name, value)
 
-    # --- checks for stop and cancel ---------------------------------------------------------------
+    # --- checks for stop and cancel ---
 
     @property
     def is_stopping(self) -> bool:
@@ -304,7 +306,7 @@ class RunContext:
         return bool(self.stop_reason)
 
     def stop(self, reason: str) -> None:
-        """Finish the run with what it has; `reason` becomes its first warning."""
+        """Finish the run with what it has. `reason` becomes its first warning."""
         if not self.stop_reason:
             self.stop_reason = reason
             self.run.put(stop_reason=clean(reason)[0])
@@ -325,9 +327,9 @@ class RunContext:
         )
 
     def look(self, *, at_once: bool = False) -> None:
-        """Check whether the run continues; reads at most once a second unless `at_once`.
+        """Check whether the run should continue, at most once per second unless `at_once`.
 
-        Raises Cancelled, Interrupted or RunLost; sets `is_stopping` on a request to stop.
+        Raises Cancelled, Interrupted or RunLost. Sets `is_stopping` if a stop was requested.
         """
         now = time.monotonic()
         if not at_once and now - self._looked_at < LOOK_SECONDS:
@@ -366,7 +368,7 @@ class RunContext:
 
     @property
     def seconds_left(self) -> float:
-        """Return the remaining seconds of this task; the run is queued again after that."""
+        """Return the remaining seconds of this task. After that, the run is queued again."""
         return TASK_SECONDS - (time.monotonic() - self._began)
 
     def check_time(self) -> None:
@@ -381,8 +383,8 @@ class RunContext:
     ) -> T:
         """Run `call` in a thread and return its result, checking for requests in the meantime.
 
-        A request to stop doesn't end it, since the run finishes with its result.  `meanwhile` is
-        called several times a second in this thread, and can write to the database.
+        A request to stop doesn't end it, because the run finishes with its result. `meanwhile` is
+        called several times per second in this thread, and can write to the database.
         """
         batches = self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)
         return next(batches)[0].get()
@@ -390,10 +392,10 @@ class RunContext:
     def each_of(
         self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
     ) -> Iterator[Outcome[T]]:
-        """Run the calls in parallel threads; yield outcomes as they arrive.
+        """Run the calls in parallel threads. Yield outcomes as they arrive.
 
-        Between outcomes it checks for requests.  When the run must stop, calls that haven't started
-        are dropped and no further outcome is yielded.  When it is cancelled or lost, running calls
+        Between outcomes, it checks for requests. When the run must stop, calls that haven't started
+        are dropped and no further outcome is yielded. When it is cancelled or lost, running calls
         end by their own time limits.
         """
         return chain.from_iterable(self.batches_of(calls, at_once=at_once))
@@ -401,7 +403,7 @@ class RunContext:
     def batches_of(
         self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
     ) -> Iterator[list[Outcome[T]]]:
-        """Run the calls as `each_of` does; yield outcomes that arrive together as one list."""
+        """Run the calls as `each_of` does, and yield outcomes that arrive together as one list."""
         if self.is_stopping:
             return iter(())
         return self._outcomes(calls, max(1, min(at_once, len(calls))), to_the_end=False)
@@ -422,7 +424,7 @@ class RunContext:
 
         return outcomes(calls, threads, look)
 
-    # --- the heartbeat ----------------------------------------------------------------------------
+    # --- the heartbeat ---
 
     def __enter__(self) -> RunContext:
         self.heartbeat.__enter__()

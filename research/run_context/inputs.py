@@ -1,4 +1,4 @@
-"""The output of earlier steps, as later ones read it: tracks, memory, time frame."""
+"""The outputs of earlier steps that later steps read: tracks, memory, time frame."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Notes:
 
 
 def outcome(work: RunContext) -> dict[str, Any]:
-    """Return what the step of the tracks stored; empty for a run that has none."""
+    """Return the output of the tracks step. Empty if the run has none."""
     is_deep = work.run.depth == TopicSettings.Depth.DEEP
     return work.output(STEP) if is_deep else {}
 
 
 def opened(work: RunContext) -> list[int]:
-    """Return the places of the hits that the tracks opened; empty if the run continues as quick."""
+    """Return the places of the hits that the tracks opened. Empty if the run continues as quick."""
     places: list[int] = outcome(work).get("opened", [])
     return places
 
 
 def notes(work: RunContext, pages: Sequence[Reading], most: int) -> list[Notes]:
-    """Return the tracks' notes for the writer, at most `most` characters of all together.
+    """Return the tracks' notes for the writer, at most `most` characters in total.
 
-    `pages` is the numbered list of sources that it is given.
+    `pages` is the writer's numbered list of sources.
     """
     tracks = outcome(work).get("tracks", [])
     if not tracks:

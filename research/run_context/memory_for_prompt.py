@@ -1,7 +1,7 @@
 """The best observations for a topic, for the prompts of its runs (R95). The plan chooses them once.
 
-The plan's output stores only their ids, so what a person deletes or marks as sensitive later is
-neither repeated nor kept in a step.
+The plan's output stores only their ids, so text that a person later deletes or marks as sensitive
+is neither repeated nor kept in a step.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ def _task(topic: Topic, settings: TopicSettings | None) -> str:
 
 
 def enter(work: RunContext, chosen: Sequence[Observation]) -> list[str]:
-    """Return the observations as lines of a prompt, and note that the run used them."""
+    """Return the observations as lines of a prompt, and record that the run used them."""
     Use.note_records(work.topic.owner, chosen, work.run.source)
     return observations_as_prompt(chosen)
 
 
 def chosen(work: RunContext) -> list[Observation]:
-    """Return the chosen observations that models may still see."""
+    """Return the chosen observations that models can still see."""
     return still_offered(work.topic.owner, work.output("plan").get("observations", []))
 
 
 def teach(work: RunContext, lessons: Sequence[Observation]) -> list[str]:
-    """Return the lessons from corrections as lines of a prompt, and note that they were used."""
+    """Return the lessons from corrections as lines of a prompt, and record that they were used."""
     Use.note_records(work.topic.owner, lessons, work.run.source)
     return topic_block.lessons_as_prompt(lessons)
 
 
 def in_words(output: dict[str, Any]) -> str:
-    """Return how many observations and lessons a plan's output names; "" for none."""
+    """Return the number of observations and lessons in a plan's output as text, or "" for none."""
     count, lessons = len(output.get("observations", [])), len(output.get("taught", []))
     words = []
     if count:

@@ -1,4 +1,4 @@
-"""The settings a run used, and what it changed in memory, as rows for its page."""
+"""The settings that a run used and its changes to memory, as rows for its page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _IN_WORDS = {"services": searching.label_of, "planned_by": planning.by_words}
 
 
 def manifest_rows(run: Run) -> list[tuple[str, list[str]]]:
-    """Return what the run was made with, as labels and values; what was not set is left out."""
+    """Return the run's settings as labels and values, without those that aren't set."""
     rows = []
     for name, value in run.manifest.items():
         in_words = _IN_WORDS.get(name, str)
@@ -71,9 +71,9 @@ FACT, OBSERVATION = "topicfact", "observation"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One fact as the run left it; `note` says what became of it since.
+    """One fact after the run. `note` says what happened to it since.
 
-    `fact_id` is empty for a fact that has no page any more.
+    `fact_id` is empty if the fact no longer has a page.
     """
 
     kind: str  # new, confirmed, contradicted or retired
@@ -85,7 +85,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One observation that was taken from the run; `url` is empty where it has no page any more."""
+    """An observation from the run. `url` is empty if it no longer has a page."""
 
     text: str
     category: str = ""
@@ -95,7 +95,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A note, a memory file or another record that the run wrote; `version` is what it made of it."""
+    """A note, memory file or other record that the run wrote, in the `version` it created."""
 
     label: str
     noun: str
@@ -105,7 +105,7 @@ class Other:
 
 @dataclass(slots=True)
 class MemoryChanges:
-    """The facts a run made, confirmed, contradicted and retired, and other records it wrote."""
+    """The facts a run created, confirmed, contradicted and retired, and other records it wrote."""
 
     new: list[Change] = field(default_factory=list)
     confirmed: list[Change] = field(default_factory=list)
@@ -116,7 +116,7 @@ class MemoryChanges:
 
     @property
     def groups(self) -> list[tuple[str, str, list[Change]]]:
-        """Return (kind, heading, changes) of each kind that there is."""
+        """Return (kind, heading, changes) for each kind with changes."""
         found = [
             ("new", _("Facts learned"), self.new),
             ("confirmed", _("Facts confirmed"), self.confirmed),
@@ -127,12 +127,12 @@ class MemoryChanges:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the run left memory's records as they were."""
+        """Whether the run changed no records."""
         return not self.groups and not self.observations and not self.others
 
 
 def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
-    """Return what `run` changed in memory; two queries."""
+    """Return what `run` changed in memory, in two queries."""
     written = Revision.objects.of(run.topic.owner).filter(source=run.source)
     revisions = list(written.order_by("id"))
     ours = [revision for revision in revisions if revision.record_type == FACT]
@@ -175,7 +175,7 @@ def _other(revision: Revision) -> Other:
 
 
 def _one_observed(revision: Revision, observation: Observation | None) -> Observed:
-    """Return an observation that the run made, as it was then, with what became of it."""
+    """Return an observation as the run created it, and what happened to it since."""
     text = revision.after.get("content", revision.label)
     if observation is None:
         return Observed(text, note=_("since deleted"))
@@ -193,7 +193,7 @@ def _one_observed(revision: Revision, observation: Observation | None) -> Observ
 def _as_of_now(
     fact_ids: Iterable[Any], observation_ids: Iterable[Any]
 ) -> tuple[dict[str, TopicFact], dict[str, Observation]]:
-    """Return the facts and the observations as they are now, by their keys: one query for both."""
+    """Return the current facts and observations by id, in one query."""
     wanted, seen = {key for key in fact_ids if key}, set(observation_ids)
     if not wanted and not seen:
         return {}, {}
@@ -224,7 +224,7 @@ def _as_of_now(
 
 
 def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Change:
-    """Return the change, with what became of the fact since: each leads to where it is edited."""
+    """Return the change with what happened to the fact since, and a link to edit it."""
     fact = facts.get(str(key))
     note = ""
     if fact is None:

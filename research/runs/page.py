@@ -34,13 +34,13 @@ from research.runs import presenters
 from research.search import searching
 from research.steps import planning
 
-MOST_QUERIES = 12  # of a plan that a person wrote; a planner's own has at most six
+MOST_QUERIES = 12  # for a plan that a person edited; a planner's own has six at most
 
 _NOTHING = gettext_lazy("Enter at least one query.")
 
 
 class PlanForm(forms.Form):
-    """The queries, one a line, and which plan it was that they were made from (`seen`)."""
+    """The queries, one per line, and the version of the plan that the person saw (`seen`)."""
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
     queries = CleanTextField(
@@ -55,7 +55,7 @@ class PlanForm(forms.Form):
     )
 
     def clean_queries(self) -> list[str]:
-        """Return the queries in their order.  Each line that cannot be one is named."""
+        """Return the queries in order. An error names each invalid line."""
         lines = [one_line(line) for line in self.cleaned_data["queries"].splitlines()]
         queries = [line for line in lines if line]
         problems = [problem for problem in map(_problem, queries) if problem]
@@ -74,10 +74,10 @@ class PlanForm(forms.Form):
         return queries
 
     def seen_at(self) -> datetime | None:
-        """Return when the plan that the form shows began to wait; None if the form does not say."""
+        """Return when the plan in the form began to wait, or None if the form doesn't say."""
         try:
             found = parse_datetime(self.data.get("seen", ""))
-            # In UTC the ends of the calendar are out of reach, of Postgres too.
+            # UTC keeps dates at the calendar's limits within Postgres's range.
             return found.astimezone(UTC) if found is not None and found.tzinfo else None
         except (ValueError, OverflowError):
             return None
@@ -108,19 +108,17 @@ def _doubles(queries: list[str]) -> list[str]:
     return [words % {"query": query[:80]} for query in twice.values()]
 
 
-# --- a run without a report ---
-
-# --- tool calls of a deep run ------------------------------------------------------------------
+# --- tool calls of a deep run ---
 
 LONGEST_ASKED, LONGEST_TOLD = 160, 220
-# The marks around external text, and their explanation for the model, are hidden from people.
+# The marks around external text, and their explanation for the model, aren't shown to people.
 _MARKS = re.compile(r"(?:^|\n)[^\n]*\n<<<\n|\n>>>")
-_WHAT = ("query", "page", "path", "id", "title")  # the most telling argument, by priority
+_WHAT = ("query", "page", "path", "id", "title")  # the most informative argument, by priority
 
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One call: its arguments, and the beginning and the whole of its result."""
+    """One call: its arguments, and the beginning and full text of its result."""
 
     number: int
     tool: str
@@ -133,7 +131,7 @@ class CallRow:
 
 
 def by_track(run: Run) -> dict[int, list[CallRow]]:
-    """Return the calls by track number, without a query for a quick run."""
+    """Return the calls by track number. A quick run needs no query."""
     rows: defaultdict[int, list[CallRow]] = defaultdict(list)
     if run.depth != TopicSettings.Depth.DEEP:
         return rows
@@ -164,13 +162,13 @@ def _asked(call: ToolCall) -> str:
     return str(told)
 
 
-# --- a plan that waits for review --------------------------------------------------------------
+# --- a plan that waits for review ---
 
 
 def plan_context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
-    """Return the plan that waits for review, as `form` if a person edited it, and its reasons.
+    """Return the plan that waits for review (`form` if a person edited it), and its reasons.
 
-    Empty if the plan was replaced since `run` was loaded, which is reloaded then.
+    Empty if the plan was replaced since `run` was loaded. Then the run is reloaded.
     """
     rows = Step.objects.filter(run=run, name__in=("load_memory", "plan"))
     steps = {step.name: step for step in rows}
@@ -220,9 +218,9 @@ def plan_in_words(run: Run) -> str:
     ) % {"at": at}
 
 
-# --- the page ----------------------------------------------------------------------------------
+# --- the page ---
 
-MOST_HITS = 80  # of a run in progress; the report's page shows all
+MOST_HITS = 80  # for a run in progress; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
 
 
@@ -242,7 +240,7 @@ class QueryRow:
 def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     """Return the context of `_run_live.html` for a run without a report.
 
-    A plan that waits for review is included, in `plan_form` as the person left it.
+    It includes a plan that waits for review, with the person's edits in `plan_form`.
     """
     # First, since it checks whether the plan still waits.
     plan = plan_context(run, plan_form) if run.waiting_since else {}
@@ -277,7 +275,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
 
 
 def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
-    """Return the steps from which an ended run can be retried, and how many runs may still start."""
+    """Return the steps from which an ended run can be retried, and how many runs can still start."""
     if run.is_unfinished:
         return {}
     labels = presenters.labels(run)
@@ -293,7 +291,7 @@ def _draft(run: Run, steps: Iterable[Step], stored: dict[str, dict[str, Any]]) -
     step = next((step for step in steps if step.name == "write"), None)
     if step is None or step.state != Step.State.RUNNING or run.status != Run.Status.RUNNING:
         return ""
-    # The text of an earlier attempt is no longer a draft: it isn't continued.
+    # The text of an earlier attempt is no longer a draft, because it isn't continued.
     draft = stored["write"].get("draft", "") if step.attempt == run.attempt else ""
     return by_direction(render(draft)) if draft else ""
 
@@ -321,7 +319,7 @@ def _queries(
 
 
 def _page_problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
-    """Return why a service didn't answer a query; a reason in `said` isn't repeated."""
+    """Return why a service didn't answer a query. A reason in `said` isn't repeated."""
     why = entry["problem"]
     if (entry["service"], why) in said:
         why = _("failed for the same reason") if entry["tries"] else _("not searched again")
@@ -393,7 +391,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> di
 
 
 def _ended_in(steps: Iterable[Step]) -> Step | None:
-    """Return the step in which an ended run stopped: the first one that is not done."""
+    """Return the step in which an ended run stopped: the first one that isn't done."""
     return next((s for s in steps if s.state not in (Step.State.DONE, Step.State.SKIPPED)), None)
 
 

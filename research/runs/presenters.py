@@ -1,4 +1,4 @@
-"""Describes runs, steps and hits for pages and exports."""
+"""Descriptions of runs, steps and hits for pages and exports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from research.steps import judging, tracks
 
 
 def register() -> None:
-    """Tell memory how runs are named and where they are seen."""
+    """Register the names and pages of runs with memory."""
     origins.FINDERS["run"] = _runs
 
 
@@ -45,7 +45,7 @@ def _told(run: Run) -> tuple[str, str]:
 
 
 def duration(milliseconds: int | None) -> str:
-    """Return a length of time as people say it: `0.02 s`, `41 s`, `2 min 5 s`; empty for None."""
+    """Return a duration as text: `0.02 s`, `41 s`, `2 min 5 s`. Empty for None."""
     if milliseconds is None:
         return ""
     seconds = milliseconds / 1000
@@ -62,21 +62,21 @@ def duration(milliseconds: int | None) -> str:
 
 
 def price(money: Decimal | None, unpriced: int = 0) -> str:
-    """Return an amount in dollars; `unpriced` of the calls behind it have an unknown price."""
+    """Return an amount in dollars. `unpriced` calls have an unknown price."""
     return spending.in_words(money, unpriced)
 
 
 def cost(run: Run) -> str:
-    """Return what a run's model calls cost, as far as their prices are known."""
+    """Return the cost of a run's model calls, as far as prices are known."""
     return price(run.money, run.unpriced_calls)
 
 
-# --- steps ----------------------------------------------------------------------------------------
+# --- steps ---
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One line of the timeline; `look` is its class, `word` its state in words."""
+    """One line of the timeline. `look` is its class, `word` its state."""
 
     name: str
     label: str
@@ -94,12 +94,12 @@ class StepRow:
 
     @property
     def is_live(self) -> bool:
-        """Whether the step is going on right now."""
+        """Whether the step is in progress."""
         return self.look == "live"
 
 
 def labels(run: Run) -> dict[str, str]:
-    """Return what people call each step and follow-up of the run, by its name."""
+    """Return the label of each step and follow-up of the run, by name."""
     steps = pipeline.RECHECK if run.rechecks else pipeline.STEPS
     kinds = [*steps, pipeline.TRACKS, pipeline.JUDGE, *pipeline.FOLLOW_UPS]
     return {kind.name: str(kind.label) for kind in kinds}
@@ -108,9 +108,9 @@ def labels(run: Run) -> dict[str, str]:
 def step_rows(
     run: Run, steps: Iterable[Step], calls: Mapping[int, Sequence[Any]] | None = None
 ) -> list[StepRow]:
-    """Return the run's timeline; a run that no worker has taken yet shows what is to come.
+    """Return the run's timeline. A queued run shows its future steps.
 
-    `calls` are those of tools by the number of the track that made them.
+    `calls` are the tool calls by track number.
     """
     names = labels(run)
     rows = [_step_row(run, step, names, (calls or {}).get(step.part, ())) for step in steps]
@@ -155,7 +155,7 @@ def _tokens(count: int) -> str:
 
 
 def _look(run: Run, step: Step) -> tuple[str, str]:
-    """Return a step's class and word; one left running by an ended run was stopped there."""
+    """Return a step's class and state. If its run has ended, a running step counts as stopped."""
     if step.state == Step.State.RUNNING and not step.is_follow_up:
         if run.status == Run.Status.QUEUED:
             return "wait", _("interrupted, continues when a worker picks up the run")
@@ -174,12 +174,12 @@ def _look(run: Run, step: Step) -> tuple[str, str]:
     }[Step.State(step.state)]
 
 
-# --- hits -----------------------------------------------------------------------------------------
+# --- hits ---
 
 
 @dataclass(frozen=True, slots=True)
 class HitRow:
-    """One search result with where it leads and what became of it."""
+    """One search result with its link and what happened to it."""
 
     hit: Hit
     link: links.Link
@@ -188,7 +188,7 @@ class HitRow:
 
     @property
     def looks(self) -> str:
-        """Return the class of the reading's tag."""
+        """Return the class of its tag."""
         return {
             Hit.Reading.READ: "confirmed",
             Hit.Reading.FAILED: "warn",
@@ -197,7 +197,7 @@ class HitRow:
 
 
 def hit_row(hit: Hit, *, is_told: bool = True, is_over: bool = True) -> HitRow:
-    """Return the row of a hit; `is_told` once new ones are told from known ones."""
+    """Return the row of a hit. `is_told` means that new and known hits have been told apart."""
     return HitRow(
         hit, links.link_of(hit.link), _became(hit, is_over=is_over) if is_told else "", is_told
     )
@@ -231,7 +231,7 @@ def _warns(hit: Hit) -> bool:
     return bool(hit.reason) and hit.state == Hit.State.NEW
 
 
-# --- the run --------------------------------------------------------------------------------------
+# --- the run ---
 
 
 def started_by(run: Run) -> str:
@@ -257,10 +257,7 @@ def _trigger(run: Run) -> str:
 
 
 def took(run: Run) -> str:
-    """Return how long the run took from its start to its end (so far).
-
-    The time in which it waited for a person is not counted.
-    """
+    """Return how long the run has taken, without the time it waited for a person."""
     if run.started_at is None:
         return ""
     end = run.finished_at or run.waiting_since or timezone.now()
@@ -269,17 +266,17 @@ def took(run: Run) -> str:
 
 
 def written_by(report: Any) -> str:
-    """Return what wrote the report: a model's name, or that none did."""
+    """Return the name of the model that wrote the report, or that none did."""
     if report.is_extractive:
         return _("extractive, written without a model")
     return _("written by %(model)s") % {"model": report.written_by}
 
 
-# --- the memory -----------------------------------------------------------------------------------
+# --- memory ---
 
 
 def memory_words(topic: Topic) -> str:
-    """Return in words until when the topic's working memory is kept."""
+    """Return until when the topic's working memory is kept, as text."""
     if topic.expires_at is None:
         return _("no memory yet")
     if topic.memory_has_lapsed:
@@ -296,11 +293,11 @@ def _day(at: datetime) -> str:
 
 
 def begun(words: str) -> str:
-    """Return a warning with a capital at its beginning; a name such as “arXiv” stays as it is."""
+    """Return a warning with a capital first letter. A name such as “arXiv” is left alone."""
     first = words.split(" ", 1)[0]
     return words[:1].upper() + words[1:] if first == first.lower() else words
 
 
 def bare(summary: str) -> str:
-    """Return a report's first words as plain text, without citation marks."""
+    """Return the beginning of a report as plain text, without citations."""
     return without_citations(plain(summary))

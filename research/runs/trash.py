@@ -1,4 +1,4 @@
-"""Moving runs to Trash and back, with what only they found, and removing copies of deleted records."""
+"""Move runs and what only they found to Trash and back, and redact copies of deleted records."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ from research.models import (
 
 
 def register() -> None:
-    """Let a deletion redact runs and messages, and say which reports stay."""
+    """Register how runs and messages are redacted, and which reports stay."""
     traces.PLACES.append(forget)
     traces.STAYING.append(reports)
     Topic.HANGING.append(_reports_of)
 
 
 def forget(gone: Traces) -> None:
-    """Redact steps, tool calls and messages that quote what was deleted; reports stay."""
+    """Redact steps, tool calls and messages that quote what was deleted. Reports stay."""
     runs = Run.objects.filter(topic__owner_id=gone.owner_id)
     redact(runs, gone, "manifest", "warnings", "error", "stop_reason")
     recent = {"run__topic__owner_id": gone.owner_id}
@@ -83,7 +83,7 @@ def forget(gone: Traces) -> None:
 
 
 def reports(gone: Traces) -> Iterable[tuple[str, str]]:
-    """Return the reports that say the same: they are records of their own."""
+    """Return the reports that say the same. They are separate records."""
     rows = Report.objects.filter(owner_id=gone.owner_id).exclude(pk__in=gone.ids)
     rows = rows.annotate(cited=traces.as_text("sources"))
     said = rows.filter(gone.find("body", "delta", "summary", "cited", ids=False, rare=False))
@@ -96,16 +96,14 @@ def _reports_of(topic: Topic) -> Iterable[Remembered]:
     return Report.objects.filter(run__topic=topic)
 
 
-# --- moving a run to Trash and back ---
-
-# --- rows that aren't records ------------------------------------------------------------------
+# --- rows that aren't records ---
 
 logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The seen URLs and sources that only one run brought."""
+    """The seen URLs and sources that only one run found."""
 
     seen: QuerySet[Any]
     sources: QuerySet[Any]
@@ -152,13 +150,13 @@ def put_away(report: Report, expires_at: datetime | None) -> None:
 
 
 def put_back(report: Report) -> None:
-    """Put the rows back, except where later runs have written the same."""
+    """Put the rows back, except those that later runs have written as well."""
     kept = PutAway.objects.filter(record_id=report.pk, owner=report.owner_id).first()
     if kept is None:
         return
     topic_id = report.run.topic_id
     for name, model in (("seen", SeenUrl), ("sources", Source)):
-        # One by one, since an archive edited by hand can contain an invalid row.
+        # One by one, because a manually edited archive can contain an invalid row.
         for row in rows_of(kept, name):
             try:
                 with transaction.atomic():
@@ -227,11 +225,11 @@ def _fact(topic_id: Any, row: dict[str, Any]) -> QuerySet[Any]:
     return TopicFact.objects.filter(topic=topic_id, pk=str(row.get("fact", "")))
 
 
-# --- its notes on facts that stay -----------------------------------------------------------------
+# --- notes on facts that stay ---
 
 
 def _unconfirm(run: Run) -> list[dict[str, Any]]:
-    """Set the facts' last confirmation to the previous run that confirmed them; return the old values."""
+    """Restore the facts' previous confirmation from before this run. Return the old values."""
     facts = TopicFact.objects.filter(topic=run.topic_id, confirmed_run=run.number).live()
     noted = []
     for fact in facts.exclude(first_run=run.number):
@@ -258,21 +256,21 @@ def _confirmed_before(fact: TopicFact, run: Run) -> Run | None:
 
 
 def _uncontradict(run: Run, report: Report) -> list[dict[str, Any]]:
-    """Remove this run's contradictions from facts; return the old values."""
+    """Remove this run's contradictions from facts. Return the old values."""
     facts = TopicFact.objects.filter(topic=run.topic_id, contradicted_at=report.created).live()
     noted = [{"fact": str(fact.pk), "at": _exact(fact.contradicted_at)} for fact in facts]
     facts.update(contradicted_at=None)
     return noted
 
 
-# --- runs with a report ------------------------------------------------------------------------
+# --- runs with a report ---
 
 _ALONG: tuple[type[Remembered], ...] = (TopicFact, Observation, Note, Topic)
 
 
 @dataclass(frozen=True, slots=True)
 class Goes:
-    """What goes with a run, and which facts become current again without it."""
+    """What is deleted with a run, and which facts become current again without it."""
 
     facts: Sequence[TopicFact]
     back: Sequence[TopicFact]
@@ -294,7 +292,7 @@ def what_goes(report: Report) -> Goes:
 
 
 def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
-    """Return the number of rows of each, in one query."""
+    """Return the number of rows of each query, in one query."""
     parts = [
         found.order_by()
         .annotate(of=Value(name, output_field=CharField()))
@@ -307,7 +305,7 @@ def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
 
 
 def page_of_removed(run: Run) -> dict[str, Any]:
-    """Return the context of a trashed run's page: who moved it, why, and until when it is kept."""
+    """Return the context of a trashed run's page: who deleted it, why, and until when it is kept."""
     record = run.report if hasattr(run, "report") else RemovedRun.objects.get(run=run)
     moved = Revision.objects.filter(record_id=record.pk, after__has_key="trashed_at")
     revision = moved.order_by("-id").first()
@@ -343,7 +341,7 @@ def why_not_now(run: Run) -> str:
     return ""
 
 
-# --- what only this run brought -------------------------------------------------------------------
+# --- what only this run found ---
 
 
 def _others(run: Run) -> Any:
@@ -363,7 +361,7 @@ def _beside(run: Run) -> _Beside:
 
 
 def _brought(run: Run) -> list[TopicFact]:
-    """Return the facts that only this run brought and that nobody has edited."""
+    """Return the facts that only this run found and that no one has edited."""
     facts = TopicFact.objects.filter(topic=run.topic_id, source=run.source, first_run=run.number)
     confirmed = Q(confirmed_run=None) | Q(confirmed_run=run.number)
     found = facts.live().filter(confirmed).exclude(state=TopicFact.State.STRUCK)
@@ -382,7 +380,7 @@ def _notes(run: Run) -> Any:
 
 
 def _to_stand_again(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
-    """Return as many of the facts retired by the topic's last run as there is room for."""
+    """Return the facts retired by the topic's last run, as many as there is room for."""
     current, retired = Q(state=TopicFact.State.CURRENT), Q(state=TopicFact.State.RETIRED)
     wanted = current | retired & Q(retired_run=run.number)
     facts = TopicFact.objects.filter(wanted, topic=run.topic_id).live()
@@ -392,11 +390,11 @@ def _to_stand_again(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
     return back[: max(0, TopicFact.MOST_CURRENT - len(staying))]
 
 
-# --- to the trash ---------------------------------------------------------------------------------
+# --- moving to the trash ---
 
 
 def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
-    """Move a run's report to the trash, with what only this run brought.
+    """Move a run's report to the trash, with everything that only this run found.
 
     Raises InvalidValue while a run of its topic is in progress.
     """
@@ -412,12 +410,12 @@ def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
 
 
 def _held(report: Report) -> tuple[Topic, Run, Report]:
-    """Lock the topic; return it with the run and the report as they are now.
+    """Lock the topic. Return it with the current run and report.
 
     Raises InvalidValue if the run was permanently deleted in the meantime.
     """
     topic = Topic.objects.filter(runs=report.run_id).select_for_update(of=("self",)).first()
-    # Loaded after the topic is locked: until then it could be deleted.
+    # Loaded after the topic is locked, because it could be deleted before.
     run = Run.objects.select_related("topic__owner").filter(pk=report.run_id).first()
     found = Report.objects.select_related("owner").filter(pk=report.pk).first()
     if topic is None or run is None or found is None:
@@ -469,14 +467,14 @@ def _topic_without(topic: Topic, run: Run, report: Report, beside: _Beside) -> d
     return changed
 
 
-# --- restoring ------------------------------------------------------------------------------------
+# --- restoring ---
 
 
 def restore_run(report: Report, *, by: Actor) -> None:
-    """Restore a run from the trash, with everything that went along and is unchanged since.
+    """Restore a run from the trash, with everything deleted with it and unchanged since.
 
-    Facts for which there is no longer room return to the timeline.  Raises InvalidValue while a
-    run of the topic is in progress.
+    Facts for which there is no longer room return to the timeline. Raises InvalidValue while a run
+    of the topic is in progress.
     """
     with transaction.atomic():
         topic, run, report = _held(report)
@@ -497,7 +495,7 @@ def restore_run(report: Report, *, by: Actor) -> None:
 def _told(report: Report) -> QuerySet[Any]:
     """Return the changes made when the report last went to the trash.
 
-    Those of earlier times were undone by the restore in between.
+    Earlier changes were undone when it was restored.
     """
     came_back = Revision.objects.filter(record_id=report.pk, after__trashed_at=None)
     since = came_back.order_by("-id").values_list("id", flat=True).first() or 0
@@ -551,7 +549,7 @@ def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[A
     return found
 
 
-# --- permanent deletion ---------------------------------------------------------------------------
+# --- permanent deletion ---
 
 
 def check_nothing_goes_on(topic: Topic) -> None:
@@ -613,13 +611,13 @@ def along_with(ids: Sequence[Any]) -> Along:
     return found
 
 
-# --- failed and cancelled runs -----------------------------------------------------------------
+# --- failed and cancelled runs ---
 
 ENDED = (Run.Status.FAILED, Run.Status.CANCELLED)
 
 
 def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
-    """Move a run without a report to the trash.  Raises InvalidValue if it was retried."""
+    """Move a run without a report to the trash. Raises InvalidValue if it was retried."""
     with transaction.atomic():
         topic = Topic.objects.select_related("owner").get(pk=run.topic_id)
         run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)

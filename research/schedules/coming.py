@@ -13,11 +13,11 @@ from research.models import Schedule
 from research.schedules import scheduling
 
 A_MONTH = timedelta(days=30)
-MOST_SLOTS = 3_000  # of a month: one every 15 minutes has 2,880
+MOST_SLOTS = 3_000  # per month; one every 15 minutes is 2,880
 
 
 def slots_until(schedule: Schedule, after: datetime, until: datetime) -> list[datetime]:
-    """Return the moments within (after, until] at which the schedule is due, paused or not.
+    """Return the times within (after, until] at which the schedule is due, paused or not.
 
     None for an invalid cron expression, which the tick logs.
     """
@@ -29,7 +29,7 @@ def slots_until(schedule: Schedule, after: datetime, until: datetime) -> list[da
 
 
 def runs_a_month(schedule: Schedule, now: datetime) -> int:
-    """Return how many runs the schedule starts within thirty days."""
+    """Return how many runs the schedule starts within 30 days."""
     return len(slots_until(schedule, now, now + A_MONTH))
 
 
@@ -37,7 +37,7 @@ def runs_a_month(schedule: Schedule, now: datetime) -> int:
 
 
 def hour_of(schedule: Schedule) -> int | None:
-    """Return the hour of a schedule, None if it has several or none."""
+    """Return the hour of a schedule, or None if it has several or none."""
     fields = schedule.cron.split()
     is_single = len(fields) == 5 and fields[1].isascii() and fields[1].isdigit()
     return int(fields[1]) if is_single and schedule.preset != Schedule.Preset.NONE else None
@@ -67,7 +67,7 @@ def move_to_hour(topic: Topic, hour: int, *, by: Actor) -> int | None:
 
 
 def set_missed(topic: Topic, choice: str, *, by: Actor) -> str | None:
-    """Set what happens to missed runs. Return the previous value, None if nothing changed."""
+    """Set what happens to missed runs. Return the previous value, or None if nothing changed."""
     recurring = Schedule.objects.filter(topic=topic).exclude(preset=Schedule.Preset.NONE)
     schedule = recurring.exclude(missed=choice).first()
     if schedule is None or not recurring.filter(missed=schedule.missed).update(missed=choice):

@@ -15,14 +15,14 @@ from memory.core.errors import InvalidValue
 
 LEAST_GAP = timedelta(minutes=15)
 _A_DAY = 24 * 60
-# More slots than a week holds at the least gap: enough to meet every pair of neighbours.
+# More slots than a week has at the shortest interval, enough to see every pair of neighbors.
 _ENOUGH = 7 * 96 + 1
 _START = datetime(2026, 1, 1)
 _LONGEST = 100
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return the time zone.  Raises InvalidValue (field `time_zone`) if there is none so named."""
+    """Return the time zone. Raises InvalidValue (field `time_zone`) if it doesn't exist."""
     found = dates.named(name)
     if found is None:
         problem = _(
@@ -33,14 +33,14 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def zone_names() -> list[str]:
-    """Return the names of all time zones that people choose from, in order."""
+    """Return the names of all time zones that people can choose, in order."""
     return [name for name in dates.names() if "/" in name or name == "UTC"]
 
 
 def check_cron(line: str, zone: str) -> str:
-    """Return the normalized cron expression: 5 fields with one space between.
+    """Return the normalized cron expression: 5 fields separated by single spaces.
 
-    Raises InvalidValue (field `cron` or `time_zone`) if it is invalid, never fires or fires more
+    Raises InvalidValue (field `cron` or `time_zone`) if it is invalid, never fires, or fires more
     often than every 15 minutes, and for an unknown zone.
     """
     zone_named(zone)
@@ -56,7 +56,7 @@ def check_cron(line: str, zone: str) -> str:
 
 
 def _not_a_line(fields: list[str]) -> str:
-    """Return why the fields aren't a valid cron expression, or nothing."""
+    """Return why the fields aren't a valid cron expression, or ""."""
     line = " ".join(fields)
     if len(fields) != 5:
         return _(
@@ -106,7 +106,7 @@ def _bad_field(line: str, why: str) -> str:
 
 
 def _least_gap(line: str) -> timedelta:
-    """Return the shortest time between two slots on a clock that never changes."""
+    """Return the shortest time between two slots on a clock without time changes."""
     sim = CronSim(line, _START)
     minutes = sorted(hour * 60 + minute for hour in sim.hours for minute in sim.minutes)
     gaps = [after - before for before, after in pairwise(minutes)]
@@ -115,17 +115,17 @@ def _least_gap(line: str) -> timedelta:
     around_midnight = _A_DAY - minutes[-1] + minutes[0]
     if around_midnight >= LEAST_GAP.seconds // 60:
         return LEAST_GAP
-    # Only matters if the line fires on two days in a row, which its days decide.
+    # This only matters if it fires on two days in a row, which its days decide.
     slots = islice(sim, _ENOUGH)
     return min((after - before for before, after in pairwise(slots)), default=LEAST_GAP)
 
 
 def slots(line: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """Yield the moments (UTC) after `after` at which the line fires on the clocks of `zone`.
+    """Yield the times (UTC) after `after` at which the expression fires in `zone`.
 
     When clocks go forward, a time that doesn't exist becomes the moment of the change. When they go
-    back, the first of two equal times counts.  An hourly expression uses elapsed time instead, so
-    that it misses none.
+    back, the first of two equal times counts. An hourly expression uses elapsed time instead, so it
+    never skips a run.
     """
     last = after
     for moment in _moments(line, zone, after):
@@ -151,8 +151,8 @@ def _exists(moment: datetime) -> bool:
 
 
 def _after_the_gap(moment: datetime) -> datetime:
-    """Return when the clock, going forward, first shows a time after `moment` that exists."""
-    before = moment.replace(fold=1).astimezone(UTC)  # in a gap fold 1 is the offset after it
+    """Return the first local time after `moment` that exists when the clock goes forward."""
+    before = moment.replace(fold=1).astimezone(UTC)  # in a gap, fold 1 is the offset after it
     low, high = before - timedelta(hours=3), moment.replace(fold=0).astimezone(UTC)
     offset = low.astimezone(moment.tzinfo).utcoffset()
     while high - low > timedelta(minutes=1):

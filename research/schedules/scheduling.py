@@ -29,13 +29,13 @@ from research.models import Delivery, Run, RunInTheWay, Schedule, outbox
 from research.models.notifications import told_of_failures
 from research.schedules import cron as schedules_cron
 
-MOST_COUNTED = 500  # a cron line of every minute has more in a day
+MOST_COUNTED = 500  # enough for a cron expression that fires every minute, which has more per day
 CAUGHT_UP, SKIPPED, UNREADABLE = "schedule-caught-up", "schedule-skipped", "schedule-unreadable"
 LATELY = timedelta(days=7)
 
 
 def missed_in_words(count: int) -> str:
-    """Return that so many slots were missed; beyond MOST_COUNTED they are not counted."""
+    """Return the number of missed slots as text. Beyond MOST_COUNTED, they aren't counted."""
     if count >= MOST_COUNTED:
         return _("at least %(count)d scheduled runs were missed") % {"count": MOST_COUNTED}
     return ngettext(
@@ -53,7 +53,7 @@ class Notice:
 
 
 def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
-    """Return a schedule's last hitch as `lately` gave it with its topic, if there was any."""
+    """Return a schedule's last problem from the value that `lately` added to its topic, if any."""
     if told is None:
         return None
     line = Activity(kind=told["kind"], is_warning=told["is_warning"], detail=told["detail"])
@@ -67,7 +67,7 @@ def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
 
 
 def lately(topic: Any) -> Any:
-    """Return the schedule's last hitch within a week, to be read with the topic it belongs to."""
+    """Return a subquery for the schedule's last problem within a week, to load with its topic."""
     lines = Activity.objects.filter(
         topic=topic,
         kind__in=(CAUGHT_UP, SKIPPED, UNREADABLE),
@@ -82,29 +82,29 @@ def lately(topic: Any) -> Any:
 
 logger = structlog.get_logger(__name__)
 
-# A slot that is met within this time is on time; later it was missed, and `missed` decides.
+# A slot started within this time is on time. Later it counts as missed, and `missed` decides.
 ON_TIME = timedelta(minutes=15)
 LAST_DAY = "L"
 HOURS = tuple(range(24))
 DAYS = (*(str(day) for day in range(1, 29)), LAST_DAY)
 DEFAULT_HOUR = 7
-_AT_ONCE = 200  # schedules a tick takes; the next tick, 15 s later, takes the rest
+_AT_ONCE = 200  # schedules per tick; the next tick, 15 s later, handles the rest
 
 check_cron = schedules_cron.check_cron
 Preset = Schedule.Preset
 
 
-# --- cron expressions and words -----------------------------------------------------------------------
+# --- cron expressions and words ---
 
 
 def cron_of(
     preset: str, *, hour: int = DEFAULT_HOUR, weekday: int = 1, day: str = "1", line: str = ""
 ) -> str:
-    """Return the cron expression of a preset, empty for manual runs only.
+    """Return the cron expression of a preset, or "" for manual runs only.
 
-    `weekday` counts from 0 (Sunday), `day` is "1" to "28", or "L" for a month's last; they and
-    `hour` matter to the presets that have them.  A `line` that is given (the preset `cron` needs
-    one, a stored schedule has it) is taken as it is.
+    `weekday` counts from 0 (Sunday). `day` is "1" to "28", or "L" for the last day of a month.
+    These and `hour` only apply to presets that have them. If a `line` is given (the preset `cron`
+    needs one, a stored schedule has it), it is returned unchanged.
     """
     if line and preset != Preset.NONE:
         return line
@@ -119,7 +119,7 @@ def cron_of(
 
 
 def choices_of(schedule: Schedule) -> dict[str, Any]:
-    """Return hour, weekday and day as the schedule has them, or what a form starts with."""
+    """Return the schedule's hour, weekday and day, or a form's initial values."""
     chosen: dict[str, Any] = {"hour": DEFAULT_HOUR, "weekday": 1, "day": "1"}
     fields = schedule.cron.split()
     if schedule.preset in (Preset.NONE, Preset.CRON) or len(fields) != 5:
@@ -145,7 +145,7 @@ def schedule_fields(
     paused: bool = False,
     at: datetime | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a Schedule with the next run it leads to (see cron_of).
+    """Return the fields of a Schedule with its next run (see cron_of).
 
     Raises InvalidValue, with errors by field, for an invalid schedule.
     """
@@ -166,49 +166,49 @@ def schedule_fields(
 
 
 def zone_of_choice(name: str) -> str:
-    """Return the time zone's name as it is kept.
+    """Return the time zone's name as stored.
 
-    Raises InvalidValue (field `time_zone`) if there is none.
+    Raises InvalidValue (field `time_zone`) if it doesn't exist.
     """
     return schedules_cron.zone_named(name).key
 
 
 def next_slots(schedule: Schedule, after: datetime, count: int = 5) -> list[datetime]:
-    """Return the next moments (UTC) after `after` at which the topic is due, at most `count`.
+    """Return the next times (UTC) after `after` at which the topic is due, at most `count`.
 
-    Ignores pausing.  An invalid expression (only possible if it bypassed check_cron) raises
+    Ignores pausing. An invalid expression (only possible if it bypassed check_cron) raises
     CronSimError.
     """
     return list(islice(slots_of(schedule, after), count))
 
 
 def slots_of(schedule: Schedule, after: datetime) -> Iterator[datetime]:
-    """Yield the moments after `after` at which the topic is due (see next_slots), without end."""
+    """Yield the times after `after` at which the topic is due (see next_slots), without end."""
     if schedule.preset == Preset.NONE or not schedule.cron:
         return iter(())
     return schedules_cron.slots(schedule.cron, zone_of(schedule.time_zone), after)
 
 
 def next_run(schedule: Schedule, after: datetime) -> datetime | None:
-    """Return when the topic runs next, or None if it does not by itself."""
+    """Return when the topic runs next, or None if it only runs manually."""
     return None if schedule.paused else next(iter(next_slots(schedule, after, 1)), None)
 
 
 def longest_gap(schedule: Schedule, after: datetime) -> timedelta:
-    """Return the longest time between two of the next ten slots; zero if it does not recur."""
+    """Return the longest time between two of the next ten slots, or zero if it doesn't recur."""
     try:
         found = next_slots(schedule, after, 10)
-    except CronSimError:  # the tick says so, see _give_up(); a save must not fail for it
+    except CronSimError:  # the tick reports it, see _give_up(); it must not make a save fail
         return timedelta(0)
     gaps = (later - earlier for earlier, later in pairwise(found))
     return max(gaps, default=timedelta(0))
 
 
 def memory_lifetime(topic: Topic, at: datetime | None = None) -> timedelta:
-    """Return how long the topic's working memory lives after a save (decision 1).
+    """Return how long the topic's working memory is kept after a save (decision 1).
 
-    The larger of BEACON_TOPIC_TTL_SECONDS and twice the longest gap of its schedule, paused or
-    not: a topic that runs once a quarter must find its memory alive.
+    This is BEACON_TOPIC_TTL_SECONDS or twice the schedule's longest gap, whichever is longer, even
+    if paused. A topic that runs once per quarter must find its memory alive.
     """
     least = timedelta(seconds=settings.BEACON_TOPIC_TTL_SECONDS)
     schedule = Schedule.objects.filter(topic=topic).first()
@@ -260,7 +260,7 @@ def _cron_in_words(line: str) -> str:
 
 
 def weekday_names() -> list[str]:
-    """Return the weekdays' names, from Sunday, as cron counts them."""
+    """Return the weekdays' names starting with Sunday, as in cron."""
     return [
         _("Sunday"),
         _("Monday"),
@@ -272,13 +272,13 @@ def weekday_names() -> list[str]:
     ]
 
 
-# --- changes by people -----------------------------------------------------------------------
+# --- changes by people ---
 
 
 def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
-    """Give the topic a schedule (see schedule_fields) with its next run, and log it.
+    """Set the topic's schedule (see schedule_fields) with its next run, and log it.
 
-    Raises InvalidValue; nothing is stored then.
+    Raises InvalidValue. Then nothing is stored.
     """
     fields = schedule_fields(**chosen)
     with transaction.atomic():
@@ -288,9 +288,9 @@ def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
 
 
 def set_paused(topic: Topic, *, paused: bool, by: Actor) -> bool:
-    """Pause or resume the topic's schedule. False if nothing changes or it doesn't recur.
+    """Pause or resume the topic's schedule. Return False if nothing changes or it doesn't recur.
 
-    Runs missed while it was paused aren't caught up.
+    Runs missed while it was paused aren't started later.
     """
     waiting = Schedule.objects.filter(topic=topic, paused=not paused).exclude(preset=Preset.NONE)
     schedule = waiting.first()
@@ -305,21 +305,21 @@ def set_paused(topic: Topic, *, paused: bool, by: Actor) -> bool:
 
 
 def look_ahead(topic: Topic) -> None:
-    """Set the next run to the first one from now on, for a restored topic."""
+    """Set a restored topic's next run to the first slot from now on."""
     schedule = Schedule.objects.filter(topic=topic).first()
     if schedule is not None:
         Schedule.objects.filter(pk=topic.pk).update(next_run_at=next_run(schedule, timezone.now()))
 
 
-# --- the tick -------------------------------------------------------------------------------------
+# --- the tick ---
 
 
 def start_due(at: datetime | None = None) -> list[Run]:
     """Start the runs that are due at `at` (default: now), and move each schedule on.
 
     Safe to call from two beats at once: one UPDATE on `next_run_at` claims a slot, and
-    UNIQUE(topic, scheduled_for) is the fallback.  Several missed slots lead to one run
-    (`missed` is once) or none (skip).
+    UNIQUE(topic, scheduled_for) backs it up. Several missed slots lead to one run (if `missed` is
+    once) or none (skip).
     """
     at = at or timezone.now()
     due = Schedule.objects.due(at).select_related("topic__owner", "topic__settings")
@@ -337,7 +337,7 @@ def start_due(at: datetime | None = None) -> list[Run]:
 
 
 def _take(schedule: Schedule, at: datetime) -> Run | None:
-    """Claim the due slot of one schedule and queue its run; None if another did, or none comes."""
+    """Claim the due slot of one schedule and queue its run, or return None if there is none."""
     slot = schedule.next_run_at
     assert slot is not None  # noqa: S101 (due() asks for it)  # nosec B101
     try:
@@ -367,7 +367,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
 
 
 def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
-    """Queue the run of a slot, which catches up with `missed` slots besides or instead."""
+    """Queue the run of a slot, which also replaces `missed` earlier slots."""
     topic = schedule.topic
     fit = forecasting.fit_of(topic)
     if fit.why and fit.smaller is None:
@@ -419,7 +419,7 @@ def _skipped(
 
 
 def _give_up(schedule: Schedule, why: str) -> None:
-    """Disable a schedule that can't be read, so that it doesn't block others, and log it."""
+    """Disable a schedule that can't be read, so it doesn't block others, and log it."""
     Schedule.objects.filter(pk=schedule.pk).update(next_run_at=None)
     Activity.log(
         schedule.topic.owner,
@@ -436,14 +436,14 @@ def _give_up(schedule: Schedule, why: str) -> None:
 # --- failing schedules ---
 
 KIND = "schedule-failing"
-IN_A_ROW = 5  # runs of a topic that failed one after the other, the last by its schedule
+IN_A_ROW = 5  # failed runs of a topic in a row, the last one scheduled
 _LATELY = timedelta(hours=1)  # how far back the tick looks for failed runs
 
 
 def pause_failing() -> int:
-    """Pause the schedules whose last IN_A_ROW runs all failed; return how many.
+    """Pause the schedules whose last IN_A_ROW runs all failed. Return how many.
 
-    Each run that failed pauses once: a resumed schedule continues until the next failure.
+    Each failed run pauses only once, so a resumed schedule continues until the next failure.
     """
     since = timezone.now() - _LATELY
     failed = Run.objects.filter(

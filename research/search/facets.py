@@ -1,7 +1,7 @@
 """Plan queries without a model: facets by kind of topic, in its language.
 
 A first plan covers the breadth of the topic. A later one searches for changes since the last run
-(R50).  A query uses the topic's own words and facet words, never words from pages.
+(R50). A query uses only the topic's own words and facet words, never words from pages.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from beacon_site.text.sentences import language_of
 MOST_QUERIES = 6
 LONGEST_QUERY = 400
 MOST_FOCUSES = 2
-LONGEST_FOCUS = 6  # words of a part of the focus in a query
-ENOUGH_TEXT = 200  # characters of known facts that show the topic's language
+LONGEST_FOCUS = 6  # words from the focus in a query
+ENOUGH_TEXT = 200  # characters of known facts that are enough to detect the topic's language
 
 GENERAL, QUESTION, SOFTWARE, LAW, PRICES, STANDARD, PLACE, EVENT, SCIENCE = (
     "general", "question", "software", "law", "prices", "standard", "place", "event", "science",
 )  # fmt: skip
 
-# The first kind that a topic's words fit. Latin words are whole words, with endings where \w* says so.
+# The first kind that matches a topic's words. Latin words match whole, with endings where \w*
+# allows them.
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(rf"(?<!\w)(?:{latin})(?!\w)|{other}", re.IGNORECASE))
     for kind, latin, other in (
@@ -109,7 +110,7 @@ _NEWS = {
     "ja": ("ニュース {since}以降", "変更 {month}"),
     "ko": ("뉴스 {since} 이후", "변화 {month}"),
 }
-# Four facets of each kind; {when} is the year in a fresh plan, and the month in a rerun.
+# Four facets of each kind. {when} is the year in a first plan, and the month in a later one.
 _FACETS: dict[str, dict[str, str]] = {
     "en": {
         GENERAL: "latest {month}|announcement {when}|report study {when}|numbers statistics {when}",
@@ -189,7 +190,7 @@ _FACETS: dict[str, dict[str, str]] = {
         SCIENCE: "최신 연구 {when}|연구 결과 {when}|최신 {month}|통계 수치 {when}",
     },
 }
-# Words, letters and endings by which a topic shows its language, for the wording of its queries only.
+# Words, letters and endings that show a topic's language, used only to word its queries.
 _SIGNS = {
     "de": r"[äöüß]|(?<!\w)(?:der|die|das|und|für|von|zur|zum|beim|wie|warum|welche\w*|gibt|ist)(?!\w)|\w{4}(?:ung|ungen|keit|heit|schaft|gesetz|recht|preise?|wandel|wahl|ische[rsn]?)(?!\w)",
     "fr": r"[çèêàùœ]|(?<!\w)(?:du|des|les|une|pour|dans|sur|aux|quand|comment|prix|loi)(?!\w)|(?<!\w)[dl]['’]\w|é\w*(?:e|s)(?!\w)",
@@ -210,9 +211,9 @@ def facet_queries(
 ) -> list[str]:
     """Return at most six distinct queries of at most 400 characters, the most important first.
 
-    Without `last_run_at` the plan is fresh: the topic as it is, facets of its kind, and its focus.
-    With it: news and changes since that date, then the facets by month.  `languages` are the topic's
-    setting and `known` its facts: they say in what language to ask.
+    Without `last_run_at` it is a first plan: the topic itself, facets of its kind, and its focus.
+    With it: news and changes since that date, then the facets by month. `languages` are the topic's
+    setting and `known` its facts. They decide the language of the queries.
     """
     topic = one_line(topic)
     language = query_language(topic, languages, known)
@@ -237,13 +238,13 @@ def facet_queries(
 
 
 def fallback_queries(topic: str, now: date) -> list[str]:
-    """Return the seed's three: the topic, the topic with the year and "news", its comparison (R45)."""
+    """Return the seed's three queries: the topic, its news of the year, and a comparison (R45)."""
     topic = one_line(topic)
     return _distinct([topic, f"{topic} {now.year} news", f"{topic} comparison"])
 
 
 def kind_of(topic: str) -> str:
-    """Return the kind of a topic, by its words; a question about prices is of the kind prices."""
+    """Return the kind of a topic by its words. A question about prices is of the kind prices."""
     for kind, pattern in _KINDS:
         if pattern.search(topic):
             return kind
@@ -264,10 +265,10 @@ def _is_question(topic: str) -> bool:
 
 
 def query_language(topic: str, languages: Sequence[str] = (), known: Sequence[str] = ()) -> str:
-    """Return the language in which a topic is asked for: two letters.
+    """Return the language for a topic's queries, as two letters.
 
-    A script decides, then the topic's setting, then the language of its known facts.  Only for
-    the wording of a query is it guessed from the topic itself.
+    The script decides, then the topic's setting, then the language of its known facts. Only for the
+    wording of a query is it guessed from the topic itself.
     """
     by_script = language_of(topic) if not topic.isascii() else "en"
     if by_script in _WIDE_DATES or by_script in (
@@ -320,7 +321,7 @@ def _dates(language: str, now: date) -> dict[str, str]:
 
 
 def _parts(focus: str, objective: str, topic: str) -> list[str]:
-    """Return the first short parts of what a topic is narrowed to; a long sentence is no query."""
+    """Return the first short parts of what narrows a topic. A long sentence isn't a query."""
     parts = re.split(r"[.,;:。；，、\n]", focus or objective)
     cleaned = [one_line(part).strip() for part in parts]
     short = [part for part in cleaned if 0 < len(part.split()) <= LONGEST_FOCUS]
@@ -328,7 +329,7 @@ def _parts(focus: str, objective: str, topic: str) -> list[str]:
 
 
 def _adds(phrase: str, topic: str) -> bool:
-    """Whether a phrase says more than the topic does."""
+    """Whether a phrase adds anything to the topic."""
     words = set(match_key(phrase).split())
     return bool(words) and not words <= set(match_key(topic).split())
 
@@ -343,7 +344,7 @@ def _distinct(queries: Iterable[str]) -> list[str]:
 
 
 def _at_most(query: str) -> str:
-    """Cut a query at a word."""
+    """Shorten a query at a word boundary."""
     if len(query) <= LONGEST_QUERY:
         return query
     cut = query[: LONGEST_QUERY + 1]

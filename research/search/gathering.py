@@ -37,13 +37,13 @@ RRF = 60  # rank constant of reciprocal rank fusion (Cormack et al. 2009)
 def fused(entries: Sequence[Mapping[str, Any]], places: Mapping[str, int]) -> float:
     """Return a hit's reciprocal rank fusion over each (query, service) that returned it.
 
-    `entries` have service and rank; `places` are the services' places in the topic's order, from
-    0.  Each place counts as one rank: the first hit of the second service equals the second
-    hit of the first.  So the order decides ties and near-ties, a much better rank still wins, and a
-    page that two services found always comes before one that only one found: 10 ranks and 10
-    services can't halve a vote (1/61 against 1/80).
+    `entries` have service and rank. `places` are the services' places in the topic's order, from 0.
+    Each place counts as one rank, so the first hit of the second service equals the second hit of
+    the first. The order decides ties and near-ties, but a much better rank still wins. A page that
+    two services found always comes before one that only one found: 10 ranks and 10 services can't
+    halve a vote (1/61 against 1/80).
     """
-    # Exact fractions, because rounding by order of arrival must not separate equal hits.
+    # Summed exactly, because rounding in order of arrival must not separate equal hits.
     return math.fsum(
         1 / (RRF + (entry["rank"] or 1) + places.get(entry["service"], len(places)))
         for entry in entries
@@ -55,7 +55,7 @@ def first_vote(
 ) -> tuple[int, int, int]:
     """Return a hit's first vote (service, query, rank), which breaks ties of equal scores.
 
-    The order of hits must not depend on the order in which answers arrive.
+    The order of hits must not depend on the order in which responses arrive.
     """
     return min(
         (
@@ -74,7 +74,7 @@ def first_vote(
 
 LONGEST_URL = 2048  # bytes: the limit of the guard, and of a Postgres index
 _TOLD = ("service", "link", "domain", "title", "snippet", "published_at")
-_MAY_LACK = ("title", "snippet", "published_at")  # a vote that says it is noted under `gave`
+_MAY_LACK = ("title", "snippet", "published_at")  # `gave` lists those that a vote has
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Order:
 
 
 def keep(work: RunContext, answers: Sequence[Asked], order: Order, count: int) -> int:
-    """Add the hits of these answers to the `count` that the run has. Return the new count."""
+    """Add the hits of these answers to the run's `count` hits. Return the new count."""
     found = [(asked, result) for asked in answers for result in _usable(work, asked)]
     urls = [canonical_url(result.url) for _asked, result in found]
     known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
@@ -112,10 +112,10 @@ def keep(work: RunContext, answers: Sequence[Asked], order: Order, count: int) -
 
 
 def store_again(hits: Iterable[Hit], fields: Sequence[str]) -> None:
-    """Store these fields of hits that have rows already, in one statement.
+    """Store these fields of existing hits in one statement.
 
-    An update by columns: `bulk_update` makes a condition for each hit and field, which takes a third
-    of a millisecond each, and eight services find hundreds of hits.
+    It updates by columns. `bulk_update` creates a condition for each hit and field, which takes a
+    third of a millisecond each, and eight services find hundreds of hits.
     """
     Hit.objects.bulk_create(hits, update_conflicts=True, unique_fields=["id"], update_fields=fields)
 
@@ -188,7 +188,7 @@ class NothingToAsk(ProviderRejected):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service of the topic, with the queries it gets."""
+    """One service of the topic, and its queries."""
 
     provider: SearchProvider
     queries: list[str]
@@ -200,17 +200,17 @@ class Service:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it gets one query at a time, because it would make others wait anyway."""
+        """Whether it gets one query at a time, because it makes others wait anyway."""
         return bool(getattr(self.provider, "is_paced", False))
 
 
 def search(work: RunContext) -> StepResult:
-    """Ask every planned query of every service of the topic, in parallel (R36).
+    """Send every planned query to every service of the topic, in parallel (R36).
 
-    Queries that are equal for a service are sent once, and a slow service gets only the first
-    `queries_a_run`.  Answers are stored as they arrive, so a resumed run doesn't repeat
-    them.  A failing query never fails the run (R47).  If every one failed the step
-    raises ProviderUnavailable if trying later may help, else ProviderRejected.
+    Queries that are equal for a service are sent once, and a slow service only gets the first
+    `queries_a_run`. Answers are stored as they arrive, so a resumed run doesn't repeat them. A
+    failing query never fails the run (R47). If all failed, the step raises ProviderUnavailable if a
+    retry may help, otherwise ProviderRejected.
     """
     services = services_of(work, work.output("plan")["queries"])
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
@@ -222,7 +222,8 @@ def search(work: RunContext) -> StepResult:
         work.check_there_is_something(done)
     for batch in work.batches_of(calls, at_once=AT_ONCE):
         answers = [asked for outcome in batch for asked in outcome.get()]
-        with transaction.atomic():  # hits and the note that they came: both, while it is held
+        # both the hits and the note of their arrival, while the run is held
+        with transaction.atomic():
             place = keep(work, answers, places, place)
             done += [asked.as_json() for asked in answers]
             work.progress(
@@ -237,7 +238,7 @@ def search(work: RunContext) -> StepResult:
 
 
 def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
-    """Return how many of `count` queries were answered, failed or given up, and what came."""
+    """Return how many of `count` queries were answered, failed or skipped, and the number of hits."""
     failed = sum(bool(entry["problem"]) and entry["tries"] > 0 for entry in done)
     unasked = sum(bool(entry["problem"]) and not entry["tries"] for entry in done)
     parts = [
@@ -251,7 +252,7 @@ def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
 
 
 def services_of(work: RunContext, queries: list[str]) -> list[Service]:
-    """Return the topic's services in its order.
+    """Return the topic's services in order.
 
     Raises NothingToAsk if there is none.
     """
@@ -300,12 +301,12 @@ def options_of(work: RunContext) -> SearchOptions:
 def _calls(
     work: RunContext, services: Sequence[Service], answered: set[tuple[str, str]]
 ) -> list[Callable[[], list[Asked]]]:
-    """Return the calls, the first query of each service before the second of any.
+    """Return the calls, with the first query of each service before the second of any.
 
-    So a service that rejects everything often says so before its other queries start.
+    That way, a service that rejects everything usually does so before its other queries start.
     """
     options, network = options_of(work), Network()
-    # R47 limits the tries of a query, so a postponed run tries once more, not 3 times.
+    # R47 limits the attempts of a query, so a postponed run makes one more attempt, not 3.
     tries = 1 if work.run.tries else TRIES
     calls: list[tuple[int, Callable[[], list[Asked]]]] = []
     for service in services:
@@ -344,7 +345,7 @@ def _searched(
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
     order = [service.name for service in services]
-    # A service removed while the run waited has no place any longer.
+    # A service that was removed while the run waited has no place.
     places = {name: place for place, name in enumerate(order)}
     told = sorted(done, key=lambda entry: places.get(entry["service"], len(places)))
     complaints = searching.complaints(told)
@@ -363,7 +364,7 @@ def _searched(
 
 
 def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: set[str]) -> None:
-    """End a search without results.  Raises ProviderUnavailable or ProviderRejected."""
+    """End a search without results. Raises ProviderUnavailable or ProviderRejected."""
     why = " ".join(complaints)
     if answered:
         told = {"why": why, "services": searching.listed(sorted(answered))}
@@ -380,7 +381,7 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
 
 
 def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int) -> str:
-    """Return how many hits came from which services, and which got only some queries."""
+    """Return how many hits came from which services, and which services got only some queries."""
     answered = {entry["service"] for entry in done if not entry["problem"]}
     gave = {entry["service"] for entry in done if entry["hits"]} or answered
     names = [service.name for service in services if service.name in gave]
@@ -487,7 +488,7 @@ def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[
 
 
 def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether the topic always checks a page that is blocked for all topics.
+    """Whether the topic always includes a page that is blocked for all topics.
 
     The topic's own rules can't contradict each other, and override those for all topics.
     """
@@ -496,7 +497,7 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
 
 
 def _put_in_order(work: RunContext, found: list[Hit]) -> None:
-    """Sort the hits by all their votes; see fusion.fused for what the services' order does."""
+    """Sort the hits by all their votes. See `fused` for the effect of the services' order."""
     services = work.output("search").get("order", [])
     order = Order.of(services, work.output("plan")["queries"])
     found.sort(

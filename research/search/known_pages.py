@@ -1,8 +1,8 @@
 """Read known pages again: those that current facts and the latest reports cite.
 
-Data flow: facts and sources of the topic -> a hit for each page, beside those of the searches ->
-read by a conditional request where the server gave a version -> compared with the text that the
-topic kept (`research.reporting.rereading`).
+Data flow: facts and sources of the topic -> a hit for each page, in addition to those of the
+searches -> read by a conditional request if the server named a version -> compared with the text
+that the topic stored (`research.reporting.rereading`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from research.models import Hit
 from research.run_context import inputs
 from research.run_context.context import RunContext
 
-SERVICE = "known"  # service of a hit that no search returned
+SERVICE = "known"  # the service of a hit that no search returned
 MOST = 24  # known pages read again in one run
-LATELY = 5  # runs in which a source was cited last
+LATELY = 5  # the last runs in which a source was cited
 _OPENABLE = ("http://", "https://", "library:")
 
 
@@ -33,7 +33,7 @@ class ConditionalFetcher(Protocol):
     """A fetcher that can skip a page that hasn't changed."""
 
     def fetch_if_changed(self, url: str, *, etag: str, last_modified: str) -> WebPage | None:
-        """Return the page, or None if it is still the version named; raises as fetch()."""
+        """Return the page, or None if it is still this version. Raises as fetch() does."""
         ...
 
 
@@ -58,7 +58,7 @@ def _may_open(link: str) -> bool:
 
 
 def _as_they_are_now(work: RunContext, found: Sequence[str]) -> list[str]:
-    """Return the addresses, those of library documents in their present version."""
+    """Return the URLs, with library documents in their current version."""
     keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
     documents = LibraryDocument.objects.readable_by(work.topic.owner).live().filter(pk__in=keys)
     now = {str(one.pk): one.address for one in documents.defer("text")}
@@ -73,9 +73,9 @@ def _as_they_are_now(work: RunContext, found: Sequence[str]) -> list[str]:
 
 
 def add_pages(work: RunContext) -> set[str]:
-    """Create a hit for each known page that no search returned; return the canonical addresses.
+    """Create a hit for each known page that no search returned. Return the canonical URLs.
 
-    Repeatable: a run has one hit for each canonical address.
+    Repeatable: a run has one hit for each canonical URL.
     """
     wanted = {_canonical(link): link for link in links(work)}
     have = set(work.run.hits.filter(url__in=wanted).values_list("url", flat=True))
@@ -103,7 +103,7 @@ def add_pages(work: RunContext) -> set[str]:
 
 
 def read_again(work: RunContext) -> Q:
-    """Return what selects the run's hits of known pages that are read again."""
+    """Return the filter for the run's hits of known pages that are read again."""
     urls = [_canonical(link) for link in links(work)]
     return Q(state=Hit.State.KNOWN, url__in=urls)
 
@@ -115,13 +115,13 @@ def _canonical(link: str) -> str:
         return link
 
 
-# --- reading ----------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def conditional(
     hit: Hit, stored: WebPage | None, fetcher: PageFetcher, plain: Callable[[], WebPage]
 ) -> Callable[[], WebPage]:
-    """Return what fetches a page again, without its body if the server says it hasn't changed.
+    """Return a function that fetches a page again, without its body if it hasn't changed.
 
     `stored` is the page's last version, if its server named one (see `stored_pages`).
     """
@@ -145,9 +145,9 @@ def _if_changed(
 def stored_pages(
     work: RunContext, hits: Sequence[Hit], last: Mapping[str, ContentItem]
 ) -> dict[str, WebPage]:
-    """Return pages as the topic kept them last, as if they had been fetched, by their hits' `url`.
+    """Return the pages that the topic last stored, as if just fetched, by their hits' `url`.
 
-    Only those whose server named the version.  `last` is what `last_versions` returned.
+    Only those whose server named the version. `last` is the result of `last_versions`.
     """
     sources = Source.objects.filter(topic=work.topic, url__in=[hit.url for hit in hits])
     named = {
@@ -173,9 +173,9 @@ def stored_pages(
 
 
 def known_of(work: RunContext, hits: Sequence[Hit]) -> list[Hit]:
-    """Keep the hits whose page the topic knows, library documents in whatever version.
+    """Keep the hits whose page the topic knows, with library documents in any version.
 
-    What a run read whose memory wasn't saved, or which was deleted, is new to the topic.
+    Pages of a deleted run, or of one whose memory wasn't saved, are new to the topic.
     """
     names = [page_of(hit.link) for hit in hits if hit.link.startswith("library:")]
     wanted = Q(url__in=[hit.url for hit in hits])
@@ -190,7 +190,7 @@ def known_of(work: RunContext, hits: Sequence[Hit]) -> list[Hit]:
 
 
 def last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
-    """Return what earlier runs of the topic read last of each page, by the page's name."""
+    """Return the last text that earlier runs of the topic read of each page, by the page's name."""
     return {name: items[0] for name, items in versions(work, hits).items()}
 
 

@@ -1,11 +1,11 @@
 """Step 5: read the pages behind new and returning hits, in parallel, through the guard.
 
-Hits in order -> pages fetched (sample, library or web) -> text as content items, with a reason on
-each hit that gave none -> near-duplicates skipped -> `readings()` for the writer.
+Hits in order -> pages fetched (sample, library or web) -> text as content items, or a reason on the
+hit if there is none -> near-duplicates skipped -> `readings()` for the writer.
 
-A server may send something else in a page's place: a sign-in form, a CAPTCHA, "not found". Compared
-with the last version it would look as if all facts were gone, so it isn't read. Only short texts are
-judged: an article about CAPTCHAs is a page like any other.
+A server may send something else instead of a page: a sign-in form, a CAPTCHA, "not found". Compared
+with the last version, all facts would seem to be gone, so it isn't read. Only short texts are
+checked, because an article about CAPTCHAs is a normal page.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from research.topic_settings import editing as topic_editing
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import check_from, is_address
 
-# --- pages sent in place of others -------------------------------------------------------------
+# --- error pages, sign-in forms and CAPTCHAs ---
 
-LONGEST = 1_500  # characters of a text that can be such a page
+LONGEST = 1_500  # characters; a longer text is a real page
 LEAD = 400  # characters that show what it is
 
 _CHALLENGE = re.compile(
@@ -79,13 +79,14 @@ _TITLES = (
 
 
 def reason_against(title: str, text: str) -> str:
-    """Return why a text isn't the page that was asked for, as a sentence; empty if it seems to be."""
+    """Return why a text isn't the requested page, as a sentence, or "" if it seems to be."""
     said = one_line(text)
     if len(said) > LONGEST:
         return ""
     lead = said[:LEAD]
     kind = next((kind for pattern, kind in _TITLES if pattern.match(title.strip())), "")
-    # Of a longer text neither the title nor the first words are enough: they may be its subject.
+    # For a longer text, neither the title nor the first words are enough, because they may be its
+    # subject.
     is_brief = len(said) <= LEAD
     if _CHALLENGE.search(lead) or (kind == "challenge" and is_brief):
         return _("the site sent a CAPTCHA instead of the text")
@@ -99,16 +100,16 @@ def reason_against(title: str, text: str) -> str:
     return ""
 
 
-# --- reading -----------------------------------------------------------------------------------
+# --- reading ---
 
 logger = structlog.get_logger(__name__)
 
 MOST_TEXT = (
-    200_000  # characters of one page that are kept; how far it is read: research.budgets.budget
+    200_000  # characters stored of one page; research.budgets.budget decides how much is read
 )
 MOST_NAMED = 5  # pages that one warning names
 _READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
-AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
+AT_ONCE = 24  # pages: 48 are two batches of at most 20 s each, the guard's limit per page
 
 
 def read(work: RunContext) -> StepResult:
@@ -123,13 +124,13 @@ def read(work: RunContext) -> StepResult:
     last = _last_versions(work, left)
     calls = fetching(work, left, last)
     done = len(wanted) - len(left)
-    # Documents of the library come over database connections, of which there are few.
+    # Library documents need database connections, and there are few of these.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
     versions: dict[str, list[str]] = dict(work.step.output.get("versions", {}))
     for outcome in work.each_of(calls, at_once=at_once):
         hit = left[outcome.place]
         done += 1
-        with transaction.atomic():  # the page is kept only while the run is held
+        with transaction.atomic():  # the page is stored only while the run is held
             keep(work, hit, partial(noting_version, outcome.get, hit, versions), last)
             work.progress(
                 _("%(done)d of %(all)d pages · %(domain)s")
@@ -138,13 +139,13 @@ def read(work: RunContext) -> StepResult:
                 read=done,
                 pages=len(wanted),
             )
-        if hit.content_item is not None:  # other pages are still on their way
+        if hit.content_item is not None:  # other pages are still being fetched
             marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
     return _read(work, wanted, marks, versions)
 
 
 def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, list[str]]) -> WebPage:
-    """Return the page, and note the version that its server names."""
+    """Return the page, and record the version that its server names."""
     page = get()
     if page.etag or page.last_modified:
         versions[hit.url] = [page.etag[:300], page.last_modified[:100]]
@@ -152,9 +153,9 @@ def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, lis
 
 
 def _to_read(work: RunContext) -> list[Hit]:
-    """Return the hits to read, within the budget: always checked, new, returning.
+    """Return the hits to read, within the budget: always included, new, returning.
 
-    In a deep run, those that its tracks opened and those always checked.
+    In a deep run, only those that its tracks opened and those always included.
     """
     wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
@@ -168,12 +169,12 @@ def _to_read(work: RunContext) -> list[Hit]:
     new = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.NEW]
     new += [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.RETURNING]
     known = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.KNOWN]
-    # Reading known pages again takes nothing from the budget of new ones.
+    # Reading known pages again doesn't use the budget for new ones.
     return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
 
 
 def _last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
-    """Return what earlier runs read last of the hits that aren't new, by the page's name."""
+    """Return the last texts that earlier runs read of the hits that aren't new, by the page's name."""
     known = [hit for hit in hits if hit.state in _READ_BEFORE]
     return known_pages.last_versions(work, known) if known else {}
 
@@ -185,9 +186,9 @@ def fetching(
     *,
     is_recheck: bool = False,
 ) -> list[Callable[[], WebPage]]:
-    """Return what fetches the page of each hit; known pages (all, in a recheck) only if they changed.
+    """Return functions that fetch each hit's page. For known pages, they ask only for changes.
 
-    `last` is what `known_pages.last_versions` returned of them.
+    In a recheck, all pages count as known. `last` is the result of `known_pages.last_versions`.
     """
     fetcher = get_fetcher()
     known = [hit for hit in hits if is_recheck or hit.state in _READ_BEFORE]
@@ -222,7 +223,7 @@ def keep(
 ) -> None:
     """Store the result of a fetch: the text as a content item, or the reason for failure.
 
-    `last` is what `known_pages.last_versions` returned, looked up for the hit if it is left out.
+    `last` is the result of `known_pages.last_versions`. Without it, the hit is looked up.
     """
     try:
         page = get()
@@ -243,7 +244,7 @@ def keep(
     hit.reading = Hit.Reading.READ
     smell = injection.smells_of_instructions(text)
     if smell:
-        # Nothing from a quarantined page reaches a prompt or a fact.
+        # Nothing from a quarantined page enters a prompt or a fact.
         hit.reading = Hit.Reading.QUARANTINED
         hit.reason = _("possible prompt injection: %(why)s") % {"why": smell}
     hit.content_item = _content_item(work, hit, text, last)
@@ -253,7 +254,7 @@ def keep(
 def _content_item(
     work: RunContext, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
 ) -> ContentItem:
-    """Store the page's text, for the person who asks what was read; once while it doesn't change."""
+    """Store the page's text, so people can see what was read. An unchanged text is stored once."""
     if hit.state in _READ_BEFORE:
         last = _last_versions(work, [hit]) if last is None else last
         same = last.get(page_of(hit.link))
@@ -347,7 +348,8 @@ def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
         for hit in wanted
         if hit.state in _READ_BEFORE
         and hit.content_item is not None
-        and hit.content_item.size > MOST_TEXT - 100  # without the white space at its end
+        # some tolerance, because trailing whitespace isn't stored
+        and hit.content_item.size > MOST_TEXT - 100
     ]
     if cut:
         said = ngettext(
@@ -370,7 +372,7 @@ def _in_words(pages: int, again: int, same: int) -> str:
 def _say_what_was_left(work: RunContext, wanted: int) -> None:
     """Warn if the topic's own budget, not the site's default, left pages unread."""
     if not work.settings.max_pages or inputs.opened(work):
-        return  # or the tracks chose
+        return  # or the tracks chose the pages
     new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
     if new > wanted:
         work.run.warn(
@@ -405,13 +407,13 @@ def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
 
 
 def readings(work: RunContext) -> list[Reading]:
-    """Return the pages and snippets for the report, by the hits' place.
+    """Return the pages and snippets for the report, in the order of the hits.
 
-    Pages that were read, each as far as the topic's depth of reading says; and, unless the run is
-    stopping, the snippets of those that could not be or were beyond the budget, the best of them:
-    as many as pages may be read, for eight services find hundreds.  Near-duplicates, quarantined,
-    known and blocked ones are left out.  Of a deep run only pages: those that its tracks opened,
-    and what is always checked.
+    Pages that were read are included up to the topic's depth of reading. Unless the run is
+    stopping, the best snippets of pages that couldn't be read or exceeded the budget are included,
+    too, at most as many as pages can be read, because eight services find hundreds.
+    Near-duplicates, quarantined, known and blocked pages are left out. A deep run only has pages:
+    those that its tracks opened, and those always included.
     """
     is_usable = Q(state__in=[Hit.State.NEW, Hit.State.RETURNING])
     hits = work.run.hits.filter(is_usable | Q(state=Hit.State.KNOWN, reading=Hit.Reading.READ))
@@ -431,7 +433,7 @@ def readings(work: RunContext) -> list[Reading]:
         read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
         last = known_pages.versions(work, known_pages.known_of(work, read))
         versions = {name: [item.content for item in items] for name, items in last.items()}
-    # A known page without an earlier text has nothing to be compared with.
+    # A known page without an earlier text can't be compared with anything.
     kept = [h for h in usable if h.state != Hit.State.KNOWN or page_of(h.link) in versions]
     return [_reading(hit, most, versions.get(page_of(hit.link), [])) for hit in kept]
 
@@ -442,9 +444,9 @@ MOST = 20
 
 
 def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
-    """Have the next run read a page; return the address as kept, and whether it is new there.
+    """Have the next run read a page. Return the stored URL, and whether it is new in the list.
 
-    Raises InvalidValue for a URL that no run opens, LimitReached beyond MOST.
+    Raises InvalidValue for a URL that runs can't open, and LimitReached beyond MOST.
     """
     page = _checked(address)
     with transaction.atomic():
@@ -465,7 +467,7 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
 
 
 def remove(topic: Topic, address: str, *, by: Actor) -> bool:
-    """Remove a page from the list. False if it isn't there."""
+    """Remove a page from the list. Return False if it isn't there."""
     with transaction.atomic():
         held = Topic.objects.select_for_update().get(pk=topic.pk)
         kept = topic_editing.settings_of(held).read_next
@@ -478,7 +480,7 @@ def remove(topic: Topic, address: str, *, by: Actor) -> bool:
 
 
 def take_off(topic: Topic, pages: Sequence[str]) -> None:
-    """Remove the pages that a run read. Called in its saving transaction."""
+    """Remove the pages that a run read. Called in the transaction that saves the run."""
     if not pages:
         return
     kept = TopicSettings.objects.values_list("read_next", flat=True).get(topic=topic)
@@ -490,7 +492,7 @@ def _keep(topic: Topic, pages: list[str]) -> None:
 
 
 def _checked(address: str) -> str:
-    """Return the normalized URL.  Raises InvalidValue with the guard's message.
+    """Return the normalized URL. Raises InvalidValue with the guard's message.
 
     The host is resolved only when the page is fetched, by the same guard.
     """

@@ -1,6 +1,6 @@
 """Query the search services, and explain failures in one sentence per service.
 
-The queries of a run share a Gate per service, so that a service that rejects everything or is
+The queries of a run share a Gate per service, so a service that rejects everything or is
 unreachable doesn't get the remaining queries.
 """
 
@@ -41,15 +41,15 @@ from research.run_context.context import RunContext
 
 logger = structlog.get_logger(__name__)
 
-TRIES = 3  # R47: a failing query is tried up to three times in all
-PAUSES = (0.5, 1.5)  # seconds between the tries of one query
+TRIES = 3  # R47: a failing query gets up to three attempts in total
+PAUSES = (0.5, 1.5)  # seconds between the attempts of one query
 LONGEST_PAUSE = 5.0  # seconds; if a service asks for more, the run is postponed
 AT_HOME = ("library", "sample")  # local services, which say nothing about the network
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The result of one query to one service. Without `tries`, the query was skipped."""
+    """The result of one query to one service. If `tries` is 0, the query was skipped."""
 
     query: str
     service: str
@@ -86,22 +86,22 @@ class Network:
         self._given_up = False
 
     def reached(self, service: str) -> None:
-        """Note that a service answered, even with an error."""
+        """Note that a service responded, even with an error."""
         if service not in AT_HOME:
             with self._lock:
                 self._reached = True
 
     def unreached(self, service: str, *, is_last: bool) -> None:
-        """Note that a service could not be reached; `is_last` is in all the tries of a query."""
+        """Note that a service couldn't be reached. With `is_last`, all attempts of a query failed."""
         with self._lock:
             self._unreached.add(service)
             self._given_up = self._given_up or is_last
 
     @property
     def is_down(self) -> bool:
-        """Whether one service was given up, another wasn't reached either, and none was reached.
+        """Whether a service was given up, another wasn't reached either, and none was reached.
 
-        A single service may be down itself.
+        A single service may itself be down.
         """
         with self._lock:
             return not self._reached and self._given_up and len(self._unreached) > 1
@@ -111,8 +111,8 @@ class Gate:
     """Shared state of one service's queries in a run, across threads.
 
     It closes if the service refuses everything, rejects two queries with the same message, or is
-    down: a query has used up its tries and none has been answered yet.  Best effort: queries in
-    progress finish their current try.
+    down: one query has used up its attempts before any was answered. Best effort: queries in
+    progress finish their current attempt.
     """
 
     def __init__(self, service: str, network: Network | None = None) -> None:
@@ -134,13 +134,13 @@ class Gate:
             return self._last if given_up and not self._answered else None
 
     def answered(self) -> None:
-        """Note an answer, an empty one too."""
+        """Note an answer, even an empty one."""
         self._network.reached(self.service)
         with self._lock:
             self._answered = True
 
     def failed(self, exc: ProviderError, *, is_last: bool) -> None:
-        """Note a failure; `is_last` says that the query is not tried again."""
+        """Note a failure. `is_last` means that the query isn't tried again."""
         if isinstance(exc, ServiceUnreachable):
             self._network.unreached(self.service, is_last=is_last)
         elif not isinstance(exc, ServiceRefused):  # can be raised without a request
@@ -166,7 +166,7 @@ def ask(
 ) -> Asked:
     """Send one query to one service, up to `most` times while it is unavailable (R47).
 
-    An empty answer isn't retried.  Never raises for the service's failures.  If the gate is closed,
+    An empty answer isn't retried. The service's failures are never raised. If the gate is closed,
     the query is skipped with the gate's reason.
     """
     gate = gate or Gate(provider.service)
@@ -201,12 +201,12 @@ def _tried(
         return provider.search(query, options), None
     except ProviderError as exc:
         return [], exc
-    except DatabaseError as exc:  # the library's
+    except DatabaseError as exc:  # of the library service
         return [], ProviderUnavailable(_("the database didn’t respond: %(why)s") % {"why": exc})
 
 
 def _waited(failure: ProviderError, tries: int, gate: Gate) -> bool:
-    """Wait before the next try; False if the gate closed meanwhile, so that there is none."""
+    """Wait before the next attempt. Return False if the gate closed in the meantime."""
     wanted = getattr(failure, "retry_after", None) or PAUSES[min(tries, len(PAUSES)) - 1]
     time.sleep(min(wanted, LONGEST_PAUSE))
     return gate.closed_by is None
@@ -234,11 +234,11 @@ def _asked(
     )
 
 
-# --- in words -------------------------------------------------------------------------------------
+# --- messages ---
 
 
 def search_provider(name: str, *, owner: User) -> SearchProvider | None:
-    """Return the provider of a service, None if Beacon doesn't have it.
+    """Return the provider of a service, or None if Beacon doesn't have it.
 
     One that isn't set up is returned too. When asked, it says what is missing.
     """
@@ -253,14 +253,14 @@ def label_of(service: str) -> str:
 
 
 def listed(services: Iterable[str]) -> str:
-    """Return the services in words: “Wikipedia, arXiv and Hacker News”."""
+    """Return the services as text: “Wikipedia, arXiv and Hacker News”."""
     return str(get_text_list([label_of(service) for service in services], _("and")))
 
 
 def complaints(asked: Sequence[dict[str, Any]]) -> list[str]:
     """Return a sentence for each service that failed, and one for all if the network is down.
 
-    `asked` are entries of `Asked.as_json`.  Each reason is reported once.
+    `asked` are results of `Asked.as_json`. Each reason is reported once.
     """
     by_service: dict[str, list[dict[str, Any]]] = {}
     for entry in asked:
@@ -314,7 +314,7 @@ EXTRACTIVE = "extractive"  # value in a manifest if no model wrote the report
 
 
 def queries_of(run: Run) -> list[str]:
-    """Return the queries of `run`, empty if none are stored."""
+    """Return the queries of `run`. Empty if none are stored."""
     kept: list[str] = run.manifest.get("queries") or []
     if kept:
         return kept
@@ -351,7 +351,7 @@ def _services_gone(work: RunContext) -> list[tuple[str, str]]:
 
 
 def model_gone(was: Run) -> str:
-    """Return a sentence if another model writes now than wrote `was`, empty if it is the same.
+    """Return a sentence if another model writes now than wrote `was`, or "" if it is the same.
 
     Only for a run with new pages, because otherwise no model is used.
     """

@@ -1,9 +1,9 @@
-"""Figures of a topic's sources, counted in the database by page or by domain.
+"""Figures of a topic's sources by page or domain, and the list that shows them.
 
 Data flow: hits, ledger and seen URLs of the topic, one row per URL -> what its runs made of each
-(delta items that cite it, facts that it brought first, quotes that were looked up in it) ->
-filtered, sorted, one page of it.  One query, however long the history is; nothing is counted twice
-or kept in step, so what is struck, imported or purged is right at once.
+(delta items that cite it, facts first found there, quotes checked in it) -> filtered, sorted, one
+page of the list. Everything is counted in one query, however long the history is. Nothing is
+stored, so the figures are right immediately after facts are struck, imported or purged.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query of the figures. `places` are the domains and pages to keep, None for all."""
+    """A query of the figures. `places` are the domains and pages to keep, or None for all."""
 
     by_domain: bool = True
     words: Sequence[str] = ()
@@ -155,12 +155,12 @@ class Question:
 def page_of(
     topic: Topic, asked: Question, *, offset: int = 0, size: int = PAGE_SIZE
 ) -> list[Figures]:
-    """Return `size` rows from `offset` on: one query."""
+    """Return `size` rows starting at `offset`, in one query."""
     return list(_rows(topic, asked, "LIMIT %(size)s OFFSET %(offset)s", size=size, offset=offset))
 
 
 def all_of(topic: Topic, asked: Question, *, most: int) -> Iterator[Figures]:
-    """Yield every row, for a file, at most so many."""
+    """Yield every row for a file, at most `most`."""
     yield from _rows(topic, asked, "LIMIT %(size)s", size=most)
 
 
@@ -204,11 +204,11 @@ def _where(asked: Question) -> tuple[str, dict[str, Any]]:
 
 
 def _literal(text: str) -> str:
-    """Return text as LIKE takes it by its letters."""
+    """Escape text for LIKE."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-# --- page ---
+# --- the list ---
 
 MOST_IN_FILE = 100_000
 MOST_OFFSET = 1_000_000
@@ -251,7 +251,7 @@ ACT_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class DeskWanted:
-    """What the address asks for."""
+    """The filters and sorting in the page's URL."""
 
     by: str = "domain"
     words: str = ""
@@ -282,7 +282,7 @@ class DeskWanted:
 
     @property
     def query(self) -> str:
-        """Return it as an address's query, without the place in the list."""
+        """Return it as a URL's query, without the cursor."""
         sort = self.sort if self.falling else f"^{self.sort}"
         named = {
             "by": self.by,
@@ -294,7 +294,7 @@ class DeskWanted:
         return urlencode({name: value for name, value in named.items() if value})
 
     def sorted_by(self, name: str) -> str:
-        """Return the query string that sorts by a column, reversed if it is sorted by it already."""
+        """Return the query string that sorts by a column, in reverse if it already does."""
         falling = not self.falling if name == self.sort else name != "name"
         changed = DeskWanted(self.by, self.words, self.domain, self.state, name, falling)
         return changed.query
@@ -302,13 +302,13 @@ class DeskWanted:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A figure's head: its words, the address that sorts by it, and how it is sorted now."""
+    """A column's heading: its label, the URL that sorts by it, and its current order."""
 
     name: str
     label: Any
     about: Any
     query: str
-    order: str  # of aria-sort; empty where another column sorts
+    order: str  # value of aria-sort; empty if another column is sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +323,7 @@ class DeskRow:
 
     @property
     def place(self) -> str:
-        """Return the domain, or the page's canonical address."""
+        """Return the domain, or the page's canonical URL."""
         return self.figures.place
 
     @property
@@ -333,7 +333,7 @@ class DeskRow:
 
     @property
     def may_be_ruled(self) -> bool:
-        """Whether it is a place of the web at all (the library's name is no domain)."""
+        """Whether it is on the web at all. The library's name isn't a domain."""
         return self.is_page or "." in self.figures.domain
 
     @property
@@ -385,7 +385,7 @@ class DeskRow:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules that hold for a topic: its own, those of all topics, and both together."""
+    """A topic's effective rules: its own, those for all topics, and both together."""
 
     own: TopicSettings
     all: dict[str, str]
@@ -393,7 +393,7 @@ class Rules:
 
     @classmethod
     def of(cls, topic: Any) -> Rules:
-        """Return them for a topic with its settings loaded: two queries."""
+        """Return the rules of a topic with its settings loaded, in two queries."""
         found = everywhere(topic.owner_id)
         return cls(topic.settings, found, in_effect(topic.settings, found))
 
@@ -407,7 +407,7 @@ class Rules:
 
 
 def page(topic: Any, wanted: DeskWanted, *, cursor: str = "") -> tuple[Page, int, Rules]:
-    """Return the rows after the cursor, how many there are in all, and the rules."""
+    """Return the rows after the cursor, the total number, and the rules."""
     rules, offset = Rules.of(topic), offset_of(cursor)
     figures = page_of(topic, question(wanted, rules), offset=offset, size=PAGE_SIZE + 1)
     more = str(offset + PAGE_SIZE) if len(figures) > PAGE_SIZE else None
@@ -416,7 +416,7 @@ def page(topic: Any, wanted: DeskWanted, *, cursor: str = "") -> tuple[Page, int
 
 
 def question(wanted: DeskWanted, rules: Rules) -> Question:
-    """Return what is asked of the figures."""
+    """Return the query for the figures."""
     by_rule = wanted.state in Act.values
     return Question(
         by_domain=wanted.by == "domain",
@@ -430,7 +430,7 @@ def question(wanted: DeskWanted, rules: Rules) -> Question:
 
 
 def columns(wanted: DeskWanted) -> Sequence[Column]:
-    """Return the heads of the figures."""
+    """Return the column headings."""
     way = "descending" if wanted.falling else "ascending"
     return [
         Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")
@@ -439,7 +439,7 @@ def columns(wanted: DeskWanted) -> Sequence[Column]:
 
 
 def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
-    """Return the topic's own rules that no shown row has, so that they can be removed too."""
+    """Return the topic's own rules that no row shows, so they can be removed as well."""
     shown = {row.place for row in rows}
     return [(place, act) for place, act in places_by_act(rules.own) if place not in shown]
 
@@ -459,7 +459,7 @@ def row_of(figures: Figures, rules: Rules) -> DeskRow:
     return DeskRow(figures, act_here(rules.own, place), rules.all.get(place, NONE), effect, by)
 
 
-# --- as a file ------------------------------------------------------------------------------------
+# --- CSV ---
 
 FIELDS = (
     "place", "domain", "title", "pages", "returned", "read", "cited", "facts", "confirmed",

@@ -1,9 +1,9 @@
-"""How a person treats a place of the web: block it, boost it or mute it, here or in all topics.
+"""Rules for places on the web: block, boost or mute them for one topic or for all.
 
-Data flow: a domain or an address, an act and a scope -> the lists of the topic's settings (changed
-as every edit of them), or a `SourceRule` of the owner -> `models.in_effect`, from which each run
-takes them -> hits left out or put first (`gathering`), changes withheld (`judging`).  A place has
-one rule a scope.  “Block in all topics” of a whole domain is the refused source that Review keeps.
+Data flow: a domain or URL, a rule and a scope -> the lists in the topic's settings (changed like
+any edit), or a `SourceRule` of the owner -> `models.in_effect`, from which each run takes them ->
+hits left out or put first (`gathering`), changes withheld (`judging`). A place has one rule per
+scope. Blocking a whole domain for all topics also refuses it as a source in Review.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOPIC, ALL = "topic", "all"
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A rule as it is kept, and what was there before it (an act, or `none`)."""
+    """A rule as stored, and the one it replaced (or `none`)."""
 
     place: str
     act: str
@@ -38,9 +38,10 @@ class Changed:
 
 
 def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor) -> Changed:
-    """Treat a place so from the next run on; `none` takes the scope's rule away.
+    """Set a place's rule, starting with the next run. `none` removes the rule of that scope.
 
-    Raises InvalidValue for what is no place, no act, or contradicts another rule; LimitReached.
+    Raises InvalidValue for an invalid place or rule, or one that contradicts another, and
+    LimitReached.
     """
     if act not in (*Act.values, NONE):
         told = {"act": act[:40], "known": ", ".join([*Act.values, NONE])}
@@ -58,12 +59,12 @@ def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Acto
 
 
 def act_here(settings: TopicSettings, place: str) -> str:
-    """Return how these settings treat exactly this place."""
+    """Return the rule that these settings have for exactly this place."""
     return next((act for act in Act.values if place in lists_of(settings, act)), NONE)
 
 
 def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[str, list[str]]:
-    """Return the changed lists.  Raises InvalidValue and LimitReached."""
+    """Return the changed lists. Raises InvalidValue and LimitReached."""
     wanted: dict[str, list[str]] = {}
     if before != NONE:
         name = field_of(before, place)
@@ -84,14 +85,15 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
     return wanted | {name: [*places, place]}
 
 
-# --- for all topics -------------------------------------------------------------------------------
+# --- for all topics ---
 
 
 def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
     refused = RefusedSource.objects.filter(owner=owner, kind=RefusedSource.Kind.DOMAIN, name=place)
     rules = SourceRule.objects.filter(owner=owner, place=place)
     with transaction.atomic():
-        User.objects.select_for_update(no_key=True).get(pk=owner.pk)  # two acts, one limit
+        # two requests must not exceed the limit together
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         kept = rules.values_list("act", flat=True).first()
         before = str(Act.BLOCK) if refused.exists() else str(kept or NONE)
         if before == act:

@@ -1,6 +1,7 @@
-"""The steps after the save of a run: observations, reflection and the summary note.
+"""Follow-up steps after a run is saved: observations, reflection and the summary note.
 
-Each runs independently and can be repeated. A failure is only a warning (decision 7)."""
+Each runs independently and can be repeated. A failure is only a warning (decision 7).
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ from research.steps.verifying import unsupported_mark
 
 
 def in_trash(run: Run) -> str:
-    """Return why nothing is saved from the run: its topic, or the run itself, is in the trash."""
+    """Return why nothing is saved from the run, if it or its topic is in the trash."""
     row = Run.objects.filter(pk=run.pk).values("topic__trashed_at", "report__trashed_at").get()
     if row["topic__trashed_at"] is not None:
         return _("nothing was saved because the topic is in Trash")
@@ -56,16 +57,16 @@ def in_trash(run: Run) -> str:
 
 # --- observations ---
 
-REPORT = "write"  # the step whose output the report is
+REPORT = "write"  # the step whose output is the report
 FACTS = "save"
 TYPE = Observation.StepType.RUN
 
 
 def observe(work: RunContext) -> StepResult:
-    """Save the run's facts as findings, and what else its report says (R94).
+    """Save the run's facts as findings, and other statements from its report (R94).
 
-    Repeatable: a report is extracted once, and duplicates add nothing.  If the model is
-    unavailable, it is tried again later. If it refuses or answers nonsense, that is a warning.
+    Repeatable: a report is extracted once, and duplicates add nothing. If the model is unavailable,
+    it is tried again later. If it refuses or its answer is unusable, that is a warning.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
@@ -120,7 +121,7 @@ def _told_before(work: RunContext) -> list[str]:
 
 
 def _own_words(report: Report) -> list[str]:
-    """Return Beacon's own uncited sentences in an extract, which are only about the run."""
+    """Return Beacon's own uncited sentences in an extractive report, which are about the run."""
     is_own = report.is_extractive and report.summary == without_citations(report.summary)
     return split(report.summary) if is_own else []
 
@@ -130,9 +131,9 @@ def _fact(text: str) -> Line:
 
 
 def _report(work: RunContext, facts: list[str]) -> str:
-    """Return what changed, and the report without the sentences that no source supports.
+    """Return the changes, and the report without the sentences that no source supports.
 
-    Of what changed the new sentences: the section itself also tells what was known before.
+    Only the new sentence of each change is used, because the section also has the old one.
     """
     body = "\n".join(map(_supported, work.run.report.body.splitlines()))
     changed = "\n".join(f"- {fact}" for fact in facts if fact not in body)
@@ -140,7 +141,7 @@ def _report(work: RunContext, facts: list[str]) -> str:
 
 
 def _supported(line: str) -> str:
-    """Return one line of the report without the sentences that are marked as unsupported."""
+    """Return one line of the report without sentences marked as unsupported."""
     *marked, rest = line.split(unsupported_mark())
     kept = []
     for piece in marked:
@@ -158,7 +159,7 @@ def _is_extracted(work: RunContext) -> bool:
 
 
 def _remember(work: RunContext, topic: Topic, lines: list[Line], source: str) -> int:
-    """Store the lines; return how many are new."""
+    """Store the lines. Return how many are new."""
     if not lines:
         return 0
     stored = remember_lines(
@@ -189,12 +190,10 @@ def _result(facts: int, further: int, found: Extracted) -> StepResult:
     return StepResult({**counts, "by": found.by}, words, counts, found.warning)
 
 
-# --- reflecting ---
+# --- transcript ---
 
-# --- transcript ----------------------------------------------------------------------------
-
-MOST_TITLES = 5  # of one query's hits
-_LONGEST_REASON = 200  # characters of the reason why a service or a page failed
+MOST_TITLES = 5  # of one query
+_LONGEST_REASON = 200  # characters of the error of a service or page
 
 
 def task_of(work: RunContext) -> str:
@@ -238,7 +237,7 @@ def _call(key: str, tool: str, arguments: dict[str, Any], result: str) -> list[M
 
 
 def _found(work: RunContext, query: str, hits: list[Hit]) -> str:
-    """Return the services' answers to a query, and the titles of its hits."""
+    """Return each service's answer to a query, and the titles of its hits."""
     lines = []
     for entry in work.output("search").get("asked", []):
         if entry["query"] != query:
@@ -258,14 +257,14 @@ def _read(hit: Hit) -> str:
     return f"{words} ({shorten(hit.reason, _LONGEST_REASON)})" if hit.reason else words
 
 
-# --- reflecting --------------------------------------------------------------------------------
+# --- reflecting ---
 
-# What a run writes within its topic: facts, findings, report and summary note.
+# What a run writes within its own topic: facts, findings, report and summary note.
 _OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "contentitem")
 
 
 def reflect(work: RunContext) -> StepResult:
-    """Reflect on the run, once even if called again."""
+    """Reflect on the run, only once even if called again."""
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
         return StepResult(detail=why)
@@ -295,7 +294,8 @@ def reflect(work: RunContext) -> StepResult:
 def actions_of(work: RunContext) -> int:
     """Return how many actions a run took: searches, pages read, tools called (decision 7)."""
     asked = work.output("search").get("asked", [])
-    called = work.run.tool_calls.exclude(tool="open_page").count()  # pages are counted as read
+    # pages are already counted as read
+    called = work.run.tool_calls.exclude(tool="open_page").count()
     return len(asked) + work.run.read_count + called
 
 
@@ -354,8 +354,8 @@ class RunSummary(BaseModel):
 def summarise(work: RunContext) -> StepResult:
     """Write the run's summary note once: goal, actions, result and next steps.
 
-    If the model is unavailable, it is tried again later. If it refuses or answers nonsense, the
-    note is written without it, with a warning.
+    If the model is unavailable, it is tried again later. If it refuses or its answer is unusable,
+    the note is written without it, with a warning.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
@@ -373,7 +373,7 @@ def summarise(work: RunContext) -> StepResult:
         warning = _without_model(exc)
     content = _content(work, topic, written)
     with transaction.atomic():
-        # Under a lock, because a worker that was given up on can come late.
+        # Under a lock, because a worker that lost its lease can arrive late.
         Topic.objects.select_for_update(no_key=True).get(pk=topic.pk)
         if (note := _written(work.run, topic)) is not None:
             return _summary_result(note, is_new=False)
@@ -382,7 +382,7 @@ def summarise(work: RunContext) -> StepResult:
 
 
 def _written(run: Run, topic: Topic) -> Note | None:
-    """Return the run's note, even if it was merged or moved to the trash since."""
+    """Return the run's note, even if it was merged or moved to the trash."""
     found: Note | None = (
         Note.objects.of(topic.owner)
         .filter(source=run.source, job=run.source, kind=Note.Kind.SUMMARY)
@@ -426,7 +426,7 @@ def _without_model(exc: Exception) -> str:
     return _("The model failed, so the summary note was written without it: %(why)s") % told
 
 
-# --- content of the note ---------------------------------------------------------------------------
+# --- the note's content ---
 
 
 def _content(work: RunContext, topic: Topic, written: RunSummary | None) -> str:
@@ -453,7 +453,7 @@ def _goal(work: RunContext, topic: Topic) -> str:
 
 
 def _actions(run: Run) -> str:
-    """Return in words what the run did, by its rows."""
+    """Return the run's actions as text."""
     hits = list(run.hits.values_list("state", "reading"))
     new = sum(state == Hit.State.NEW for state, _reading in hits)
     read = sum(reading == Hit.Reading.READ for _state, reading in hits)
@@ -523,11 +523,11 @@ def _plain(text: str) -> str:
     return without_citations(plain(text))
 
 
-# --- the model --------------------------------------------------------------------------------------
+# --- the model ---
 
 
 def _asked(work: RunContext, topic: Topic) -> RunSummary | None:
-    """Return the model's summary of the report, None without a model."""
+    """Return the model's summary of the report, or None without a model."""
     report = work.run.report
     context: dict[str, Any] = {
         "most": MOST_STEPS,

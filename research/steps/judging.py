@@ -1,8 +1,8 @@
 """The step before the save: filter changes by the topic's intent and its muted sources.
 
-Data flow: changes that `verify` left -> those only from muted sources are filtered out -> the others
-are judged by the intent -> changes with their judgement, which `save` stores. Filtered changes are
-still remembered. A run without intent and muted sources has no such step.
+Data flow: changes that `verify` left -> those only from muted sources are filtered out -> the
+others are judged by the intent -> changes with their judgment, which `save` stores. Filtered
+changes are still remembered. A run without intent and muted sources doesn't have this step.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ STEP = "judge"
 
 
 def judges(settings: TopicSettings) -> bool:
-    """Whether a run with these settings can filter anything, so that it has the step."""
+    """Whether these settings can filter anything, so the run needs this step."""
     return bool(settings.intent.strip() or settings.mute_places)
 
 
 def judges_run(run: Run) -> bool:
-    """Whether a run has the step, by the settings that it was started with."""
+    """Whether a run has this step, by the settings it was started with."""
     kept = run.settings
     return bool(kept.get("intent", "").strip() or kept.get("mute_places"))
 

@@ -41,7 +41,7 @@ LEAST_QUERIES, MOST_QUERIES = 3, 6
 
 
 class Plan(BaseModel):
-    """The planner's answer: search queries.  A bare list is taken for one."""
+    """The planner's answer: search queries. A bare list is accepted too."""
 
     queries: list[str] = Field(min_length=1)
 
@@ -58,7 +58,7 @@ class Plan(BaseModel):
 
 
 def load_memory(work: RunContext) -> StepResult:
-    """Load the topic's memory; without live memory the run is a baseline, whatever its number."""
+    """Load the topic's memory. Without live memory, the run is a baseline, whatever its number."""
     _say_who_is_not_told(work)
     loaded = topic_memory.load(work.topic)
     of_run = {"is_baseline": loaded.memory is None}
@@ -112,11 +112,12 @@ def _say_who_is_not_told(work: RunContext) -> None:
 
 
 def plan(work: RunContext) -> StepResult:
-    """Plan the queries: by the model with the memory in its prompt, else by templates.
+    """Plan the queries: by the model with the memory in its prompt, or by templates.
 
-    A repeated run takes the same queries, and warns about services that are gone.
+    A repeated run uses the same queries, and warns about services that are no longer available.
 
-    Without a model: facet queries.  If the model fails or answers nonsense: 3 fallback queries (R45, R46).
+    Without a model, facet queries are used. If the model fails or its answer is unusable, there are
+    3 fallback queries (R45, R46).
     """
     memory = inputs.known(work)
     lessons = topic_block.of_topic(work.topic)
@@ -141,7 +142,8 @@ def plan(work: RunContext) -> StepResult:
         }
         work.run.warn(warning)
         queries, by = facets.fallback_queries(work.topic.title, timezone.localdate()), "fallback"
-    if by != "rerun":  # whose very queries are asked, those of its own rules among them
+    # a rerun uses the exact queries of the original, including those from its rules
+    if by != "rerun":
         queries = applied_rules.with_standing(queries, work.settings)
     output = {
         "queries": queries,
@@ -158,7 +160,7 @@ def plan(work: RunContext) -> StepResult:
 
 
 def _rules(queries: list[str], settings: TopicSettings) -> dict[str, list[str]]:
-    """Return what of the topic's standing rules the plan obeys, as its output keeps it."""
+    """Return the topic's standing rules that the plan follows, as stored in its output."""
     rules = {
         "always": applied_rules.checked_in(queries, settings),
         "not_at": standing_rules.places_of(settings),
@@ -174,7 +176,7 @@ def _what_is_gone(work: RunContext, was: Run) -> str:
 
 
 def in_words(output: dict[str, Any]) -> str:
-    """Return the number of queries in a plan's output, who planned them and with what, and its rules."""
+    """Return a summary of a plan's output: its queries, who planned them, and the rules used."""
     count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
     words = [
@@ -255,8 +257,8 @@ def _by_model(
 
 # --- plan review ---
 
-DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
-REVIEWED = "reviewed"  # the key of the plan's output that says who looked at it
+DAY = timedelta(days=1)  # PlanReview.DAY: continues by itself after a day
+REVIEWED = "reviewed"  # the key in the plan's output for who reviewed it
 
 
 class PlanWentOn(Exception):
@@ -264,10 +266,10 @@ class PlanWentOn(Exception):
 
 
 def hold(work: RunContext) -> None:
-    """Raise AwaitsPerson if the run's settings ask for a review of its plan.
+    """Raise AwaitsPerson if the run's settings require a review of its plan.
 
-    Not for a run that repeats another, is stopping, or has begun to search.  Raises Cancelled if
-    the run was cancelled or its topic archived.
+    Not for a run that repeats another, is stopping, or has begun to search. Raises Cancelled if the
+    run was cancelled or its topic archived.
     """
     wanted = work.settings.plan_review
     if wanted == TopicSettings.PlanReview.NO or work.run.rerun_of_id or work.has_begun("search"):
@@ -282,10 +284,10 @@ def hold(work: RunContext) -> None:
 
 
 def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
-    """Continue the run with these queries, which were checked (`forms.plan`).
+    """Continue the run with these queries, which were validated (`research.runs.page.PlanForm`).
 
-    `seen` is the `waiting_since` of the plan that the person saw.  The planned queries are kept
-    beside the edited ones.  Raises PlanWentOn if that plan no longer waits.
+    `seen` is the `waiting_since` of the plan that the person saw. The planned queries are stored
+    next to the edited ones. Raises PlanWentOn if that plan no longer waits.
     """
     with transaction.atomic():
         step = _held(run, seen)
@@ -299,12 +301,12 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
             }
         _store(step, output)
         kind = "plan-edited" if edited else "plan-accepted"
-        # A retry may create a new plan. The person's queries stay in the log.
+        # A retry can create a new plan. The person's queries stay in the log.
         Activity.log(run.topic.owner, by, kind, subject=run, queries=queries)
 
 
 def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
-    """Let the run create a new plan, and wait for review again.  Raises PlanWentOn."""
+    """Have the run create a new plan, and wait for review again. Raises PlanWentOn."""
     with transaction.atomic():
         _held(run, seen)
         reopen_plan(run)
@@ -312,7 +314,7 @@ def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
 
 
 def go_on_unseen() -> int:
-    """Continue the runs whose plan wasn't reviewed within the day. Return how many."""
+    """Continue the runs whose plan wasn't reviewed within a day. Return how many."""
     done = 0
     for run in Run.objects.waited_long_enough().select_related("topic__owner")[:200]:
         since = run.waiting_since
@@ -376,7 +378,7 @@ def became_of(run: Run) -> str:
 
 
 def goes_on_at(run: Run) -> datetime | None:
-    """Return when a waiting run continues by itself, or None."""
+    """Return when a waiting run continues automatically, or None."""
     if run.waiting_since is None:
         return None
     waits = run.asked_for.plan_review == TopicSettings.PlanReview.WAIT

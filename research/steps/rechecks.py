@@ -36,14 +36,14 @@ from research.search.searching import EXTRACTIVE
 from research.steps import planning, saving
 from research.topic_settings import standing_rules
 
-MOST_SENTENCES = 1_500  # of a page that are looked at
-CLOSEST = 12  # sentences of a page that are compared with a fact
-FAR = 35  # of 100: sentences with less in common aren't about the fact
+MOST_SENTENCES = 1_500  # sentences checked per page
+CLOSEST = 12  # sentences of a page compared with a fact
+FAR = 35  # similarity out of 100; below it, a sentence isn't about the fact
 
 
 @dataclass(slots=True)
 class Page:
-    """One page that was read, cut into sentences once."""
+    """One page that was read, split into sentences once."""
 
     reading: Reading
     folded: str
@@ -51,7 +51,6 @@ class Page:
 
     @classmethod
     def of(cls, reading: Reading) -> Page:
-        """Return the page of a reading."""
         return cls(reading, fold(reading.text), split_sentences(reading.text)[:MOST_SENTENCES])
 
 
@@ -60,7 +59,7 @@ def statements(
 ) -> dict[str, Statement]:
     """Return, by fact id, what a page says about each fact. Facts that no page mentions are left out.
 
-    `known` are the texts of all current facts. A sentence belongs to the nearest one.  The fact's
+    `known` are the texts of all current facts. A sentence belongs to the nearest one. The fact's
     own page comes first, then one that confirms it, then any other.
     """
     found = {}
@@ -109,9 +108,9 @@ def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, State
 
 logger = structlog.get_logger(__name__)
 
-SERVICE = "recheck"  # service of a hit that no search found
-MOST_SERVICES = 2  # queries per fact
-MOST_PAGES = 2  # of what they find, read for a fact
+SERVICE = "recheck"  # the service of a hit that no search found
+MOST_SERVICES = 2  # services asked about one fact
+MOST_PAGES = 2  # search results read per fact
 _OPENABLE = ("http://", "https://", "library:")
 
 
@@ -123,7 +122,7 @@ def facts_of(work: RunContext) -> list[TopicFact]:
 
 
 def fetch_sources(work: RunContext, facts: Sequence[TopicFact]) -> dict[str, list[str]]:
-    """Read the page of each fact again; return what servers said of the versions, by address."""
+    """Read the page of each fact again. Return what servers said about the versions, by URL."""
     places = {fact.url: fact.source_title for fact in facts if _may_open(work, fact.url)}
     hits = [
         _hit(work, url, place, title=title, service=SERVICE)
@@ -145,7 +144,7 @@ def _canonical(url: str) -> str:
 
 
 def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
-    """Get or create the run's hit for a URL. None if it isn't one."""
+    """Get or create the run's hit for a URL. Return None if it isn't a URL."""
     try:
         canonical, domain = canonical_url(url), domain_of(url)[:255]
     except ValueError:
@@ -167,7 +166,7 @@ def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
     ]
     for done, outcome in enumerate(work.each_of(calls, at_once=4), start=1):
         hit = left[outcome.place]
-        with transaction.atomic():  # the page is kept only while the run is held
+        with transaction.atomic():  # the page is stored only while this worker holds the run
             search_reading.keep(work, hit, outcome.get)
             told = _("%(done)d of %(all)d pages · %(domain)s")
             values = {"done": done, "all": len(left), "domain": hit.domain}
@@ -175,15 +174,15 @@ def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
     return versions
 
 
-# --- facts that no page mentions -------------------------------------------------------------------------
+# --- facts that no page mentions ---
 
 
 def search_for(
     work: RunContext, facts: Sequence[TopicFact]
 ) -> tuple[list[str], dict[str, list[str]]]:
-    """Search for each fact alone and read what comes first.
+    """Search for each fact separately and read the first results.
 
-    Returns the queries that were asked, and what servers said of the pages' versions.
+    Returns the queries, and what servers said about the pages' versions.
     """
     queries = [_query(fact) for fact in facts]
     if not queries or work.is_stopping:
@@ -212,7 +211,7 @@ def _query(fact: TopicFact) -> str:
 
 
 def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchHit]:
-    """Ask one service. If it doesn't answer, it finds nothing, and the log says so."""
+    """Ask one service. If it doesn't answer, it counts as no results, and the log says so."""
     try:
         return provider.search(query, gathering.options_of(work))
     except ProviderError as exc:
@@ -226,7 +225,7 @@ def _usable(work: RunContext, found: Sequence[SearchHit]) -> list[SearchHit]:
 
 # --- steps ---
 
-BY = "recheck"  # who planned
+BY = "recheck"  # the planner's name
 
 
 def load(work: RunContext) -> StepResult:
@@ -281,7 +280,7 @@ def compare(work: RunContext) -> StepResult:
     draft = Draft("", "", list(said.values()), written_by=EXTRACTIVE, is_extractive=True)
     output = composing.compose(work, memory, [page.reading for page in pages], draft)
     ids = {str(fact.pk) for fact in facts}
-    # A recheck brings no news, and facts it didn't search for haven't gone quiet.
+    # A recheck brings no news, and facts that it didn't search for haven't gone quiet.
     output["changes"] = [
         change
         for change in output["changes"]
@@ -295,7 +294,7 @@ def compare(work: RunContext) -> StepResult:
 
 
 def _drop_unmentioned(output: dict[str, Any]) -> None:
-    """Drop the sources of facts that weren't checked, and number the others without gaps."""
+    """Drop the sources of facts that weren't checked, and renumber the others without gaps."""
     cited = set(report_text.cited([output["body"]]))
     kept = [s for s in output["sources"] if not s.get("is_earlier") or s["n"] in cited]
     numbers = {source["n"]: place for place, source in enumerate(kept, start=1)}
@@ -312,19 +311,19 @@ def _known(work: RunContext) -> list[str]:
 
 def _pages(work: RunContext) -> list[Page]:
     found = search_reading.readings(work)
-    # Its statements are compared with the facts, not with the last version of their page.
+    # Statements are compared with the facts, not with the last version of their page.
     pages = (replace(page, number=n, previous="") for n, page in enumerate(found, start=1))
     return [Page.of(page) for page in pages]
 
 
 def _forget_unused(work: RunContext, sources: Sequence[dict[str, Any]]) -> None:
-    """Drop search results that no fact cites. If kept as seen, no later run would report them."""
+    """Drop search results that no fact cites, because later runs would skip them as seen."""
     cited = [source["link"] for source in sources]
     work.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
 
 
 def _write_down(work: RunContext, facts: list[TopicFact], output: dict[str, Any]) -> dict[str, int]:
-    """Put the short report of the recheck into the step's output. Return the counts."""
+    """Write the short report of the recheck into the step's output. Return the counts."""
     by_fact = {change["previous_id"]: change for change in output["changes"]}
     groups: dict[str, list[str]] = {}
     for fact in facts:
@@ -368,7 +367,7 @@ def _line(change: dict[str, Any]) -> str:
 
 
 def _why_not(work: RunContext, fact: TopicFact) -> str:
-    """Return why a fact could not be checked."""
+    """Return why a fact couldn't be checked."""
     hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
     if hit is None:
         return _("it has no readable source, and a search found no other")
@@ -396,7 +395,8 @@ def _in_words(counts: dict[str, int]) -> str:
 def save(work: RunContext) -> StepResult:
     """Save the recheck as the topic's next run, without follow-ups.
 
-    The topic keeps the summary of its last report, and the sample doesn't count a recheck as a batch.
+    The topic keeps the summary of its last report, and the sample doesn't count a recheck as a
+    batch.
     """
     with transaction.atomic():
         mine = Topic.objects.filter(pk=work.topic.pk)

@@ -40,7 +40,7 @@ from research.steps import judging
 def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[TopicFact]) -> int:
     """Record each contradiction and each unsure change between two current facts. Return how many.
 
-    The change keeps the conflict's id, so its delta item links there.
+    The change stores the conflict's id, so its delta item links to it.
     """
     disputed = [c for c in changes if c.is_remembered and c.previous_id and not c.replaces]
     if not disputed:
@@ -92,7 +92,7 @@ class _Written:
 def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
     """Save the run as Run #N, which ends it as succeeded or partial.
 
-    Raises RunLost if another worker has the run, Cancelled if its topic went to the trash.
+    Raises RunLost if another worker has the run, and Cancelled if its topic was moved to the trash.
     """
     verify = work.output("verify")
     written = _Written(work.output("write"), verify, judging.changes_of(work))
@@ -160,7 +160,7 @@ def _delta(written: _Written) -> str:
 def _remember(
     work: RunContext, topic: Topic, written: _Written, number: int, at: datetime
 ) -> tuple[FactChanges, str]:
-    """Save the topic's memory in a savepoint; return what changed, and why it failed if it did.
+    """Save the topic's memory in a savepoint. Return what changed, and why it failed if it did.
 
     If the memory couldn't be loaded, the run leaves it unchanged (R8).
     """
@@ -186,14 +186,14 @@ def _remember(
     except SoftTimeLimitExceeded:
         raise
     except Exception as exc:
-        # The report isn't lost for any error here (R44): only the savepoint is rolled back, and the
-        # run ends partial with a warning.
+        # No error here can lose the report (R44). Only the savepoint is rolled back, and the run
+        # ends as partial with a warning.
         logger.exception("topic memory not saved", run=work.run.pk)
         return FactChanges(), _("Memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
 
 
 def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:
-    """Return when the memory expires after this save, None to leave it unchanged.
+    """Return when the memory expires after this save, or None to leave it unchanged.
 
     If a person expired it during the run, it stays expired. A baseline that found nothing doesn't
     restore expired memory.
@@ -214,12 +214,13 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
-    """Return the topic's facts from now on: changed ones with those they dispute, new ones, then the rest.
+    """Return the topic's facts after the run.
 
-    None for a run that found nothing new: facts and summary stay as they are.
+    Changed facts and those they dispute come first, then new ones, then the rest. None for a run
+    that found nothing new: facts and summary stay as they are.
     """
     memory = inputs.known(work)
-    # A change that the topic's intent filters out is still known from now on.
+    # A change that the topic's intent filters out is known after the run as well.
     listed = [change for change in written.changes if change.is_remembered]
     if memory is not None and not listed and not _confirmed(written.changes):
         return None
@@ -240,7 +241,8 @@ def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
     # An unsupported change replaces nothing.
     withheld = {change.previous_id for change in written.changes if change.is_unsupported}
     standing = set(written.write["standing"]) | withheld
-    # If a person has to decide between two facts, both stay: what is only new makes room for them.
+    # If a person has to decide between two facts, both stay, and merely new ones make room for
+    # them.
     disputed = {c.previous_id for c in listed if c.previous_id and not c.replaces}
     both = [f for f in memory.facts if f.id in standing and f.id in disputed]
     rest = [f for f in memory.facts if f.id in standing and f.id not in disputed]
@@ -255,7 +257,7 @@ def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
 
 
 def _with_support(facts: list[FoundFact] | None, written: _Written) -> list[FoundFact] | None:
-    """Return the facts with what `verify` found of the sentences that say them."""
+    """Return the facts with the results of `verify` for their sentences."""
     if facts is None:
         return None
     findings = {match_key(f["sentence"]): f for f in written.verify["findings"]}
@@ -294,7 +296,8 @@ def _found(
 def _returned(work: RunContext) -> list[ReturnedUrl]:
     """Return every URL that the searches returned, best first (R13).
 
-    A run that was stopped early leaves unread new ones out: they are read the next time.
+    A run that was stopped early leaves out new ones that it didn't read, so the next run reads
+    them.
     """
     sources = work.output("verify")["sources"]
     links = {source["link"] for source in sources if not source.get("is_earlier")}
@@ -316,15 +319,15 @@ def _returned(work: RunContext) -> list[ReturnedUrl]:
 
 
 def _keep_versions(work: RunContext, topic: Topic) -> None:
-    """Keep what servers called the versions of pages, so that the next run can ask for changes only."""
+    """Store the page versions reported by servers, so the next run can ask for changes only."""
     if work.run.rechecks:
-        return  # a recheck has steps of its own, and keeps them itself
+        return  # a recheck has separate steps that store them
     for url, (etag, modified) in work.output("read").get("versions", {}).items():
         Source.objects.filter(topic=topic, url=url).update(etag=etag, last_modified=modified)
 
 
 def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
-    """Note on facts that they were confirmed or contradicted; neither takes anything away."""
+    """Mark facts as confirmed or contradicted. Neither removes anything."""
     for change in changes:
         if not change.previous_id or change.is_unsupported:
             continue
@@ -354,7 +357,7 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
 def _finish(
     work: RunContext, number: int, result: StepResult, written: _Written, problem: str, at: datetime
 ) -> None:
-    """End the run inside the saving transaction, fenced by its attempt."""
+    """End the run inside the saving transaction, if its attempt is still current."""
     run = work.run
     if problem and problem not in run.warnings:
         run.warnings = [*run.warnings, problem]
@@ -399,7 +402,7 @@ def _finish(
 
 
 def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:
-    """Return the settings and models of the run, to show them and to repeat it."""
+    """Return the run's settings and models, for display and for repeating it."""
     settings, plan = work.settings, work.output("plan")
     calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
     return {
@@ -409,7 +412,7 @@ def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:
         "focus": settings.focus,
         "time_frame": settings.time_frame,
         "languages": settings.languages,
-        # All that were asked, in their order, which counts when hits are put in one order.
+        # All services asked, in order, because the order counts when hits are ranked.
         "services": work.output("search")["order"],
         "allow_domains": settings.allow_domains,
         "block_domains": settings.block_domains,

@@ -1,8 +1,9 @@
 """The tools of a deep run's tracks: search the web, and open pages that the searches found.
 
-`web_search`: words -> the topic's services, through the same code as the step `search` -> hits, new or
-known -> a numbered list. `open_page`: one of those numbers -> the guarded fetch -> a content item ->
-its text. A model opens no URL that it wrote itself: it could send what it read in memory anywhere.
+`web_search`: words -> the topic's services, through the same code as the step `search` -> hits, new
+or known -> a numbered list. `open_page`: one of those numbers -> the guarded fetch -> a content
+item -> its text. A model can't open a URL that it wrote itself, because it could send what it read
+in memory anywhere.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from research.search import gathering, reading, searching
 from research.search.gathering import Service
 from research.search.searching import Asked, Gate, Network
 
-# --- the text of a page ------------------------------------------------------------------------
+# --- the text of a page ---
 
 
 def answer(context: ToolContext, hit: Hit) -> ToolResult:
@@ -69,11 +70,11 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
 
 
 def set_aside_if_repeated(work: RunContext, hit: Hit) -> None:
-    """Mark a page with the same text as an earlier one, so that both count as one source."""
+    """Mark a page with the same text as an earlier one, so the two count as one source."""
     if hit.reading != Hit.Reading.READ:
         return
     rows = work.run.hits.filter(reading=Hit.Reading.READ).select_related("content_item")
-    # By reading order, not by date, so that a page that was cited stays the source.
+    # By reading order and not by date, so a page that was cited remains the source.
     read = [*rows.exclude(pk=hit.pk).order_by("place"), hit]
     repeated = near_duplicates([_page(one, n) for n, one in enumerate(read)])
     original = repeated.get(len(read) - 1)
@@ -88,17 +89,15 @@ def _page(hit: Hit, number: int) -> Reading:
     return Reading(number, hit.link, hit.title, hit.domain, text)
 
 
-# --- the tools ---------------------------------------------------------------------------------
+# --- the tools ---
 
-MOST_SEARCHES = 30  # of all tracks of a run together
-SLOW_TWICE = 2  # a deep run can send a service so many times its own limit
+MOST_SEARCHES = 30  # per run, for all tracks together
+SLOW_TWICE = 2  # a deep run can send a service this many times its normal limit
 LONGEST_SNIPPET = 300
 _NUMBER = re.compile(r"\[?p?(\d{1,6})\]?")
 
 
 class SearchArguments(Arguments):
-    """What to search for."""
-
     query: str = Field(
         min_length=1, max_length=400, description="The search query, in a few words."
     )
@@ -106,8 +105,6 @@ class SearchArguments(Arguments):
 
 
 class OpenArguments(Arguments):
-    """Which page."""
-
     page: str = Field(
         min_length=1,
         max_length=2048,
@@ -143,7 +140,7 @@ class Desk:
             ),
         ]
 
-    # --- searching --------------------------------------------------------------------------------
+    # --- searching ---
 
     def _search(self, context: ToolContext, asked: SearchArguments) -> ToolResult:
         query = one_line(clean(asked.query)[0])[: inputs.MOST_QUERY_LENGTH]
@@ -159,7 +156,7 @@ class Desk:
         return self._listed(context, known or query, asked.limit)
 
     def _ask(self, query: str) -> None:
-        """Ask each service of the topic that has not answered this query."""
+        """Send the query to each of the topic's services that hasn't answered it yet."""
         answered = {e["service"] for e in self.asked if e["query"] == query and not e["problem"]}
         services = [
             service
@@ -175,7 +172,7 @@ class Desk:
             self._work.run.warn(complaint)
 
     def _may_ask(self, service: str) -> bool:
-        """Whether a service with a query limit per run can take one more."""
+        """Whether a service with a query limit per run can take another query."""
         bound = BY_NAME[service].queries_a_run if service in BY_NAME else None
         count = sum(entry["service"] == service for entry in self.asked)
         return bound is None or count < bound * SLOW_TWICE
@@ -226,7 +223,7 @@ class Desk:
         full = Full("\n\n".join([*plain, *problems]), title=query)
         return ToolResult("\n\n".join([*parts, *problems]), data=data, full=full)
 
-    # --- opening ----------------------------------------------------------------------------------
+    # --- opening ---
 
     def _open(self, context: ToolContext, asked: OpenArguments) -> ToolResult:
         hit = self._hit(asked.page)
@@ -267,7 +264,7 @@ class Desk:
 
 
 def _outcome(call: Callable[[], WebPage]) -> Callable[[], WebPage]:
-    """Run the call now; return a function that returns its result or raises its error."""
+    """Run the call now. Return a function that returns its result or raises its error."""
     try:
         page = call()
     except ProviderError as exc:
@@ -291,7 +288,7 @@ def _rank(hit: Hit, query: str) -> int | None:
 
 
 def lines_of(found: Sequence[Hit]) -> str:
-    """Return hits for a model, without snippets that contain instructions."""
+    """Return hits for a model, without snippets that contain prompt injection."""
     lines = []
     for hit in found:
         about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))

@@ -1,4 +1,4 @@
-"""The tracks of a deep run: which ones a run takes, and the loop that carries them out."""
+"""The tracks of a deep run: which tracks a run has, and the loop that runs them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from research.run_context.context import RunContext, StepResult, TaskOver
 from research.steps import track_tools
 from research.steps.track_tools import Desk
 
-AT_HOME = frozenset({"library", "sample"})  # they have documents, but hardly news or opinions
+AT_HOME = frozenset({"library", "sample"})  # they have documents, but hardly any news or opinions
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One track; `part` is the number of its row and never changes, `task` is in its prompt."""
+    """One track. `part` is the number of its row and never changes. `task` is in its prompt."""
 
     part: int
     name: str
@@ -86,20 +86,18 @@ def chosen(work: RunContext) -> list[Track]:
     return [*([OVERVIEW] if is_fresh or wants_more else []), NEWS, VOICES]
 
 
-# --- tracks of a run ---
+# --- limits of a track ---
 
-# --- limits of a track -------------------------------------------------------------------------
-
-ROUNDS = 8  # of tool calls in one track; then the model is asked for its notes
-ANSWER_TOKENS = 1_500  # of one answer of the model
-# No round of a track starts after so many seconds. If the task (12 minutes) has less time left, the
-# track waits for the next task; interrupted each time, it would start over forever.
+ROUNDS = 8  # of tool calls in one track; after that, the model is asked for its notes
+ANSWER_TOKENS = 1_500  # per answer of the model
+# A track starts no new round after this many seconds. If the task (12 minutes) has less time left,
+# the track waits for the next task. Otherwise it could be interrupted and start over forever.
 MOST_SECONDS, LEAST_SECONDS = 360.0, 180.0
 FOR_LAST_ROUND = 60.0  # in addition to the model's time limit, for the pages that it opens
 
 
 class ShareUsed(BudgetReached):
-    """A track has used up its share of the run's tokens; the others and the report keep theirs."""
+    """A track has used up its share of the run's tokens. The others and the report keep theirs."""
 
 
 class TrackMeter:
@@ -111,7 +109,7 @@ class TrackMeter:
         self._most = meter.run.tokens + share
 
     def check(self) -> None:
-        """Raise BudgetReached if the run may spend nothing more, or ShareUsed if the track may not."""
+        """Raise BudgetReached if the run's budget is used up, or ShareUsed if the track's share is."""
         self._meter.check()
         if self._meter.run.tokens >= self._most:
             words = _("it reached its share of the run’s token limit (%(share)s)")
@@ -123,14 +121,17 @@ class TrackMeter:
 
 
 def share_of(work: RunContext, tracks_left: int) -> int:
-    """Return the token share of the next of so many tracks; the report's share is reserved."""
+    """Return the token share of the next track if this many are left.
+
+    The report's share is reserved.
+    """
     most = work.budget.tokens
     for_report = min(depth_of(work.settings).tokens, most // 2)
     return max(0, most - for_report - work.run.tokens) // max(1, tracks_left)
 
 
 def seconds_for(work: RunContext, timeout: float) -> float:
-    """Return for how many seconds a track may start rounds; `timeout` is that of one model call.
+    """Return how many seconds a track can start rounds. `timeout` is that of one model call.
 
     Raises TaskOver if this task has too little time left.
     """
@@ -140,7 +141,7 @@ def seconds_for(work: RunContext, timeout: float) -> float:
     return min(seconds, MOST_SECONDS)
 
 
-# --- one track ---------------------------------------------------------------------------------
+# --- one track ---
 
 TOOLS = (
     "recall",
@@ -150,7 +151,7 @@ TOOLS = (
     "query_memory",
 )
 MOST_TOLD = 15  # hits of the first searches in a track's prompt
-MOST_NOTES = 12  # findings that it is asked to return
+MOST_NOTES = 12  # findings that the model is asked for
 
 
 class Stopping(Exception):
@@ -173,8 +174,8 @@ class TrackLoop:
     def go(self, *, tracks_left: int, timeout: float) -> StepResult:
         """Run the track.
 
-        Raises ProviderError if the first model call fails, NoTools, and Interrupted if this task has
-        too little time left.
+        Raises ProviderError if the first model call fails, NoTools, and Interrupted if this task
+        has too little time left.
         """
         seconds = seconds_for(self._work, timeout)
         try:
@@ -224,7 +225,7 @@ class TrackLoop:
         parts = (self._work.topic.title, settings.objective, settings.focus, self._track.task)
         return ". ".join(filter(None, parts))
 
-    # --- while it runs ----------------------------------------------------------------------------
+    # --- while it runs ---
 
     def _wait_for(self, call: Callable[[], Answer]) -> Answer:
         return self._work.wait_for(call, meanwhile=self._stop_if_asked)
@@ -267,7 +268,7 @@ class TrackLoop:
         pages = ngettext("%(n)d page opened", "%(n)d pages opened", opened) % {"n": opened}
         return f"{calls}, {pages}"
 
-    # --- the prompt -------------------------------------------------------------------------------
+    # --- the prompt ---
 
     def _messages(self) -> list[Message]:
         work, settings = self._work, self._work.settings
@@ -292,7 +293,7 @@ class TrackLoop:
             Message("user", render_to_string("prompts/track_user.txt", told)),
         ]
 
-    # --- its end ----------------------------------------------------------------------------------
+    # --- its end ---
 
     def _over_budget(self, notes: str, exc: BudgetReached) -> StepResult:
         """End the track, or the whole run if the run's or the month's budget is used up."""
@@ -323,13 +324,13 @@ class TrackLoop:
         }
 
 
-# --- the step ----------------------------------------------------------------------------------
+# --- the step ---
 
-AGENT = "research"  # the built-in agent, whose settings say what its tracks share
+AGENT = "research"  # the built-in agent, whose settings decide what its tracks share
 
 
 def explore(work: RunContext) -> StepResult:
-    """Run the tracks; if none can run, the run continues as quick."""
+    """Run the tracks. If none can run, the run continues as quick."""
     model = connections.model_for(work.topic)
     if model is None:
         is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
@@ -414,7 +415,7 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
 
 
 def _as_quick(work: RunContext, why: str) -> StepResult:
-    """Record why there are no tracks; the next steps are those of a quick run."""
+    """Record why there are no tracks. The next steps are those of a quick run."""
     warning = _("The run continues as a quick run: %(why)s.") % {"why": why}
     work.run.warn(warning)
     return StepResult(

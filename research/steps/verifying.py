@@ -1,8 +1,9 @@
 """Step 7: check that each quote is in the stored text of its source.
 
-Data flow: findings and changes of `write` -> each quote looked up in the stored page, its place
-kept -> found ones become the quotes of citation cards, missing ones mark their sentence as
-unsupported and keep it out of the delta -> for each cited sentence, how many of its sources are independent.
+Data flow: findings and changes of `write` -> each quote looked up in the stored page and its
+position stored -> found quotes appear on citation cards, and missing ones mark their sentence as
+unsupported and keep it out of the delta -> the number of independent sources for each cited
+sentence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from research.run_context import cited_pages
 from research.run_context.cited_pages import CitedPage, Pages
 from research.run_context.context import RunContext, StepResult
 
-# What can be between two words of a sentence, and after it, in the body.
+# What can occur between two words of a sentence, and after it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
 _AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 
@@ -103,7 +104,10 @@ class _Checks:
         return report_text.sentence_key(sentence) in self._keys
 
     def add(self, sentence: str, why: str, numbers: Iterable[int] = (), quote: str = "") -> None:
-        """Add a sentence. `why` says why it isn't supported, or is empty if the sources `numbers` support it."""
+        """Add a sentence.
+
+        `why` is the reason it is unsupported, or "" if the sources `numbers` support it.
+        """
         key = report_text.sentence_key(sentence)
         if key in self._keys:
             return

@@ -34,7 +34,7 @@ class NotADomain(InvalidValue):
 def domain_from(text: str) -> str:
     """Return the normalized domain: lower case, IDNA, without `www.` and wildcard.
 
-    `example.org` includes its subdomains, `*.gov` is a whole top-level domain.  Raises
+    `example.org` includes its subdomains, `*.gov` is a whole top-level domain. Raises
     NotADomain, which for a URL (or a host with a port) suggests its domain.
     """
     text = text.strip()
@@ -55,7 +55,7 @@ def domain_from(text: str) -> str:
 
 
 def _ascii(text: str) -> str:
-    """Return `text` as a kept domain, or nothing if it is none."""
+    """Return `text` as a normalized domain, or "" if it isn't one."""
     whole_top_level = text.startswith(("*.", "."))
     name = text.lower().removeprefix("*").strip(".").removeprefix("www.")
     try:
@@ -68,7 +68,7 @@ def _ascii(text: str) -> str:
 
 
 def _host_of(text: str) -> str:
-    """Return the domain inside a URL, or nothing."""
+    """Return the domain inside a URL, or ""."""
     try:
         parts = urlsplit(text if "://" in text or text.startswith("//") else f"//{text}")
         host = parts.hostname or ""
@@ -124,7 +124,7 @@ class EditConflict(MemoryRefused):
 
 
 def state_of(topic: Topic) -> State:
-    """Return all that can be edited of a topic as plain JSON values; `schedule` is one value."""
+    """Return everything that can be edited in a topic as JSON values. `schedule` is one value."""
     settings, schedule = settings_of(topic), schedule_of(topic)
     state: State = {name: getattr(topic, name) for name in TOPIC_FIELDS}
     state |= {name: plain(getattr(settings, name)) for name in SETTINGS_FIELDS}
@@ -133,7 +133,7 @@ def state_of(topic: Topic) -> State:
 
 
 def plain(value: Any) -> Any:
-    """Return a field's value as JSON holds it: money as text with two places."""
+    """Return a field's value as JSON. Money becomes text with two decimal places."""
     return f"{value:.2f}" if isinstance(value, Decimal) else value
 
 
@@ -157,9 +157,9 @@ def edit_topic(
 ) -> Topic:
     """Change the fields in `wanted` (keys of state_of) and return the topic.
 
-    With a `base` (what the writer saw) fields merge, see EditConflict; with an `expected_version`
-    any change in between raises StaleWrite.  Raises InvalidValue for an invalid title or
-    schedule.  Nothing is stored in any of these cases.  Applies from the next run.
+    With a `base` (the state that the writer saw), fields are merged, see EditConflict. With an
+    `expected_version`, any change in between raises StaleWrite. Raises InvalidValue for an invalid
+    title or schedule. Nothing is stored in any of these cases. Applies from the next run.
     """
     with transaction.atomic():
         topic = Topic.objects.select_for_update().get(pk=topic.pk)
@@ -178,7 +178,10 @@ def edit_topic(
 
 
 def merged(*, base: State, theirs: State, mine: State) -> State:
-    """Return `mine` with what only others changed.  Raises EditConflict if both did."""
+    """Return `mine` with the fields that only others changed.
+
+    Raises EditConflict if both changed a field.
+    """
     conflicts, result = {}, {}
     for name, value in mine.items():
         untouched_by_them = name in base and base[name] == theirs[name]
@@ -202,12 +205,12 @@ def _change_topic(topic: Topic, changed: State, by: Actor) -> None:
 
 
 def _change_settings(topic: Topic, changed: State, now: State, by: Actor) -> None:
-    """Store the changed settings as a revision of the topic, whose version they raise."""
+    """Store the changed settings as a revision of the topic, which increases its version."""
     fields = {name: changed[name] for name in SETTINGS_FIELDS if name in changed}
     if not fields:
         return
     TopicSettings.objects.update_or_create(topic=topic, defaults=fields)
-    # The settings' row has no version of its own: the topic's stands for both (If-Match).
+    # The settings row has no version, so the topic's version covers both (If-Match).
     Topic.objects.filter(pk=topic.pk).update(version=F("version") + 1, updated=timezone.now())
     topic.version += 1
     Revision.record(
@@ -220,7 +223,7 @@ def _change_settings(topic: Topic, changed: State, now: State, by: Actor) -> Non
     )
 
 
-# --- archive and trash ---------------------------------------------------------------
+# --- archive and trash ---
 
 
 def trash_topic(topic: Topic, *, by: Actor) -> bool:
@@ -235,8 +238,8 @@ def trash_topic(topic: Topic, *, by: Actor) -> bool:
 def archive_topic(topic: Topic, *, by: Actor) -> bool:
     """Archive the topic and cancel its queued run. Return whether there was one.
 
-    A run in progress finishes, and its results are kept.  One that would wait for a plan review
-    is cancelled once it is planned (`planning.hold`).
+    A run in progress finishes, and its results are kept. One that would wait for a plan review is
+    cancelled once it is planned (`planning.hold`).
     """
     with transaction.atomic():
         topic.archive(by=by)
@@ -249,9 +252,9 @@ def archive_topic(topic: Topic, *, by: Actor) -> bool:
 
 
 def restore_topic(topic: Topic, *, by: Actor) -> None:
-    """Restore the topic from the trash. Missed runs aren't caught up.
+    """Restore the topic from the trash. Missed runs aren't started later.
 
-    Raises InvalidValue if another topic has its name by now.
+    Raises InvalidValue if another topic has taken its name.
     """
     with transaction.atomic():
         topic.restore(by=by)
@@ -260,7 +263,7 @@ def restore_topic(topic: Topic, *, by: Actor) -> None:
 
 
 def unarchive_topic(topic: Topic, *, by: Actor) -> None:
-    """Unarchive the topic. Missed runs aren't caught up."""
+    """Unarchive the topic. Missed runs aren't started later."""
     with transaction.atomic():
         topic.unarchive(by=by)
         scheduling.look_ahead(topic)

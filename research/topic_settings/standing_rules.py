@@ -1,8 +1,8 @@
 """Rules that every run of a topic follows: “always include” and “never read”.
 
 Data flow: a line that a person typed, or the source of a fact or hit -> `check_from`, `place_from`
--> a list of the topic's settings, changed as every edit of them (`topic_editing`) -> the snapshot
-that a run takes -> `research.run_context.applied_rules`.
+-> a list in the topic's settings, changed like any edit (`topic_editing`) -> the snapshot that a
+run takes -> `research.run_context.applied_rules`.
 
 “Never read” uses the settings' lists of blocked domains and blocked pages.
 """
@@ -29,14 +29,14 @@ Kind = Literal["check", "stop"]
 CHECK: Kind = "check"
 STOP: Kind = "stop"
 MOST_CHECKS = 5
-MOST_PLACES = 200  # of each list, as in the settings' form
+MOST_PLACES = 200  # per list, as in the settings form
 LONGEST_CHECK = 400  # characters of a query; Tavily's limit is the lowest (providers.md 4)
 LONGEST_ADDRESS = 2000
 _PAGES = ("http://", "https://", "library:")
 
 
 def is_address(text: str) -> bool:
-    """Whether a rule names one page, not words or a domain."""
+    """Whether a rule is the URL of a page, not words or a domain."""
     return text.lower().startswith(_PAGES)
 
 
@@ -100,7 +100,7 @@ def places_of(settings: TopicSettings) -> list[str]:
 
 
 def reason_against(settings: TopicSettings, url: str) -> str:
-    """Return the blocked place that contains a canonical URL, or empty."""
+    """Return the blocked place that contains a canonical URL, or ""."""
     return place_of(url, [*settings.block_pages, *settings.block_domains])
 
 
@@ -113,7 +113,7 @@ def _lies_at(url: str, place: str) -> bool:
     return url == place if is_address(place) else is_in_domain(url, place)
 
 
-# --- changes by people ------------------------------------------------------------------------------
+# --- changes by people ---
 
 
 def add(topic: Topic, kind: Kind, text: str, *, by: Actor) -> tuple[str, bool]:
@@ -126,7 +126,7 @@ def add(topic: Topic, kind: Kind, text: str, *, by: Actor) -> tuple[str, bool]:
 
 
 def remove(topic: Topic, kind: Kind, rule: str, *, by: Actor) -> bool:
-    """Remove a rule. False if it isn't there."""
+    """Remove a rule. Return False if it isn't there."""
     return _edit(topic, kind, rule, _without, by=by)
 
 
@@ -136,7 +136,7 @@ Change = Callable[[TopicSettings, Kind, str], list[str]]
 def _edit(topic: Topic, kind: Kind, rule: str, change: Change, *, by: Actor) -> bool:
     name = field_of(kind, rule)
     with transaction.atomic():
-        # Locked before the list is read, or one of two rules added at once would be lost.
+        # Locked before the list is read. Otherwise one of two rules added at once would be lost.
         held = Topic.objects.select_for_update().get(pk=topic.pk)
         settings = topic_editing.settings_of(held)
         wanted = change(settings, kind, rule)
@@ -147,7 +147,7 @@ def _edit(topic: Topic, kind: Kind, rule: str, change: Change, *, by: Actor) -> 
 
 
 def field_of(kind: Kind, rule: str) -> str:
-    """Return the field of the settings that holds the rule."""
+    """Return the settings field that stores the rule."""
     if kind == CHECK:
         return "always_check"
     return "block_pages" if is_address(rule) else "block_domains"
@@ -179,9 +179,10 @@ def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
 def contradiction(
     checks: Sequence[str], places: Sequence[str], *, allowed: Sequence[str] = ()
 ) -> str:
-    """Return a sentence about contradicting rules, empty if there are none.
+    """Return a sentence about contradicting rules, or "" if there are none.
 
-    A page can't be always included and never read, and a domain can't be both allowed and blocked.
+    A page can't be both always included and never read, and a domain can't be both allowed and
+    blocked.
     """
     for check in filter(is_address, checks):
         if place := place_of(canonical_url(check), places):

@@ -1,6 +1,4 @@
-"""Actions on topics: one action on many, expiring and restoring memory, Trash, undo and permanent
-deletion.
-"""
+"""Actions on topics: bulk actions, memory expiry, Trash, undo and permanent deletion."""
 
 from __future__ import annotations
 
@@ -32,13 +30,13 @@ from research.schedules import scheduling
 from research.topic_settings import editing as topic_editing
 from research.topic_settings.editing import archive_topic, unarchive_topic
 
-# What takes an act back; a started run is not taken back but cancelled on its page.
+# The action that undoes each one. A started run can't be undone, but can be cancelled on its page.
 UNDOES = {"pause": "resume", "resume": "pause", "archive": "unarchive", "unarchive": "archive"}
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The topics on which the act was done, and why the others were left."""
+    """The topics that were changed, and why the others weren't."""
 
     done: list[Any] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -81,7 +79,7 @@ ACTS: dict[str, Callable[[Topic, Actor], bool]] = {
 
 
 def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> Outcome:
-    """Do `act` (a key of ACTS) on each topic; one that refuses does not stop the others."""
+    """Do `act` (a key of ACTS) on each topic. One that refuses doesn't stop the others."""
     outcome = Outcome()
     for topic in topics:
         try:
@@ -91,12 +89,12 @@ def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> Outcome:
             reason = f"{topic}: {exc}"
             outcome.reasons.append(reason)
             if isinstance(exc, NotNow) and exc.retry_after:
-                break  # the hour's limit holds for all that follow
+                break  # the hourly limit applies to all that follow
     return outcome
 
 
 def in_words(act: str, outcome: Outcome, asked: int) -> str:
-    """Return what came of it as a sentence for the person."""
+    """Return the result as a sentence for the person."""
     done = len(outcome.done)
     sentences = {
         "run": ngettext("Started %(done)d run.", "Started %(done)d runs.", done),
@@ -122,7 +120,7 @@ def in_words(act: str, outcome: Outcome, asked: int) -> str:
 
 
 def end_memory(topic: Topic, *, by: Actor) -> bool:
-    """Let the working memory lapse now: it is kept, not loaded; whether there was any alive."""
+    """Expire the working memory now. It is kept but no longer loaded. Return whether any was live."""
     if not topic.memory_is_live():
         return False
     with transaction.atomic():
@@ -132,7 +130,7 @@ def end_memory(topic: Topic, *, by: Actor) -> bool:
 
 
 def revive_memory(topic: Topic, *, by: Actor) -> bool:
-    """Bring lapsed memory back for as long as a save would; whether there was any lapsed."""
+    """Restore expired memory for as long as a save would. Return whether any had expired."""
     if not topic.memory_has_lapsed:
         return False
     with transaction.atomic():
@@ -142,9 +140,9 @@ def revive_memory(topic: Topic, *, by: Actor) -> bool:
 
 
 def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
-    """Delete a trashed topic with its facts, runs and reports for good.
+    """Permanently delete a trashed topic with its facts, runs and reports.
 
-    Raises InvalidValue unless `typed` is its name and it lies in the trash.
+    Raises InvalidValue unless `typed` is its name and it is in the trash.
     """
     if topic.trashed_at is None:
         raise InvalidValue(_("Only items in Trash can be deleted permanently."))
@@ -155,7 +153,7 @@ def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
     topic.purge(by=by)
 
 
-# --- records of research in Trash and history ---
+# --- research's records in Trash and history ---
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
 _VOUCHED = frozenset({"touched_by_person", "trust"})
@@ -163,7 +161,7 @@ _FACT_FIELDS = (*TopicFact.REVISED, *sorted(_VOUCHED), "confirmed_at", "contradi
 
 
 def register_record_moves() -> None:
-    """Tell memory of research's kinds: its trash and its history move them by these rules."""
+    """Register how memory's trash and history move research's records."""
     register(
         "topic",
         RecordKind(
@@ -202,7 +200,7 @@ def register_record_moves() -> None:
 
 
 def _register_runs() -> None:
-    """Runs go to the trash by their reports, those without one by themselves."""
+    """Register runs. Those with a report move to the trash with it, the others by themselves."""
     register(
         "report",
         RecordKind(
@@ -229,7 +227,10 @@ def _register_runs() -> None:
 
 
 def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put a topic back by its acts: a name must be free, an archived one starts no runs."""
+    """Restore a topic by its own actions.
+
+    Its name must be free, and an archived topic starts no runs.
+    """
     if "archived_at" in fields:
         put_away = fields["archived_at"] is not None
         move = topic_editing.archive_topic if put_away else topic_editing.unarchive_topic
@@ -244,9 +245,9 @@ def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> No
 
 
 def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put a fact back by its rules: ten are current at most, and none twice."""
+    """Restore a fact by its own rules: at most ten are current, and none twice."""
     wanted = {name: fields[name] for name in _FACT_FIELDS if name in fields}
-    if not by.is_person:  # an agent vouches for nothing, and withdraws no person's word
+    if not by.is_person:  # an agent can't vouch for a fact, or withdraw what a person said
         wanted = {name: wanted[name] for name in wanted.keys() - _VOUCHED}
     fact.put_back(wanted, by=by, why=why)
 
@@ -258,7 +259,7 @@ _NOTICES = ("own", "reports", "failures", "in_digest")
 
 
 def register_settings() -> None:
-    """Tell memory of research's settings."""
+    """Register research's settings with memory."""
     register_undo("topic", Setting(_topic, _put_topic))
     register_undo("digest", Setting(_digest, _put_digest))
     register_undo("notices", Setting(_notices, _put_notices))

@@ -1,6 +1,6 @@
-"""The list of topics: the rows, their figures and the filters, in a fixed number of queries.
+"""The list of topics: rows, figures and filters, in a fixed number of queries.
 
-A page has fifty rows, so translated words are looked up and URLs resolved once per page.
+A page has 50 rows, so translated texts are looked up and URLs resolved once per page.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _ADDRESSES = {
     "settings": "research:topic-settings",
     "trash": "research:topic-trash",
 }
-_ANY = "-"  # stands for a topic's slug
+_ANY = "-"  # placeholder for a topic's slug
 
 
 @dataclass
 class TopicRow:
-    """One row: the topic with its state in a word, its last run, and what is new since read."""
+    """One row: the topic with its state, its last run, and its unread changes."""
 
     topic: Any
     seen_from: str = ""  # the person's time zone
@@ -64,17 +64,17 @@ class TopicRow:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Return what the row's controls are called for those who do not see it."""
+        """Return the accessible names of the row's controls."""
         return self.words.of_title(self.topic.title) if self.words else {}
 
     @cached_property
     def to(self) -> dict[str, str]:
-        """Return where its links and buttons lead."""
+        """Return the URLs of its links and buttons."""
         return self.words.addresses(self.topic.slug) if self.words else {}
 
     @cached_property
     def state(self) -> str:
-        """Return the row's state; a recurring topic without a live run is scheduled (R52)."""
+        """Return the row's state. A recurring topic without a live run is scheduled (R52)."""
         schedule = getattr(self.topic, "schedule", None)
         if self.unfinished is not None:
             return self.unfinished.status
@@ -88,25 +88,25 @@ class TopicRow:
 
     @property
     def last_failed(self) -> bool:
-        """Whether the last run failed, the state does not say so, and nothing is under way."""
+        """Whether the last run failed, the state doesn't show it, and no run is in progress."""
         if self.last_run is None or self.unfinished is not None:
             return False
         return self.last_run.status == Run.Status.FAILED != self.state
 
     @property
     def state_word(self) -> str:
-        """Return the word for states that are none of a run's."""
+        """Return the label for states that aren't a run's."""
         words = {"archived": _("Archived"), "never": _("Not run yet")}
         return words.get(self.state, "")
 
     @property
     def label(self) -> str:
-        """Return the word of a run that waits for a person; empty where the state says it all."""
+        """Return the label of a run that waits for a person, or "" if the state says it all."""
         return self.unfinished.waiting_label if self.unfinished is not None else ""
 
     @cached_property
     def summary(self) -> str:
-        """Return what is known in short, without marks that lead nowhere from here."""
+        """Return the topic's summary without citations, which have no target here."""
         return presenters.bare(self.topic.summary)
 
     @property
@@ -116,7 +116,7 @@ class TopicRow:
 
     @property
     def next_run_at(self) -> datetime | None:
-        """Return when the topic runs next by itself."""
+        """Return when the topic's next scheduled run is."""
         schedule = getattr(self.topic, "schedule", None)
         found: datetime | None = schedule.next_run_at if schedule else None
         return found
@@ -134,12 +134,12 @@ class TopicRow:
 
     @property
     def unfinished_url(self) -> str:
-        """Return the page of the run that is under way."""
+        """Return the page of the run in progress."""
         return reverse("research:run", args=[self.topic.slug, self.unfinished.pk])  # type: ignore[union-attr]
 
     @property
     def bars(self) -> SafeString:
-        """Return the sparkline of new facts over the last runs, oldest first: 72 by 18."""
+        """Return the sparkline of new facts over the last runs, oldest first, 72 by 18."""
         most = max(self.new_counts, default=0) or 1
         heights = [max(1, round(16 * count / most)) for count in self.new_counts]
         return mark_safe(  # noqa: S308  whole numbers alone  # nosec B308 B703
@@ -151,14 +151,14 @@ class TopicRow:
 
     @property
     def spark_words(self) -> str:
-        """Return what the sparkline shows, for those who do not see it."""
+        """Return a text description of the sparkline for screen readers."""
         return _("New facts in the last runs, oldest first: %(counts)s") % {
             "counts": ", ".join(map(str, self.new_counts))
         }
 
 
 class RowWords:
-    """What every row says, and where its links lead: looked up once for a page of rows."""
+    """The texts and URLs that every row needs, looked up once per page."""
 
     def __init__(self) -> None:
         self.said = {
@@ -189,11 +189,11 @@ class RowWords:
         }
 
     def of_title(self, title: str) -> dict[str, str]:
-        """Return what names the topic: the buttons' words for those who do not see the row."""
+        """Return the accessible names of the row's buttons, which contain the topic's title."""
         return {name: words % {"title": title} for name, words in self._of_a_title.items()}
 
     def addresses(self, slug: str) -> dict[str, str]:
-        """Return where the topic's links and buttons lead."""
+        """Return the URLs of the topic's links and buttons."""
         return {
             name: f"{before}/{slug}/{behind}"
             for name, (before, _any, behind) in self._addresses.items()
@@ -215,7 +215,7 @@ SORTS = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the list's address asks for."""
+    """The filters in the list's URL."""
 
     words: str = ""
     show: str = "active"  # active, archived or all
@@ -224,7 +224,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
-        """Read it from an address's query; what cannot be is left out."""
+        """Read it from a URL's query, ignoring invalid values."""
         show, sort = query.get("show", ""), query.get("sort", "")
         return cls(
             words=query.get("q", "").replace("\x00", "").strip()[:200],
@@ -235,12 +235,12 @@ class Wanted:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether topics may be missing from the list because of what was asked."""
+        """Whether filters may hide some topics."""
         return bool(self.words or self.label or self.show == "archived")
 
 
 def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
-    """Return the topics that the address asks for, not in order and without figures."""
+    """Return the topics that match the URL's filters, unordered and without figures."""
     topics = Topic.objects.of(user).live().matching(wanted.words)
     if wanted.show != "all":
         topics = topics.filter(archived_at__isnull=wanted.show == "active")
@@ -250,7 +250,7 @@ def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
 
 
 def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
-    """Return one page of rows: three queries, however many topics; three more if news is stale."""
+    """Return one page of rows, in three queries, plus three if unread counts are stale."""
     topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
         sort_recent=Coalesce("last_run_at", "created", output_field=DateTimeField()),
@@ -263,7 +263,7 @@ def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAG
 
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
-    """Add each topic's facts, sources and unread reports."""
+    """Add each topic's number of facts, sources and unread reports."""
     counted: QuerySet[Any] = topics.annotate(
         fact_count=_counted(TopicFact.objects.live().filter(state="current"), "topic"),
         source_count=_counted(Source.objects.all(), "topic"),
@@ -273,7 +273,7 @@ def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def _counted(rows: QuerySet[Any], to_topic: str) -> Any:
-    """Return the count of `rows` of each topic, as a subquery (joins would multiply)."""
+    """Return the count of `rows` per topic as a subquery, because joins would multiply."""
     found = rows.filter(**{to_topic: OuterRef("pk")}).order_by().values(to_topic)
     counted = found.annotate(number=Count("pk")).values("number")
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
@@ -298,11 +298,11 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
 
 
 def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
-    """Return which runs ended last, and of each topic that one, the unfinished and the last saved.
+    """Return each topic's last ended, unfinished and last saved runs, and which of them ended last.
 
-    The runs come by number, each with its `new_facts`.  A baseline lists no change: what is new by
-    it are the facts that it was the first to find.  Which they are is asked of each topic by an
-    index: runs by the thousand would be put in order for the few that are shown.
+    The runs are ordered by number, each with its `new_facts`. A baseline lists no changes, so its
+    new facts are those that it found first. They are looked up per topic by an index, because
+    sorting thousands of runs for the few that are shown would be slow.
     """
     runs = Run.objects.kept().filter(topic=OuterRef("pk"))
     ended = runs.exclude(status__in=Run.UNFINISHED).order_by("-id")
@@ -321,13 +321,13 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     found = TopicFact.objects.live().filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
     new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
     rows: QuerySet[Any] = Run.objects.filter(pk__in=wanted).annotate(new_facts=new)
-    # A run has more than forty columns, and eight runs of a topic come for their numbers alone.
+    # A run has more than forty columns, and eight runs per topic are only needed for their numbers.
     columns = ("topic", "status", "number", "finished_at", "waiting_since")
     return last, rows.only(*columns).order_by("number")
 
 
 def _number_of(rows: QuerySet[Any]) -> Any:
-    """Return how many `rows` there are, as a subquery; they name the outer row."""
+    """Return the number of `rows` as a subquery. They refer to the outer row."""
     counted = rows.order_by().annotate(n=Func(F("pk"), function="Count")).values("n")
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
@@ -338,19 +338,19 @@ def labels_of(user: User) -> list[str]:
     return sorted({label for labels in lists for label in labels}, key=str.casefold)
 
 
-# --- what is already known while a title is typed ----------------------------------------------
+# --- topics similar to a title being typed ---
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Topics like a title that is being typed: the same one, and those that share its words."""
+    """Topics similar to a title being typed: the same one, and those that share its words."""
 
     same: Any = None
     similar: Sequence[Any] = ()
 
 
 def known_of(user: User, title: str, *, most: int = 4) -> Known:
-    """Return the person's topics of this title (exact slug) and of similar ones: two queries."""
+    """Return the person's topic with this title (exact slug) and similar ones, in two queries."""
     wanted = normal_title(title)
     if not wanted:
         return Known()
@@ -371,7 +371,10 @@ def known_of(user: User, title: str, *, most: int = 4) -> Known:
 
 
 def _likeness(wanted: str, title: str, **_options: Any) -> float:
-    """Return 0 to 100: shared words count, and so does a beginning that is typed still."""
+    """Return a similarity from 0 to 100.
+
+    Shared words count, and so does a prefix that is still being typed.
+    """
     shared: float = fuzz.token_set_ratio(wanted, title)
     if len(wanted) >= 4 and title.startswith(wanted):
         return max(shared, 95.0)

@@ -1,4 +1,4 @@
-"""What a topic's pages show: the head of all tabs, and the rows of each tab.
+"""The pages of a topic: the head above all tabs, and the rows of each tab.
 
 Each function runs a fixed number of queries, however long the topic's history is.
 """
@@ -29,20 +29,20 @@ from research.topic_settings import editing
 from research.topics.listing import TopicRow, with_figures
 
 MOST_DOMAINS = 100
-TIMELINE_SIZE = 25  # whole sentences with their sources: longer rows than a table's
+TIMELINE_SIZE = 25  # rows with whole sentences and sources are longer than a table's
 
 
-# --- the head --------------------------------------------------------------------------------------
+# --- the head ---
 
 
 @dataclass(slots=True)
 class TopicHead:
-    """What stands above the tabs: the topic, its state in a word, and its memory's expiry."""
+    """The head above the tabs: the topic, its state, and its memory's expiry."""
 
     topic: Any
     row: TopicRow
-    notice: Notice | None = None  # a hitch of its schedule within the week
-    limits: Sequence[str] = ()  # what to know before a run is started
+    notice: Notice | None = None  # a problem with its schedule within the week
+    limits: Sequence[str] = ()  # limits to know before starting a run
 
     @property
     def live_run(self) -> Run | None:
@@ -51,13 +51,13 @@ class TopicHead:
 
     @property
     def other_depth(self) -> str:
-        """Return the depth that the topic's runs do not have, for a run that is to have it once."""
+        """Return the depth that the topic's runs don't have, to offer it for a single run."""
         quick, deep = TopicSettings.Depth.QUICK, TopicSettings.Depth.DEEP
         return str(quick if self.topic.settings.depth == deep else deep)
 
     @property
     def memory_words(self) -> str:
-        """Return what becomes of the working memory: “expires in 12 days”."""
+        """Return the state of the working memory: “expires in 12 days”."""
         return presenters.memory_words(self.topic)
 
 
@@ -74,7 +74,7 @@ def topics_of(user: User) -> QuerySet[Any]:
 def head_of(topic: Any) -> TopicHead:
     """Return the head of a topic from `topics_of`.
 
-    Two queries: its unfinished and last run, and the hour's limit.
+    Two queries: its unfinished and last run, and the hourly limit.
     """
     ended = Case(
         When(status__in=Run.UNFINISHED, then=Value(0)),
@@ -94,14 +94,14 @@ def head_of(topic: Any) -> TopicHead:
 
 
 def host_of(url: str) -> str:
-    """Return the domain of an address as a person reads it; empty where there is none."""
+    """Return the domain of a URL in readable form, or ""."""
     try:
         return editing.shown(domain_of(url))[:80]
     except ValueError:
         return ""
 
 
-# --- the report ------------------------------------------------------------------------------------
+# --- the report ---
 
 
 def latest_report(topic: Topic) -> Report | None:
@@ -115,38 +115,38 @@ def latest_report(topic: Topic) -> Report | None:
 
 
 def last_changes(topic: Topic) -> Run | None:
-    """Return the last run whose report lists changes, read or not: one query."""
+    """Return the last run whose report lists changes, read or not, in one query."""
     told = Report.objects.live().filter(run__topic=topic, is_quiet=False).exclude(delta="")
     found = told.exclude(run__number=None).select_related("run").order_by("-run__number").first()
     return found.run if found is not None else None
 
 
-# --- facts -----------------------------------------------------------------------------------------
+# --- facts ---
 
 
 @dataclass(slots=True)
 class FactRow:
-    """One fact with what its row shows; `runs` maps a run's number to its id, for the links."""
+    """One fact to show. `runs` maps run numbers to ids, for the links."""
 
     fact: TopicFact
     runs: dict[int, int]
     change: Revision | None = None
-    stale: str = ""  # of one that went unchecked for too long: for how long
-    is_only_blocked: bool = False  # nothing but sources that are blocked now stands behind it
+    stale: str = ""  # how long the fact has gone unchecked, if that is too long
+    is_only_blocked: bool = False  # all of its sources are blocked now
 
     @property
     def link(self) -> Link:
-        """Return where its source leads."""
+        """Return the link to its source."""
         return link_of(self.fact.url)
 
     @property
     def host(self) -> str:
-        """Return where its source lies."""
+        """Return the domain of its source."""
         return host_of(self.fact.url)
 
     @property
     def quote(self) -> str:
-        """Return the words in which the source says it; empty where they are the fact's own."""
+        """Return the source's wording, or "" if it is the fact's own."""
         quote = self.fact.quote
         return "" if match_key(quote) == match_key(self.fact.text) else in_words(quote)
 
@@ -157,7 +157,7 @@ class FactRow:
 
     @property
     def confirmed_run_id(self) -> int | None:
-        """Return the id of the run that confirmed it last."""
+        """Return the id of the run that last confirmed it."""
         return self.runs.get(self.fact.confirmed_run or 0)
 
     @property
@@ -174,24 +174,24 @@ class FactRow:
 
 @dataclass(slots=True)
 class Facts:
-    """A topic's current facts in order, and what was struck."""
+    """A topic's current facts in order, and those marked as wrong."""
 
     current: list[FactRow]
     struck: list[FactRow]
 
     @property
     def stale(self) -> int:
-        """Return how many of the current ones went unchecked for too long."""
+        """Return how many current facts went unchecked for too long."""
         return sum(bool(row.stale) for row in self.current)
 
     @property
     def kept(self) -> int:
-        """Return how many of the current ones runs leave alone."""
+        """Return how many current facts runs can't change."""
         return sum(row.fact.is_kept for row in self.current)
 
 
 def facts_of(topic: Topic) -> Facts:
-    """Return the facts of the topic's page: three queries, and up to four for blocked sources."""
+    """Return the facts for the topic's page, in three queries, plus up to four for blocked sources."""
     facts = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.RETIRED)
     rows = fact_rows(topic, facts.order_by("position", "created"))
     current = [row for row in rows if row.fact.state == TopicFact.State.CURRENT]
@@ -208,7 +208,7 @@ def fact_rows(
     known: Mapping[int, int] | None = None,
     told: Mapping[Any, Revision] | None = None,
 ) -> list[FactRow]:
-    """Return the facts as rows, with the runs they name and why they are no longer current."""
+    """Return the facts as rows, with the runs they mention and why they are no longer current."""
     facts = list(facts)
     runs = dict(known) if known is not None else _runs_named(topic, facts)
     gone = [fact.pk for fact in facts if fact.state != TopicFact.State.CURRENT]
@@ -249,9 +249,9 @@ def _of_state() -> QuerySet[Any]:
 
 
 def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: str = "") -> Page:
-    """Return a page of what was retired or struck, the latest first, as rows.
+    """Return a page of retired facts and those marked as wrong, latest first, as rows.
 
-    `runs` are the topic's runs by number, if they are known already.
+    `runs` are the topic's runs by number, if already known.
     """
     gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
     revisions = _of_state().filter(record_id=OuterRef("pk")).order_by("-id")
@@ -262,7 +262,7 @@ def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: 
 
 
 def _changes_told(facts: Iterable[Any]) -> dict[Any, Revision]:
-    """Return what last changed the state of facts that were read with it."""
+    """Return the last change of state of each fact, which was loaded with it."""
     found = {}
     for fact in facts:
         if told := fact.last_change:
@@ -272,33 +272,33 @@ def _changes_told(facts: Iterable[Any]) -> dict[Any, Revision]:
     return found
 
 
-# --- sources and runs --------------------------------------------------------------------------------
+# --- sources and runs ---
 
 
 def seen_count(topic: Topic) -> int:
-    """Return how many URLs the topic keeps as seen."""
+    """Return how many URLs the topic has seen."""
     return SeenUrl.objects.filter(topic=topic).count()
 
 
 @dataclass(slots=True)
 class RunRow:
-    """One run in the words of a table."""
+    """One run as a table row."""
 
     run: Run
 
     @property
     def took(self) -> str:
-        """Return how long it took so far."""
+        """Return how long it has taken so far."""
         return took(self.run)
 
     @property
     def tokens(self) -> str:
-        """Return all tokens spent, by thousands."""
+        """Return all tokens spent, with thousands separators."""
         return f"{self.run.tokens:,}"
 
     @property
     def cost(self) -> str:
-        """Return what it cost."""
+        """Return its cost."""
         return cost(self.run)
 
     @property
@@ -308,7 +308,7 @@ class RunRow:
 
 
 def runs_of(topic: Topic, *, cursor: str = "") -> Page:
-    """Return a page of all runs, the newest first."""
+    """Return a page of all runs, newest first."""
     page = page_of(
         Run.objects.kept()
         .filter(topic=topic)

@@ -30,14 +30,14 @@ from memory.topics.publishing import KEY
 from research.execution import starting
 
 SOURCE = "import:redis"
-MOST_BYTES = 4 * 1024 * 1024  # of one key
+MOST_BYTES = 4 * 1024 * 1024  # per key
 MOST_URL = 2_048  # characters
 MOST_SUMMARY = 10_000  # characters
 TAKEN, LEFT, REFUSED = "taken", "left", "refused"
 
 
 class AgentMemory(BaseModel):
-    """Seed 000's JSON, its types taken at their word; further fields are ignored."""
+    """Seed 000's JSON with its types. Unknown fields are ignored."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True)
 
@@ -51,7 +51,7 @@ class AgentMemory(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one key: taken, left as it was, or refused, in words."""
+    """The result of one key: imported, left alone or refused, with a description."""
 
     key: str
     state: str
@@ -59,15 +59,15 @@ class Outcome:
 
 
 class _Refused(Exception):
-    """A key cannot be taken; the text says why."""
+    """A key can't be imported. The message says why."""
 
 
 def import_keys(
     server: redis.Redis, owner: User, *, by: Actor, dry_run: bool = False
 ) -> Iterator[Outcome]:
-    """Take each key in and yield what became of it; `dry_run` stores nothing.
+    """Import each key and yield its result. `dry_run` stores nothing.
 
-    Raises redis.RedisError where the server fails.
+    Raises redis.RedisError if the server fails.
     """
     for raw in sorted(set(server.scan_iter(match=KEY.format(slug="*"), count=500))):
         key = raw.decode("utf-8", "replace")
@@ -108,7 +108,7 @@ def _taken(
 
 
 def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
-    """Return what a key holds.  Raises _Refused."""
+    """Return the content of a key. Raises _Refused."""
     kind = server.type(raw).decode()  # type: ignore[union-attr]
     if kind != "string":
         raise _Refused(_("Its value is a %(kind)s, not a string.") % {"kind": kind})
@@ -147,7 +147,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
-    """Return the facts that are taken, and in words what was left out."""
+    """Return the imported facts, and descriptions of what was left out."""
     said = [plain(clean(text)[0]) for text in texts]
     fit = [text for text in said if len(text) <= TopicFact.MOST_LENGTH]
     long = len(said) - len(fit)
@@ -180,7 +180,7 @@ def _left_out_urls(given: list[str], taken: list[str]) -> list[str]:
 
 
 def _lives_for(server: redis.Redis, raw: bytes) -> timedelta:
-    """Return for how long the memory lives on: as long as the key would have."""
+    """Return how long the memory is kept: as long as the key would have been."""
     left = int(server.ttl(raw))
     return timedelta(seconds=left if left > 0 else settings.BEACON_TOPIC_TTL_SECONDS)
 

@@ -14,7 +14,7 @@
     return source?.closest("[data-card-label]") && "popover" in source ? source : null;
   };
 
-  // Show only the quotes behind this sentence, if there are any.
+  // Show only the quotes for this sentence, if there are any.
   const narrowed = (card, key) => {
     const quotes = [...card.querySelectorAll(".quoted")];
     if (key && quotes.some((one) => one.dataset.s === key)) {

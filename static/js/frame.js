@@ -1,7 +1,7 @@
 // Scripts of every page: focus after a swap, theme buttons, read marks, copying, a warning about unsaved
 // text, and menus that close.
 (() => {
-  // The current token: signing in again in another tab replaces the one this page was given.
+  // The current token: signing in again in another tab replaces the one that this page got.
   const cookie = () => document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1];
   const token = () => cookie() ?? JSON.parse(document.body.getAttribute("hx-headers") || "{}")["X-CSRFToken"];
   const FIELD = "csrfmiddlewaretoken";
@@ -98,13 +98,13 @@
   document.addEventListener("visibilitychange", lookForUnread);
   document.addEventListener("htmx:load", lookForUnread);
 
-  // <button data-copy="#id"> copies that element's text, data-copy-text its own.
+  // <button data-copy="#id"> copies that element's text. data-copy-text has the text itself.
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy], [data-copy-text]");
     if (!button) return;
     const { copy, copyText } = button.dataset;
     const from = copy && document.querySelector(copy);
-    // Without https browsers give no clipboard: then the text is selected, for Ctrl+C.
+    // Without https, browsers have no clipboard. Then the text is selected, for Ctrl+C.
     if (!navigator.clipboard) {
       if (from) getSelection().selectAllChildren(from);
       return;

@@ -27,7 +27,7 @@
     part.after(button);
   };
 
-  // One Tab stop for all of them. The arrow keys move on from there.
+  // One Tab stop for all of them. The arrow keys move between them.
   const ready = () => {
     const line = lineOf();
     const all = sentences();

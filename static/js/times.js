@@ -1,6 +1,6 @@
-// <time datetime="2026-11-21T07:00:00+00:00"> reads as "3 hours ago", with the moment itself, in the
-// person's time zone, as its title.  data-absolute keeps the server's text; data-elapsed counts on
-// ("1 min 12 s"), for what is running.
+// <time datetime="2026-11-21T07:00:00+00:00"> reads as "3 hours ago", with the full time in the
+// person's time zone as its title. data-absolute keeps the server's text. data-elapsed keeps
+// counting ("1 min 12 s") while something is running.
 (() => {
   const language = document.documentElement.lang || "en";
   const named = new Intl.RelativeTimeFormat(language, { numeric: "auto" }); // tomorrow, now

@@ -4,7 +4,7 @@
 (() => {
   const STAY = 10_000;
   const MOST = 3;
-  const GAP = 12; // between the toasts and what moves out of their way
+  const GAP = 12; // the gap between the toasts and whatever moves out of their way
   const region = document.getElementById("toasts");
   const words = document.getElementById("toast-words")?.dataset ?? {};
   const blank = document.getElementById("toast-template");

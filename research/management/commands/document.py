@@ -12,13 +12,13 @@ from research.reference.pages import PAGES, stale
 
 
 class Command(BaseCommand):
-    """Write what differs; needs no database."""
+    """Write the pages that differ. Needs no database."""
 
     help = "Generate the pages of docs/reference/ from the code (make docs)."
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write, and name each page with what became of it."""
+        """Write the pages, and print what happened to each."""
         folder = Path(settings.BASE_DIR) / "docs" / "reference"
         folder.mkdir(parents=True, exist_ok=True)
         changed = stale(folder)

@@ -15,16 +15,16 @@ from memory.accounts.command_lookup import account_named, only_account
 from memory.models import User
 from research.topics.redis_import import LEFT, REFUSED, TAKEN, import_keys
 
-SECONDS = 10.0  # for an answer
+SECONDS = 10.0  # timeout of a response
 
 
 class Command(MigratedCommand):
-    """Take topics in; one that is here already stays as it is, so it may be run again."""
+    """Import topics. Existing ones aren't changed, so it can be run again."""
 
     help = "Import topics from the keys beacon:memory:* of another Redis (seed 000's JSON)."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the address, whose the topics shall be, and whether to try only."""
+        """Add the URL, the owner of the topics, and the dry run."""
         parser.add_argument("url", help="such as redis://:password@host:6379/0")
         parser.add_argument("--user", help="owner of the topics, optional with one account")
         parser.add_argument(
@@ -32,11 +32,11 @@ class Command(MigratedCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Take all keys, telling of each; end with an error if any was refused."""
+        """Import all keys and report each one. Fail at the end if any was refused."""
         owner = self._owner(options["user"])
         counts: Counter[str] = Counter()
         words = {TAKEN: _("imported"), LEFT: _("skipped"), REFUSED: _("refused")}
-        # An address may hold a password: only its host and port are ever told.
+        # A URL can contain a password, so only its host and port are ever shown.
         parts = urlsplit(options["url"])
         try:
             with redis.Redis.from_url(

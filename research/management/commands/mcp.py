@@ -22,16 +22,15 @@ from research.mcp.calls import Caller, give_back
 
 logger = structlog.get_logger(__name__)
 
-TRY_AGAIN = 5.0  # s, where `make up` runs it and another program has the port
+TRY_AGAIN = 5.0  # seconds between attempts if `make up` runs it and another program uses the port
 
 
 class Command(MigratedCommand):
-    """Let programs call the tools of the one registry."""
+    """Let programs call the tools of the registry."""
 
     help = "Serve MCP: streamable HTTP at BEACON_MCP_PORT /mcp, or --stdio."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the manner."""
         parser.add_argument(
             "--stdio",
             action="store_true",
@@ -39,7 +38,7 @@ class Command(MigratedCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until the program leaves, or until SIGTERM or Ctrl-C."""
+        """Serve until the program disconnects, or until SIGTERM or Ctrl-C."""
         if options["stdio"]:
             self._by_pipe()
         else:
@@ -83,7 +82,8 @@ class Command(MigratedCommand):
                     raise CommandError(
                         f"{why} " + _("Set BEACON_MCP_PORT to another port.")
                     ) from exc
-                # Pages and runs do not wait for it: the runner would stop all for a port.
+                # Web pages and runs must not depend on this: if it exited, the runner would stop
+                # everything.
                 if not told:
                     logger.warning("mcp is waiting for its port", port=port, why=exc.strerror)
                 told = True

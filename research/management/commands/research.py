@@ -27,17 +27,17 @@ from research.models import Report, Run, RunInTheWay
 from research.runs import page as run_page
 
 POLL_SECONDS = 0.5
-WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be looked at first
-NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out here after all
+WAITS_FOR_A_PERSON = 3  # the exit code if --wait ends because a plan must be reviewed first
+NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out in this process
 
 
 class Command(MigratedCommand):
-    """Start a run of a topic, which is made if it does not exist; print its report with --wait."""
+    """Start a run of a topic, creating the topic if needed. Print its report with --wait."""
 
     help = "Start a run of a topic and create the topic if it doesn't exist. With --wait, print the report."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the topic and the options of `design.md` 6."""
+        """Add the topic and the options in `design.md` 6."""
         parser.add_argument("topic", help="the topic's title, as you would type it")
         parser.add_argument("--sample", action="store_true", help="research the bundled articles")
         parser.add_argument("--wait", action="store_true", help="wait and print the report")
@@ -51,7 +51,7 @@ class Command(MigratedCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Start the run; the report goes to stdout as Markdown, all else to stderr."""
+        """Start the run. The report goes to stdout as Markdown, everything else to stderr."""
         user = self._user(options["user"])
         topic = self._topic(user, options["topic"], use_sample=options["sample"])
         try:
@@ -97,11 +97,11 @@ class Command(MigratedCommand):
             raise CommandError(str(exc)) from exc
 
     def _carry_out(self, run: Run) -> None:
-        # A run that was put off (a service was down) is claimed again when its time has come.
+        # A postponed run (a service was down) is claimed again when its time has come.
         pipeline.execute(run.pk, worker=f"command:{os.getpid()}")
 
     def _follow_up(self, run: Run) -> None:
-        """Carry out what follows a saved run: without a worker nobody else would."""
+        """Carry out the follow-ups of a saved run if there is no worker to do it."""
         for step_id in run.steps.filter(is_follow_up=True).values_list("pk", flat=True):
             pipeline.carry_out_follow_up(step_id)
 
@@ -115,7 +115,7 @@ class Command(MigratedCommand):
                 raise CommandError(_whom_it_waits_for(run), returncode=WAITS_FOR_A_PERSON)
             nobody_works = "worker" in health.silent(health.ages())
             if nobody_works:
-                # Without a worker there is no tick either: what a killed one left is freed here.
+                # Without a worker there is no tick either, so runs of a killed one are freed here.
                 Run.objects.free_stalled()
             waits_too_long = time.monotonic() - since > NOBODY_TOOK_IT
             if run.status == Run.Status.QUEUED and (waits_too_long or nobody_works):

@@ -21,8 +21,8 @@ USUAL = "http://127.0.0.1:8000"
 class Beacon:
     """A connection to Beacon, with its URL and a token from Settings → API tokens.
 
-    Both can come from the environment: BEACON_URL and BEACON_API_TOKEN.  Every method raises
-    `NotReached` if there is no answer and `Refused` if Beacon refuses the call.  Without a token,
+    Both can come from the environment: BEACON_URL and BEACON_API_TOKEN. Every method raises
+    `NotReached` if there is no response, and `Refused` if Beacon refuses the call. Without a token,
     the constructor raises `BeaconError`.
     """
 
@@ -34,7 +34,10 @@ class Beacon:
         timeout: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Create the client without connecting.  `timeout` is seconds per answer, `transport` for tests."""
+        """Create the client without connecting.
+
+        `timeout` is in seconds per response. `transport` is for tests.
+        """
         url = url or os.environ.get("BEACON_URL") or USUAL
         token = (token or os.environ.get("BEACON_API_TOKEN", "")).strip()
         if not token:
@@ -75,7 +78,7 @@ class Beacon:
         """Close its connections."""
         self._http.close()
 
-    # --- recall and remember ------------------------------------------------------------------
+    # --- recall and remember ---
 
     def recall(self, query: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
         """Return the records that answer the question, best first.
@@ -89,7 +92,7 @@ class Beacon:
     def remember(
         self, content: str, *, kind: str = "log", tags: Sequence[str] = (), **fields: Any
     ) -> Written:
-        """Write a note.  Beacon can hold it for approval (`Written.is_held`)."""
+        """Write a note. Beacon can hold it for approval (`Written.is_held`)."""
         body = {"content": content, "kind": kind, "tags": list(tags), **fields}
         return self._written("notes", body)
 
@@ -114,12 +117,12 @@ class Beacon:
         body = {"message": message, **({"topic": topic} if topic else {})}
         return str(self._ask("POST", "context", json=body).json()["text"])
 
-    # --- research -----------------------------------------------------------------------------
+    # --- research ---
 
     def run(self, topic: str, *, depth: str = "", wait: float = 0.0) -> Run:
-        """Start a run of a topic and return it.  The topic is created if it doesn't exist.
+        """Start a run of a topic and return it. The topic is created if it doesn't exist.
 
-        If a run is already in progress, that one is returned.  `wait` is the longest time to wait
+        If a run is already in progress, that one is returned. `wait` is the longest time to wait
         for its end, in seconds.
         """
         made = self._ask("POST", "topics", json={"title": topic}).json()
@@ -143,12 +146,12 @@ class Beacon:
         return Run.of(self._ask("GET", f"runs/{run_id}").json())
 
     def report(self, run_id: int) -> Report:
-        """Return the report of a run.  Raises Refused (404) until it is written."""
+        """Return the report of a run. Raises Refused (404) until it is written."""
         path = f"runs/{run_id}/report"
         text = self._ask("GET", path, headers={"Accept": "text/markdown"}).text
         return Report(text, self._ask("GET", path).json())
 
-    # --- files --------------------------------------------------------------------------------
+    # --- files ---
 
     def files(self) -> list[File]:
         """Return the memory files, without their text."""
@@ -159,20 +162,20 @@ class Beacon:
         return File.of(self._ask("GET", f"files/{quote(path)}").json())
 
     def write_file(self, path: str, content: str, *, version: int) -> Written:
-        """Replace a file's text, if it hasn't changed since `version` (0: it doesn't exist yet)."""
+        """Replace a file's text if it hasn't changed since `version` (0: it doesn't exist yet)."""
         seen = {"If-Match": f'"{version}"'} if version else {"If-None-Match": "*"}
         answer = self._ask("PUT", f"files/{quote(path)}", json={"content": content}, headers=seen)
         return _as_written(answer.json())
 
     def append_entry(self, path: str, entry: str, *, summary: str = "") -> Written:
-        """Add an entry at the end of a file.  The first entry of a month creates its file."""
+        """Add an entry at the end of a file. The first entry of a month creates its file."""
         body = {"entry": entry, **({"summary": summary} if summary else {})}
         return self._written(f"files/{quote(path)}/entries", body)
 
-    # --- requests -----------------------------------------------------------------------------
+    # --- requests ---
 
     def _written(self, path: str, body: dict[str, Any]) -> Written:
-        # All attempts of one call have the same key, so that it is written once.
+        # All attempts of one call use the same key, so it is written once.
         key = {"Idempotency-Key": str(uuid.uuid4())}
         return _as_written(self._ask("POST", path, json=body, headers=key).json())
 
@@ -206,7 +209,10 @@ class Beacon:
         return answer
 
     def _answered(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """Return the complete answer; the timeout applies to all of it, even if it arrives slowly."""
+        """Return the complete response.
+
+        The timeout applies to all of it, even if it arrives slowly.
+        """
         ends, body = time.monotonic() + self._timeout, bytearray()
         with self._http.stream(method, path, **more) as answer:
             for part in answer.iter_bytes():
@@ -223,7 +229,7 @@ class Beacon:
 
 
 def _refusal(answer: httpx.Response) -> NotReached | Refused:
-    """Return the error for an unsuccessful answer."""
+    """Return the error for an unsuccessful response."""
     try:
         problem = answer.json()
     except ValueError:

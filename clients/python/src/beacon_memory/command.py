@@ -1,7 +1,7 @@
 """`beacon-memory`: recall, remember, run and files from a terminal.
 
-The URL and the token come from BEACON_URL (or --url) and BEACON_API_TOKEN.  There is no option for
-the token, since other users of the machine could read it in the list of processes.
+The URL and the token come from BEACON_URL (or --url) and BEACON_API_TOKEN. There is no option for
+the token, because other users of the machine could read it in the list of processes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from beacon_memory.errors import BeaconError, Refused
 from beacon_memory.records import Written
 
 OK, WENT_WRONG, HELD, UNFINISHED = 0, 1, 3, 4
-SHOWN = 200  # characters of a hit, so that a report doesn't fill the terminal
+SHOWN = 200  # characters of a hit, so a report doesn't fill the terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code.
 
-    0: done, 1: refused or no answer, 2: wrong usage, 3: held for approval, 4: the run isn't finished.
+    0: done, 1: refused or no response, 2: wrong usage, 3: held for approval, 4: the run isn't
+    finished.
     """
     asked = _parser().parse_args(arguments)
     act: Callable[[Beacon, argparse.Namespace], int] = asked.act

@@ -11,11 +11,11 @@ class BeaconError(Exception):
 
 
 class NotReached(BeaconError):
-    """There was no answer, or it didn't come from Beacon.  A retry can help."""
+    """There was no response, or it didn't come from Beacon. A retry can help."""
 
 
 class Refused(BeaconError):
-    """Beacon refused the call; the message is Beacon's.
+    """Beacon refused the call. The message is Beacon's.
 
     `errors` has the reasons by field, `retry_after` the seconds to wait before a retry (0: waiting
     doesn't help), and `location` the URL of the conflicting item.

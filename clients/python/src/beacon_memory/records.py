@@ -1,4 +1,4 @@
-"""The results of Beacon's API as plain data; `raw` is the original answer."""
+"""The results of Beacon's API as plain data. `raw` is the original response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Hit:
 
     @classmethod
     def of(cls, raw: Json) -> Hit:
-        """Read it from an answer."""
+        """Create it from a response."""
         return cls(
             id=str(raw["id"]),
             type=str(raw["type"]),
@@ -52,13 +52,13 @@ class Written:
 
     @property
     def is_held(self) -> bool:
-        """Whether the write waits for approval.  Until then, nothing is stored."""
+        """Whether the write waits for approval. Until then, nothing is stored."""
         return bool(self.proposal)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One research run of a topic; it gets a `number` when it is saved."""
+    """One research run of a topic. It gets a `number` when it is saved."""
 
     id: int
     status: str
@@ -70,7 +70,7 @@ class Run:
 
     @classmethod
     def of(cls, raw: Json) -> Run:
-        """Read it from an answer."""
+        """Create it from a response."""
         topic = raw.get("topic") or ""
         return cls(
             id=int(raw["id"]),
@@ -96,7 +96,7 @@ class Report:
 
 @dataclass(frozen=True)
 class File:
-    """A memory file; `content` is empty in a list."""
+    """A memory file. In a list, `content` is empty."""
 
     path: str
     version: int = 0
@@ -107,7 +107,7 @@ class File:
 
     @classmethod
     def of(cls, raw: Json) -> File:
-        """Read it from an answer."""
+        """Create it from a response."""
         return cls(
             path=str(raw["path"]),
             version=int(raw.get("version") or 0),
