@@ -142,7 +142,7 @@ def test_none_is_taken_as_a_webhook_and_none_is_read_as_a_feed(
 ) -> None:
     tried = shots(private.port, names)
     feeds = feed_search(SearchProfile(service="feeds"))
-    with pytest.raises(ProviderRejected, match="left out"):
+    with pytest.raises(ProviderRejected, match="was skipped"):
         feeds.search("", SearchOptions(feeds=tuple(tried)))
 
     # What a name leads to is judged when it is posted to: above.

@@ -287,7 +287,7 @@ def test_a_message_that_is_none_is_answered_and_the_next_is_served(
         assert _post(address, token, body).status_code == status, body[:20]
     large = _post(address, token, b" " * (12 * 1024 * 1024 + 1))
     assert (large.status_code, large.headers["content-type"]) == (413, "application/problem+json")
-    assert "at most 12 MiB" in large.json()["detail"]
+    assert "limit of 12 MiB" in large.json()["detail"]
     assert _post(address, token).status_code == 200
 
 
