@@ -36,10 +36,10 @@ Find = Callable[[], ApiToken | None]
 
 @dataclass(slots=True)
 class Caller:
-    """A calling program: how to find its token, and the file versions it has read.
+    """A client: how to find its token, and the file versions it has read.
 
-    `seen` is kept by a connection that has one program at its other end; over HTTP, where programs
-    may share a token, each call has its own, and a program names the version that it read.
+    A connection with one client keeps `seen`. Over HTTP, where clients can share a token, each
+    call has a separate `seen`, and the client names the version it read.
     """
 
     find: Find
@@ -47,10 +47,10 @@ class Caller:
 
     @contextmanager
     def entered(self) -> Iterator[tuple[ToolContext, frozenset[str]]]:
-        """Give the context of one call, in the owner's time zone and language, and the scopes.
+        """Yield the context and scopes of one call, in the owner's time zone and language.
 
-        For a thread of its own: its connection to the database is given back at the end.  Raises
-        NotOpen for a token that was revoked, has expired, or never was.
+        Use it in a separate thread, because it releases the thread's database connection at the
+        end. Raises NotOpen for a token that is unknown, revoked or expired.
         """
         try:
             token = self.find()
@@ -103,7 +103,7 @@ def _tool(tool: MemoryTool) -> types.Tool:
 
 
 def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
-    """Call a tool; whatever hinders it is an answer in words that a model can act on."""
+    """Call a tool. Any failure becomes an answer that a model can act on."""
     try:
         with caller.entered() as (context, scopes):
             tool = tools.REGISTRY.get(name)
@@ -149,15 +149,15 @@ def _not_allowed(name: str, wanted: str) -> ToolResult:
 
 
 def no_database(exc: BaseException) -> str:
-    """Return what is said where Postgres, or its disk, fails under a call."""
+    """Return the message for a call during which Postgres or its disk failed."""
     return str((failure_of(exc) or GONE).words)
 
 
 def answered(result: ToolResult) -> types.CallToolResult:
     """Return a tool's answer as MCP sends it.
 
-    Some programs show their model the data alone, others the text alone: so the data holds the
-    text, and goes along only where the text is short.
+    Some clients show their model only the data, others only the text. Therefore the data includes
+    the text, and is sent only if the text is short.
     """
     data = None
     if len(result.text) <= LONGEST_DOUBLE:

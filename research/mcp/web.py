@@ -104,7 +104,7 @@ def _numbered(send: Send, number: str) -> Send:
 
 
 def foreign(headers: Headers) -> Response | None:
-    """Return a refusal for a host or origin that is not Beacon's (DNS rebinding), else None."""
+    """Return a refusal if the host or origin isn't Beacon's (DNS rebinding), else None."""
     host = headers.get("host", "")
     if not _is_known(host):
         text = _("Beacon doesn’t serve this host. An admin can add it to ALLOWED_HOSTS.")
@@ -159,7 +159,7 @@ def _too_many(token: ApiToken) -> Response | None:
 
 
 def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> Response:
-    """Return a refusal as the REST API gives it, too."""
+    """Return a refusal in the same form as the REST API."""
     body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": text}
     return Response(
         json.dumps(body, ensure_ascii=False),
@@ -170,7 +170,7 @@ def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None
 
 
 def who(context: Context) -> Caller:
-    """Return who sent the request: the token that the door found."""
+    """Return who sent the request: the token found during authentication."""
     token: ApiToken = context.request.scope[FOUND]  # type: ignore[union-attr]
     return Caller(find=lambda: token)
 
@@ -180,7 +180,7 @@ async def _livez(request: Request) -> Response:
 
 
 def application() -> ASGIApp:
-    """Return the whole ASGI application; each is for one run."""
+    """Return the whole ASGI application. Each instance runs only once."""
     app: Starlette = build(who).streamable_http_app(
         streamable_http_path=MCP_PATH,
         json_response=True,
@@ -194,7 +194,7 @@ def application() -> ASGIApp:
 
 
 def listening(bind: str, port: int) -> socket.socket:
-    """Return a socket that listens there.  Raises OSError."""
+    """Return a socket that listens on this address. Raises OSError."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     listener = socket.socket(family)
     try:
@@ -208,7 +208,7 @@ def listening(bind: str, port: int) -> socket.socket:
 
 
 def made() -> uvicorn.Server:
-    """Return the server, for one run; it finishes the calls that are under way before it ends."""
+    """Return the server, for one run. It finishes calls in progress before it stops."""
     options: dict[str, Any] = {
         "log_config": None,
         "access_log": False,
