@@ -54,7 +54,7 @@ class StoreArguments(Arguments):
     MOST_CHARACTERS: ClassVar[int] = 2 * MOST_BYTES  # limited in bytes when it is stored
 
     content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MOST_ITEMS)] = Field(
-        description=f"The text or JSON to keep, at most {MOST_BYTES // 1024**2} MiB."
+        description=f"The text or JSON to store, at most {MOST_BYTES // 1024**2} MiB."
     )
     type: str = Field(ContentItem.Type.CUSTOM.value, description=f"One of: {_TYPES}.")
     tags: Listed = Field("", description="Tags, separated by commas.")
