@@ -51,7 +51,7 @@ class TopicArguments(Arguments):
         0,
         ge=0,
         le=LONGEST_WAIT,
-        description="Seconds to wait for the report. Otherwise ask for it later.",
+        description="Seconds to wait for the report. If it takes longer, ask for it later.",
     )
 
 
@@ -255,7 +255,7 @@ TOOLS = (
     ),
     MemoryTool(
         "get_report",
-        "Read a report by its run or topic (default: the newest), or see how far its run is.",
+        "Read a report by its run or topic (default: the newest), or check its run's progress.",
         ReportArguments,
         _report,
     ),

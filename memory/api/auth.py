@@ -52,13 +52,13 @@ class Caller:
 
     @property
     def place(self) -> str:
-        """Return the place in which records that the caller reads are used."""
+        """Return where the caller uses the records it reads."""
         return str(self.agent.actor)
 
     def context(self) -> ToolContext:
-        """Return the context for tools and the review, the same one during the whole call.
+        """Return the context for tools and review, the same one throughout the call.
 
-        Its trust is that of what the agent was shown before, and falls with what it is shown now.
+        Its trust is the lowest that the agent has been shown before or is shown now.
         """
         if self._context is None:
             self._context = ToolContext(
@@ -86,7 +86,10 @@ class Caller:
         review_trust.note(self.agent, context.trust)
 
     def may_read(self, record: Any) -> bool:
-        """Whether the caller can see the record: people see all of theirs, agents what tools show."""
+        """Whether the caller can see the record.
+
+        People see all their own records. Agents see only what tools show.
+        """
         return self.by.is_person or self.context().may_read(record)
 
     def may(self, scope: str) -> bool:
@@ -172,7 +175,7 @@ Authenticates = Callable[[HttpRequest], Caller]
 
 
 def only_people(caller: Caller, what: str) -> None:
-    """Raise Problem (403) for what only people do: correct, unlock, decide."""
+    """Raise Problem (403) for actions that only people can take: correct, unlock, decide."""
     if not caller.by.is_person:
         raise Problem(403, what)
 
@@ -183,9 +186,9 @@ _NAMED = ("session:", "run:")
 
 
 def named(caller: Caller, scope: str) -> str:
-    """Return the scope that the caller named, as it is stored.
+    """Return the scope that the caller named, in its stored form.
 
-    Raises InvalidValue for an invalid scope, Problem (403) for one that isn't the caller's.
+    Raises InvalidValue for an invalid scope, and Problem (403) if the caller can't use it.
     """
     scope = checked_scope(scope)
     if not is_open(caller, scope):
@@ -194,9 +197,9 @@ def named(caller: Caller, scope: str) -> str:
 
 
 def claimed(caller: Caller, scope: str) -> str:
-    """Return the scope of the caller's write, which an agent that named it then owns.
+    """Return the scope of the caller's write. An agent that names it becomes its owner.
 
-    Raises as `named` does.
+    Raises the same errors as `named`.
     """
     scope = named(caller, scope)
     is_named = not caller.by.is_person and scope.startswith(_NAMED)

@@ -34,13 +34,13 @@ class SettleIn(Body):
 
     how: Literal["left", "right", "both", "merged"]
     text: str = Field("", max_length=MOST_CONTENT, description="The merged text.")
-    dated: bool = Field(False, description="When both are kept: add its date to the text of each.")
+    dated: bool = Field(False, description="If both are kept, add each record's date to its text.")
     left_version: int | None = Field(None, ge=1, description="The version you saw.")
     right_version: int | None = Field(None, ge=1, description="The version you saw.")
 
 
 class SideOut(BaseModel):
-    """One of the two records. Get its text at its own URL."""
+    """One of the two records. Its text is at its own URL."""
 
     type: str
     id: UUID
@@ -48,7 +48,9 @@ class SideOut(BaseModel):
 
 
 class ConflictOut(BaseModel):
-    """Two records that contradict or nearly repeat each other, and how that was resolved."""
+    """Two records that contradict each other or are near-duplicates, and how the conflict was
+    resolved.
+    """
 
     id: UUID
     kind: Kind

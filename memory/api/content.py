@@ -50,12 +50,10 @@ class ContentIn(Body):
     content: str = Field(max_length=MOST_BYTES, description="At most 8 MiB of UTF-8.")
     type: Type = "custom"
     source: str = Field(
-        "", max_length=LONGEST_SOURCE, description="Its source. Default: the caller."
+        "", max_length=LONGEST_SOURCE, description="Its origin. Default: the caller."
     )
     tags: Tags = []
-    related_to: list[str] = Field(
-        [], max_length=MOST_RELATED, description="IDs of the items it belongs to."
-    )
+    related_to: list[str] = Field([], max_length=MOST_RELATED, description="IDs of related items.")
     scope: Scope = "owner"
     title: str = Field("", max_length=LONGEST_TITLE)
     url: str = Field("", max_length=LONGEST_URL)
@@ -80,11 +78,9 @@ class ViewWanted(BaseModel):
     """How to show an item."""
 
     transform: TransformName = Field("full", description="docs/content-store.md describes them.")
-    n: int | None = Field(
-        None, ge=1, le=MOST_BYTES, description="Number of units. full takes none."
-    )
+    n: int | None = Field(None, ge=1, le=MOST_BYTES, description="Number of units. Not for full.")
     q: str = Field(
-        "", max_length=400, description="Words to search for, with excerpt and filtered."
+        "", max_length=400, description="Words to search for. Only for excerpt and filtered."
     )
     unit: Literal["characters", "lines"] = "characters"
 
@@ -115,7 +111,7 @@ class ItemOut(BaseModel):
 
 
 class ShownOut(ItemOut):
-    """An item in one view: `shown` of the `of` units of its content."""
+    """An item in one view, which shows `shown` of the `of` units of its content."""
 
     content: str
     transform: TransformName
@@ -154,7 +150,7 @@ class SnapshotIn(Body):
 
 
 class SnapshotOut(BaseModel):
-    """A snapshot: the items of a scope at one time."""
+    """A snapshot: the items of a scope at a point in time."""
 
     id: UUID
     scope: str
@@ -171,7 +167,7 @@ class SnapshotOut(BaseModel):
 
 
 class RestoreIn(Body):
-    """Where to restore a snapshot: to its own scope, or as new items in another."""
+    """Where to restore a snapshot: to its own scope, or as copies in another."""
 
     scope: Scope | None = None
 
@@ -267,7 +263,7 @@ def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=20
 
 @api.post("/snapshots", auth=WRITE, response={201: SnapshotOut})
 def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
-    """Save the current items of a scope as a snapshot, which is kept until it is deleted."""
+    """Save the current items of a scope as a snapshot. It stays until you delete it."""
     caller = request.auth
     scope = auth.named(caller, snapshot.scope)
     check_unreviewed(caller, "content", _("Creating a snapshot"))
@@ -281,8 +277,8 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
 def restore_snapshot(
     request: ApiRequest, snapshot_id: UUID, restore: RestoreIn | None = None
 ) -> RestoredOut:
-    """Restore a snapshot: its own scope then holds exactly its items, another scope gets them as new
-    items.
+    """Restore a snapshot. Its own scope then contains exactly its items. Another scope gets copies
+    of them.
     """
     caller = request.auth
     mine = Snapshot.objects.of(caller.owner).live()

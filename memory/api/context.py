@@ -34,7 +34,7 @@ class LayerOut(BaseModel):
 
 
 class ContextOut(BaseModel):
-    """The layers in order, the list of memory files, and both joined as a model gets them."""
+    """The layers in order, the list of memory files, and both joined, as sent to a model."""
 
     layers: list[LayerOut]
     system: str
@@ -47,7 +47,7 @@ class ContextOut(BaseModel):
 
 @api.post("", auth=READ, response=ContextOut)
 def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
-    """Read the context for a message. It never has sensitive, quarantined or expired records."""
+    """Read the context for a message. It never includes sensitive, quarantined or expired records."""
     caller = request.auth
     built = build_context(
         caller.owner,

@@ -154,7 +154,7 @@ _TOLD = ("current", "version", "have", "most")
 
 
 def problem_of(result: ToolResult) -> Problem:
-    """Return the problem for a tool's error, with the next step for the caller."""
+    """Return the problem for a tool's error, with what the caller should do next."""
     data = result.data
     status = _STATUS.get(str(data.get("error", "")), 409)
     errors = {name: _lines(value) for name, value in dict(data.get("errors") or {}).items()}
@@ -187,7 +187,7 @@ def list_files(request: ApiRequest, page: Paged = PAGE) -> Listing[FileListed]:
 # URLs below a file's come first: a path matches everything that follows.
 @api.get(_ONE + "/revisions", auth=READ, response=Listing[RevisionOut])
 def list_file_revisions(request: ApiRequest, path: str, page: Paged = PAGE) -> Listing[RevisionOut]:
-    """List a file's versions, latest first: who created each, when, and why."""
+    """List a file's versions, newest first: who created each, when, and why."""
     file = _file(request.auth, path)
     rows = record_history.revisions_of(file).order_by()
     return listing(rows, page, name=f"revisions of {file.pk}", out=RevisionOut.of)
@@ -236,7 +236,7 @@ def write_file(request: ApiRequest, response: HttpResponse, path: str, file: Fil
 
 @api.patch(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH)
 def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch: FilePatch) -> Any:
-    """Replace parts of a file, all or none. Each old text must occur in it exactly once."""
+    """Replace parts of a file, all or none. Each old text must occur exactly once."""
     caller = request.auth
 
     def save() -> Saved:

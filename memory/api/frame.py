@@ -60,7 +60,7 @@ class _Malformed(ValueError):
 
 
 def check_size(request: HttpRequest, most: int = MOST_BODY) -> None:
-    """Check a body before it is read: not too large, of known length, and JSON."""
+    """Check a body's size, length header and media type before reading it."""
     if request.method not in _WITH_BODY:
         return
     if request.headers.get("Transfer-Encoding"):
@@ -195,7 +195,7 @@ def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:
 
 
 def said_in(request: HttpRequest) -> str:
-    """Return all text in a request on one line: its URL and the texts in its body."""
+    """Return all text in a request as one line: its URL and the texts in its body."""
     texts = [unquote(request.get_full_path())]
     with suppress(
         ValueError, RecursionError
@@ -395,7 +395,7 @@ class Body(BaseModel):
 
 
 class Held(api_shown.Textless):
-    """The write waits for a person's approval. Nothing is stored yet."""
+    """The write waits for a person's approval. Nothing is saved yet."""
 
     proposal: str = Field(description="The proposal's ID.")
     why: str = Field("", description="Why it needs approval.")
@@ -413,7 +413,7 @@ def router(tag: str, *, is_held: bool = False) -> Router:
 
 
 class BeaconAPI(NinjaAPI):
-    """The API with Beacon's frame; an endpoint without a scope needs `admin`."""
+    """The API with Beacon's request handling. An endpoint without a scope needs `admin`."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(parser=StrictParser(), auth=ADMIN, **more)
@@ -435,7 +435,7 @@ class BeaconAPI(NinjaAPI):
 
 
 def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap an endpoint in the steps that all share."""
+    """Wrap an endpoint in the steps that all endpoints share."""
 
     @wraps(run)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -509,5 +509,5 @@ _IDEMPOTENCY_KEY = {
         "maxLength": 255,
         "pattern": "^[!-~]+$",
     },
-    "description": "A new one for each request. A request sent again with the same key is carried out once.",
+    "description": "Use a new key for each request. A request repeated with the same key is executed only once.",
 }

@@ -43,11 +43,14 @@ Content = Annotated[
 ]
 Tags = Annotated[
     list[Annotated[str, Field(max_length=LONGEST_TAG)]],
-    Field(max_length=MOST_TAGS, description="Tags to find it by."),
+    Field(max_length=MOST_TAGS, description="Tags for finding it."),
 ]
 Evidence = Annotated[
     list[str],
-    Field(max_length=MOST_EVIDENCE, description="What it is based on. An agent's rule needs some."),
+    Field(
+        max_length=MOST_EVIDENCE,
+        description="What it is based on. Required for rules written by agents.",
+    ),
 ]
 Confidence = Annotated[float, Field(ge=0, le=1, description="A rule needs 0.8 or more.")]
 Days = Annotated[int, Field(ge=1, le=MOST_TTL_DAYS, description="Days until it expires.")]
@@ -70,11 +73,11 @@ class NoteIn(Body):
         "owner", max_length=LONGEST_SCOPE, description="owner, run:<id>, session:<id>, agent:<name>"
     )
     topic: str | None = Field(None, description="The slug of its topic.")
-    source: str | None = Field(None, max_length=200, description="Its source. Default: the caller.")
+    source: str | None = Field(None, max_length=200, description="Its origin. Default: the caller.")
 
 
 class NotePatch(Body):
-    """The fields to change. Others stay the same."""
+    """The fields to change. Omitted ones stay the same."""
 
     content: Content | None = None
     kind: WrittenKind | None = None
@@ -86,10 +89,10 @@ class NotePatch(Body):
     sensitivity: Sensitivity | None = None
     scope: str | None = Field(None, max_length=LONGEST_SCOPE)
     pinned: bool | None = Field(
-        None, description="Pinned notes do not expire. Only people can set it."
+        None, description="Pinned notes do not expire. Only people can set this."
     )
     lock: Lock | None = Field(
-        None, description="What agents can do with it. Only people can set it."
+        None, description="What agents can do with it. Only people can set this."
     )
     why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
@@ -152,7 +155,7 @@ class NoteOut(BaseModel):
 
     @classmethod
     def of(cls, note: Note, **more: Any) -> Self:
-        """Return the schema of a note that is loaded with its topic."""
+        """Return the schema of a note whose topic is loaded."""
         shows(note)
         same = cls.model_fields.keys() - {"topic", "superseded_by", *more}
         return cls(
@@ -164,7 +167,7 @@ class NoteOut(BaseModel):
 
 
 class MergedOut(NoteOut):
-    """The summary note, who merged its text, and why no model was used, if so."""
+    """The summary note, what merged its text and, if no model was used, why."""
 
     by_model: bool
     warning: str
@@ -296,7 +299,9 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
 
 
 def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> None:
-    """Raise Problem (403) for what only people change: their notes, pins, locks and sensitive notes."""
+    """Raise Problem (403) for what only people change: their notes, pins, locks and sensitive
+    notes.
+    """
     note.check_may_change(caller.by)
     _check_identity(caller, note)
     if is_persons(note):
@@ -347,7 +352,8 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
 def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> Any:
     """Merge 2 to 20 notes into one summary that replaces them, with a model if there is one.
 
-    202: an agent's merge that waits for a person's approval. Its text joins the notes' own texts.
+    202: an agent's merge that waits for a person's approval. Its text is the notes' texts joined
+    together.
     """
     caller = request.auth
     if not caller.by.is_person:

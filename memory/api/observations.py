@@ -40,15 +40,15 @@ Texts = Annotated[list[str], Field(max_length=MOST_LINES)]
 class ObservationsIn(Body):
     """Either one observation (`content`, `category`), or a batch in three lists.
 
-    A batch is stored completely or not at all, without empty texts. Its three lists together can
-    have at most 100 texts and 200,000 characters.
+    A batch is stored completely or not at all. Empty texts are ignored. The lists can have at most
+    100 texts and 200,000 characters in total.
     """
 
     content: Content | None = Field(None, description="The finding, insight or lesson.")
     category: Category | None = None
     findings: Texts = Field([], description="Facts found.")
     insights: Texts = Field([], description="Conclusions and decisions.")
-    lessons: Texts = Field([], description="What to do or avoid in future.")
+    lessons: Texts = Field([], description="What to do or avoid in the future.")
     tags: Tags = []
     step_name: str = Field("", max_length=200)
     step_type: StepType | None = None
@@ -60,7 +60,7 @@ class ObservationsIn(Body):
     def _one_or_many(self) -> Self:
         many = bool(self.findings or self.insights or self.lessons)
         if many and (self.content or self.category):
-            raise ValueError("send content and category, or the three lists, not both")
+            raise ValueError("send either content and category, or the three lists")
         if not many and not (self.content and self.category):
             raise ValueError("send content and category, or findings, insights or lessons")
         return self
@@ -84,7 +84,7 @@ class ObservationPatch(Body):
 
 
 class IdsOut(Textless):
-    """The IDs, in the order sent. `new` has those that were not known before."""
+    """The IDs, in input order. `new` has the IDs of records that did not exist before."""
 
     ids: list[UUID]
     new: list[UUID]
@@ -113,7 +113,7 @@ class ObservationOut(BaseModel):
 
     @classmethod
     def of(cls, one: Observation) -> Self:
-        """Return the schema of an observation that is loaded with its topic."""
+        """Return the schema of an observation whose topic is loaded."""
         shows(one)
         same = cls.model_fields.keys() - {"topic", "near_duplicate_of"}
         return cls(
@@ -127,7 +127,7 @@ class ExtractIn(Body):
     """A step's output to extract observations from."""
 
     output: str = Field(
-        max_length=MOST_OUTPUT, description="Under 50 characters, nothing is extracted."
+        max_length=MOST_OUTPUT, description="From texts under 50 characters, nothing is extracted."
     )
     step_name: str = Field("", max_length=200)
     step_type: StepType = "AGENT"
@@ -286,8 +286,7 @@ def trash_observation(request: ApiRequest, observation_id: UUID) -> Status[None]
 
 @api.post("/extract", auth=WRITE, response={200: ExtractedOut, 202: Held})
 def extract_observations(request: ApiRequest, extraction: ExtractIn) -> Any:
-    """Extract findings, insights and lessons from a step's output, with a model or else by
-    heuristics.
+    """Extract findings, insights and lessons from a step's output, with a model or heuristics.
 
     If the model fails or returns nonsense, nothing is extracted and the answer has a warning.
     `store` also saves the result.

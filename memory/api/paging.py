@@ -36,7 +36,7 @@ class Paged(BaseModel):
 
 
 class Listing(BaseModel, Generic[T]):
-    """One page: its items, and the cursor of the next page, null on the last."""
+    """One page: its items, and the cursor of the next page (null on the last page)."""
 
     items: list[T]
     next: str | None = None

@@ -85,7 +85,7 @@ class Problem(Exception):
 
 
 def not_found(what: str = "") -> Problem:
-    """Return the problem for what doesn't exist, or belongs to another owner."""
+    """Return the problem for a record that doesn't exist or belongs to another owner."""
     return Problem(404, what or _("Not found, or not yours."))
 
 
@@ -125,7 +125,7 @@ def of_failure(failure: Failure) -> Problem:
 
 
 def install(api: NinjaAPI) -> None:
-    """Let the API answer with problems for every exception."""
+    """Make the API answer every exception with a problem."""
     handlers: dict[type[Exception], Callable[[HttpRequest, Any], Problem | None]] = {
         Problem: lambda _request, exc: exc,
         MemoryRefused: _refused,
@@ -182,7 +182,9 @@ def _invalid(exc: ValidationError) -> Problem:
 
 
 class ProblemMiddleware:
-    """Answer API requests in JSON where Django answers with a page: 404, 405, 400, 500, 503."""
+    """Answer API requests in JSON for errors where Django would send a page: 404, 405, 400, 500,
+    503.
+    """
 
     def __init__(self, get_response: Respond) -> None:
         self.get_response = get_response

@@ -40,7 +40,7 @@ class ProposalsWanted(Paged):
     type: Literal["", "memoryfile", "note", "observation"] = ""
     order: Literal["danger", "created"] = Field(
         "danger",
-        description="Most dangerous first, then oldest, as in Review, or by age.",
+        description="Most dangerous first, then oldest, as in Review; or by age.",
     )
 
 
@@ -56,7 +56,7 @@ class AcceptIn(Body):
     content: str | None = Field(
         None,
         max_length=MOST_EPISODES,
-        description="A text that replaces the proposed one, for a note or a file.",
+        description="Text to use instead of the proposed one, for a note or a file.",
     )
 
 
@@ -73,7 +73,7 @@ class ProposalOut(BaseModel):
     source: str
     reason: str = Field(description="The writer's reason.")
     held_because: list[str]
-    danger: DangerCode = Field(description="How dangerous it is to accept without reading.")
+    danger: DangerCode = Field(description="How dangerous it is to accept this without reading it.")
     risks: list[dict[str, Any]] = Field(
         description="The codes behind `held_because`, each with its parameters."
     )
@@ -186,8 +186,8 @@ def reviewed(
 
 
 def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
-    """Raise Problem (403) for an agent's act that can't wait if the owner reviews all agents'
-    writes.
+    """Raise Problem (403) if the owner reviews all agents' writes and this action can't wait for
+    review.
     """
     review_services.check_unreviewed(caller.owner, kind, by=caller.by, act=act)
 

@@ -66,7 +66,7 @@ class RecallWanted(BaseModel):
 
 
 class LaneOut(BaseModel):
-    """How one lane rates a result: its own score, that score in 0..1, and its rank."""
+    """One search method's rating of a result: its score, the score scaled to 0..1, and its rank."""
 
     raw: float
     score: float
@@ -74,7 +74,7 @@ class LaneOut(BaseModel):
 
 
 class WhyOut(BaseModel):
-    """Why a result is at its rank."""
+    """Why a result has its rank."""
 
     lanes: list[str]
     stems: list[str]

@@ -28,7 +28,8 @@ from memory.scratchpad import services as scratchpad
 api = router("scratchpad", is_held=True)
 _ONE = "/{path:key}"
 Named = Annotated[
-    str, Query(max_length=100, description="The ID of a session, for its own entries only.")
+    str,
+    Query(max_length=100, description="The ID of a session, to use only that session's entries."),
 ]
 
 
@@ -97,7 +98,7 @@ def read_entry(
 def set_entry(
     request: ApiRequest, response: HttpResponse, key: str, entry: ValueIn, session: Named = ""
 ) -> Any:
-    """Set the value of a key. The old value stays in its history."""
+    """Set the value of a key. The history keeps the old value."""
     caller = request.auth
     scope = _scope(caller, session)
     if scope == OWNER_SCOPE:

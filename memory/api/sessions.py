@@ -62,7 +62,7 @@ class TurnIn(Body):
 
 
 class TranscriptIn(Body):
-    """A transcript. Without messages, that of the stored session is used."""
+    """A transcript. If it has no messages, the stored session's messages are used."""
 
     messages: list[TurnIn] = Field([], max_length=MOST_MESSAGES)
 
@@ -83,7 +83,9 @@ class MessageOut(BaseModel):
 
     @classmethod
     def of(cls, message: Message) -> Self:
-        """Return the schema; the endpoint that shows a session reports what its answers read."""
+        """Return the schema. The endpoint that shows a session reports which records its answers
+        used.
+        """
         shows(trust=conversation_end.read_in([message]))
         return cls(**{name: getattr(message, name) for name in cls.model_fields})
 
@@ -107,7 +109,7 @@ class SessionOut(BaseModel):
 
 
 class WholeSessionOut(SessionOut):
-    """A session with its last messages, in order. `earlier` means that there are more."""
+    """A session with its last messages, in order. `earlier`: there are older messages."""
 
     messages: list[MessageOut]
     earlier: bool
@@ -179,7 +181,7 @@ def consolidate_session(
 ) -> Any:
     """Keep what matters from a conversation: decisions, conclusions, and requests to remember.
 
-    `session_id` is the ID of a session, or any name of a conversation held elsewhere. Exact
+    `session_id` is the ID of a session, or any name for a conversation elsewhere. Exact
     duplicates are ignored.
     """
     caller = request.auth

@@ -80,14 +80,15 @@ def collected() -> Iterator[Shown]:
 
 
 def current() -> Shown:
-    """Return what the answer in progress shows so far."""
+    """Return what the current answer has shown so far."""
     return _answer.get() or Shown()
 
 
 def shows(*records: Any, trust: str = "") -> None:
-    """Report that the answer shows these records; one without its own trust counts as external.
+    """Report that the answer shows these records. One without its own trust counts as external.
 
-    Without records: that it shows nothing stored, or (with `trust`) text that isn't a record.
+    Without records, report that the answer shows no stored text or, with `trust`, text that isn't
+    a record.
     """
     shown = _answer.get()
     if shown is None:
@@ -120,9 +121,9 @@ class Textless(BaseModel):
 
 
 def noted(caller: Caller, response: HttpResponse, shown: Shown) -> None:
-    """Record on the agent what the answer shows it; call it before the answer is sent.
+    """Record on the agent what the answer shows it. Call this before sending the answer.
 
-    Raises DatabaseError if it can't be recorded: the answer must then not be sent.
+    Raises DatabaseError if that fails. In that case, don't send the answer.
     """
     if response.status_code >= 500:
         return
@@ -155,7 +156,7 @@ def bare_text(body: str, *, sent: str | None = None) -> str:
 
 
 def without_text(value: dict[str, Any], *, sent: str | None = None) -> dict[str, Any]:
-    """Return what an object has besides stored text; `sent` is as for `bare_text`."""
+    """Return an object without its stored text. `sent` is as for `bare_text`."""
     kept: dict[str, Any] = {}
     for name, one in value.items():
         if sent is not None and name in OF_PROBLEM:
@@ -181,7 +182,7 @@ def _inner(value: Any, sent: str | None) -> Any:
 
 
 def unquoted(value: Any, sent: str) -> Any:
-    """Return a message without the quotations that the caller didn't send."""
+    """Return a message without quotes of text that the caller didn't send."""
     if isinstance(value, dict):
         return {name: unquoted(one, sent) for name, one in value.items()}
     if isinstance(value, list):
@@ -209,9 +210,10 @@ Moment = Annotated[datetime, BeforeValidator(_in_words), AfterValidator(in_utc)]
 
 
 def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
-    """Keep the rows that the caller can see: for agents nothing sensitive, quarantined, or others'.
+    """Keep the rows that the caller can see.
 
-    `scope` keeps only that scope; Problem (403) if it isn't the caller's.
+    Agents can't see sensitive or quarantined rows, or those of other agents. `scope` keeps only
+    that scope. Raises Problem (403) if the caller can't use it.
     """
     if scope:
         rows = rows.filter(scope=auth.named(caller, scope))
@@ -221,7 +223,7 @@ def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
 
 
 def open_to_agents(caller: Caller, rows: Rows) -> Rows:
-    """Keep the rows that the caller can see, whatever scopes it has named."""
+    """Keep the rows that the caller can see, in any scope."""
     if caller.by.is_person:
         return rows
     shown: Any = rows
@@ -276,6 +278,6 @@ def moment(caller: Caller, at: datetime | None) -> datetime | None:
 
 
 def is_persons(record: Note | Observation) -> bool:
-    """Whether a person wrote, edited or pinned it: agents don't change such a record."""
+    """Whether a person wrote, edited or pinned it. If so, agents can't change it."""
     edited = getattr(record, "edited_by_person", False)
     return record.trust == Trust.OWNER or record.pinned or edited

@@ -63,7 +63,7 @@ class PurgeIn(Body):
 
 @api.get("", auth=READ, response=Listing[TrashedOut])
 def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[TrashedOut]:
-    """List records in Trash, latest first. Agents do not see what is shown to people only."""
+    """List records in Trash, latest first. Agents do not see records that only people can see."""
     caller, kinds = request.auth, record_kinds.models()
     if wanted.type and wanted.type not in kinds:
         known = {"known": ", ".join(sorted(kinds))}
@@ -85,7 +85,7 @@ def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[Trash
 
 @api.post(_ONE + "/restore", auth=ADMIN, response={204: None})
 def restore_trashed(request: ApiRequest, record_type: str, record_id: UUID) -> Status[None]:
-    """Restore a record from Trash as it was.  409 or 422: something is in its place.
+    """Restore a record from Trash unchanged.  409 or 422: something is in its place.
 
     If another topic now has the name of a topic, a number is added to the restored one.
     """

@@ -74,7 +74,9 @@ def one_transaction(act: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def held(rows: Rows) -> Rows:
-    """Lock the rows until the transaction of `one_transaction` ends; without one they aren't locked."""
+    """Lock the rows until the transaction of `one_transaction` ends. Outside of one, they aren't
+    locked.
+    """
     return rows.select_for_update(of=("self",), no_key=True) if _holds.get() else rows
 
 

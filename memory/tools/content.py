@@ -54,7 +54,7 @@ class StoreArguments(Arguments):
     MOST_CHARACTERS: ClassVar[int] = 2 * MOST_BYTES  # limited in bytes when it is stored
 
     content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MOST_ITEMS)] = Field(
-        description=f"The text or JSON to keep, at most {MOST_BYTES // 1024**2} MiB."
+        description=f"The text or JSON to store, at most {MOST_BYTES // 1024**2} MiB."
     )
     type: str = Field(ContentItem.Type.CUSTOM.value, description=f"One of: {_TYPES}.")
     tags: Listed = Field("", description="Tags, separated by commas.")
@@ -70,8 +70,10 @@ class RetrieveArguments(Arguments):
         "full",
         description=f"One of: {_TRANSFORMS}. filtered needs q and returns the lines that contain all its words. excerpt returns n characters or lines around the first match of q.",
     )
-    n: int | None = Field(None, description="Number of characters or lines, if the view takes one.")
-    q: str = Field("", description="Words to search for, for filtered and excerpt.")
+    n: int | None = Field(
+        None, description="Number of characters or lines, if the transform uses one."
+    )
+    q: str = Field("", description="Words to search for. Only for filtered and excerpt.")
     unit: str = Field(UNITS[0], description="Unit of n: characters or lines.")
 
 
@@ -82,7 +84,7 @@ class QueryArguments(Arguments):
         "", description="Only this type."
     )
     source: str = Field("", description="Only this source: the name of an action, or “user”.")
-    tags: Listed = Field("", description="Tags that an item must all have, separated by commas.")
+    tags: Listed = Field("", description="Only items with all of these tags, separated by commas.")
     after: str = Field("", description="Stored at or after this date or time (ISO 8601).")
     before: str = Field("", description="Stored at or before this date or time (ISO 8601).")
     limit: int = Field(USUAL_QUERIED, ge=1, le=MOST_QUERIED, description="Maximum number of items.")
@@ -219,20 +221,20 @@ def _not_found(key: str) -> ToolResult:
 TOOLS = (
     MemoryTool(
         "store_in_memory",
-        "Keep a text or JSON in full, outside the conversation. Returns an ID for retrieve_from_memory, which returns all or part of it.",
+        "Store a text or JSON in full, outside the conversation. Returns an ID for retrieve_from_memory, which returns all or part of it.",
         StoreArguments,
         _store,
         writes=True,
     ),
     MemoryTool(
         "retrieve_from_memory",
-        "Get all or part of a kept item by its ID.",
+        "Get all or part of a stored item by its ID.",
         RetrieveArguments,
         _retrieve,
     ),
     MemoryTool(
         "query_memory",
-        "List kept items by type, source, tags and time. Returns their metadata, not their content.",
+        "List stored items by type, source, tags and time. Returns their metadata, not their content.",
         QueryArguments,
         _query,
     ),

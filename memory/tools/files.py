@@ -306,13 +306,13 @@ TOOLS = (
     ),
     MemoryTool(
         "memory_read",
-        "Read a memory file: facts about the person (facts/user.md), what was learned (facts/memory.md), or a month's work (episodes/YYYY-MM.md).",
+        "Read a memory file: facts about the person (facts/user.md), lessons learned (facts/memory.md), or a month's work (episodes/YYYY-MM.md).",
         ReadArguments,
         _read,
     ),
     MemoryTool(
         "memory_write",
-        "Replace a whole memory file. For small edits use memory_patch. Both fact files share 15,360 bytes, so shorten them before you add to them."
+        "Replace a whole memory file. For small edits, use memory_patch. Both fact files share 15,360 bytes, so shorten them before you add to them."
         + _OWN_WORDS,
         WriteArguments,
         _write,

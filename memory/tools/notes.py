@@ -41,16 +41,19 @@ class RememberArguments(Arguments):
 
     content: str = Field(description="The text to remember. One or two sentences.")
     kind: Literal["log", "summary", "rule"] = Field(
-        "log", description="log: what happened; summary: the result of work; rule: what to follow."
+        "log",
+        description="log: an event; summary: the result of work; rule: an instruction to follow.",
     )
-    tags: list[str] = Field([], max_length=MOST_TAGS, description="Tags to find it by.")
+    tags: list[str] = Field([], max_length=MOST_TAGS, description="Tags for finding it.")
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
-        None, description="Default stable. volatile needs ttl_days, permanent takes none."
+        None, description="Default: stable. volatile needs ttl_days, and permanent can't have it."
     )
     ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
     confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
     evidence: list[str] = Field(
-        [], max_length=MOST_EVIDENCE, description="What it is based on. An agent's rule needs some."
+        [],
+        max_length=MOST_EVIDENCE,
+        description="What it is based on. Required for rules written by agents.",
     )
 
 
@@ -60,7 +63,7 @@ class FilArguments(Arguments):
     findings: list[str] = Field([], max_length=MOST_LINES, description="Facts you found.")
     insights: list[str] = Field([], max_length=MOST_LINES, description="Conclusions and decisions.")
     lessons: list[str] = Field(
-        [], max_length=MOST_LINES, description="What to do or avoid in future."
+        [], max_length=MOST_LINES, description="What to do or avoid in the future."
     )
     source: str | None = Field(
         None, description="Where they came from, such as GOAL:check-database. Default: this caller."
@@ -374,7 +377,7 @@ TOOLS = (
     ),
     MemoryTool(
         "update_soul",
-        "Rewrite the soul, which begins every context. It is permanent and replaces the previous one. Usually waits for the person's approval.",
+        "Rewrite the soul, which is part of every context. It is permanent and replaces the previous one. Usually waits for the person's approval.",
         SoulArguments,
         _update_soul,
         writes=True,

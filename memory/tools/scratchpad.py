@@ -14,7 +14,9 @@ from memory.scratchpad import services as scratchpad
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 MOST_LISTED = 200
-_ONLY_HERE = "true: only for this session, run or agent. false: for all of the owner's agents."
+_ONLY_HERE = (
+    "true: only for this session, run or agent. false: shared by all of the owner's agents."
+)
 
 
 class KeyArguments(Arguments):

@@ -32,7 +32,7 @@ corrections_api = router("corrections")
 
 
 class FactSeenIn(Body):
-    """A fact to change, with the version that was seen."""
+    """A fact to change, with the version that the caller saw."""
 
     id: UUID = Field(strict=False)
     version: int = Field(ge=1)
@@ -42,7 +42,7 @@ class CorrectionIn(Body):
     """What is wrong with a sentence of a report."""
 
     run: int = Field(description="The run whose report says it.")
-    sentence: str = Field(max_length=4000, description="As the report says it, without citations.")
+    sentence: str = Field(max_length=4000, description="As in the report, without citations.")
     wrong: str = Field(max_length=correcting.MOST_WORDS)
     right: str = Field("", max_length=correcting.MOST_WORDS)
     facts: list[FactSeenIn] | None = Field(
@@ -53,7 +53,7 @@ class CorrectionIn(Body):
 
 
 class CorrectedFactOut(BaseModel):
-    """What happened to a fact."""
+    """One event in a fact's history."""
 
     fact: UUID
     act: CorrectedFact.Act
@@ -165,7 +165,7 @@ def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller:
 
 @corrections_api.post("/{uuid:key}/take-back", auth=ADMIN, response=CorrectionOut)
 def take_back_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
-    """Undo everything a correction did. 409: it is already undone, or a fact has changed since."""
+    """Undo a correction completely. 409: it is already undone, or a fact has changed since."""
     mine = _mine(request.auth).select_related("lesson", "report__owner", "topic")
     one = mine.filter(pk=key).first()
     if one is None:
@@ -187,7 +187,7 @@ MOST_NUMBER = 2_147_483_647
 
 
 class ReadRunOut(BaseModel):
-    """A run, as reports refer to it."""
+    """A run that a report refers to."""
 
     id: int
     number: int
@@ -200,7 +200,7 @@ class ReadRunOut(BaseModel):
 
 
 class MergedItemOut(BaseModel):
-    """One fact over all unread runs: before the first of them, and now."""
+    """One fact across all unread runs: its state before the first of them, and now."""
 
     status: str = Field(description="new, changed, contradicted, gone, confirmed or gone quiet.")
     sentence: str

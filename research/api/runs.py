@@ -28,7 +28,7 @@ MARKDOWN: dict[str, Any] = {"responses": {200: {"content": {MARKDOWN_TYPE: _TEXT
 
 
 def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
-    """Queue a run for the caller. Raises Problem: 409 if one is unfinished or not possible, 429."""
+    """Queue a run for the caller. Raises Problem: 409 if one is unfinished, 429, 409."""
     trigger = Run.Trigger.PERSON if caller.by.is_person else Run.Trigger.AGENT
     try:
         return starting.start_run(topic, trigger=trigger, by=caller.by, depth=depth)
@@ -45,7 +45,7 @@ def recheck(caller: Caller, topic: Topic) -> Run:
 
 
 def refusal(exc: RunInTheWay | NotNow) -> Problem:
-    """Return the problem for a run that can't start, with how long to wait and for what."""
+    """Return the problem for a run that can't start, with the reason and how long to wait."""
     if isinstance(exc, NotNow):
         if not exc.retry_after:
             return Problem(409, str(exc))
@@ -58,16 +58,13 @@ def refusal(exc: RunInTheWay | NotNow) -> Problem:
 
 
 def reports_of(caller: Caller) -> ReportQuerySet:
-    """Return the owner's reports outside the trash, with related rows loaded."""
+    """Return the owner's reports that aren't in Trash, with the related rows their text needs."""
     rows = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
     return rows.select_related("run__topic").prefetch_related("run__delta_items")
 
 
 def report_answer(request: ApiRequest, report: Report) -> Any:
-    """Return the report in the format the caller accepts.
-
-    Raises Problem (404) if it's hidden from them.
-    """
+    """Return the report in the requested format. Raises Problem (404) if the caller can't see it."""
     caller = request.auth
     if not caller.may_read(report):
         raise not_found(_("Only people can see this report."))
@@ -93,7 +90,9 @@ def read_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 
 @api.get(_ONE + "/report", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
 def read_run_report(request: ApiRequest, run_id: int) -> Any:
-    """Read a run's report as JSON or, by Accept, as Markdown. 404 gives the state of the run."""
+    """Read a run's report as JSON or, by Accept, as Markdown. The 404 response contains the run's
+    state.
+    """
     run = _run(request.auth, run_id)
     report = reports_of(request.auth).filter(run=run).first()
     if report is None:
@@ -112,7 +111,9 @@ def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 
 @api.post(_ONE + "/stop", auth=WRITE, response=RunWithSteps)
 def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
-    """Have a run write its report from what it found so far. 409: it has ended, or not started."""
+    """Stop a run and write its report from what it has found so far. 409: it has ended, or has not
+    started.
+    """
     run = _own_run(request.auth, run_id)
     if run.ask_to_stop(by=request.auth.by):
         return _anew(request.auth, run)
@@ -155,9 +156,8 @@ def _run(caller: Caller, run_id: int) -> Run:
 
 
 def _own_run(caller: Caller, run_id: int) -> Run:
-    """Return a run that the caller can change.
-
-    Raises Locked (403) for an agent that didn't start it.
+    """Return a run that the caller may change. Raises Locked (403) for an agent that didn't start
+    it.
     """
     run = _run(caller, run_id)
     agents_topics.check_own_run(run, caller.by)

@@ -73,10 +73,10 @@ class TopicFields(Body):
     intent: str | None = Field(
         None,
         max_length=LONGEST,
-        description="Which changes to notify about. Only a person can set it. Empty: all.",
+        description="Which changes to notify about. Only a person can set this. Empty: all.",
     )
     tell_also: list[Line] | None = Field(
-        None, max_length=50, description="Only a person can set it."
+        None, max_length=50, description="Only a person can set this."
     )
     max_pages: Annotated[int, Field(ge=1, le=500)] | None = None
     max_minutes: Annotated[int, Field(ge=1, le=240)] | None = None
@@ -95,7 +95,7 @@ class TopicFields(Body):
     )
     stale_days: Annotated[int, Field(ge=1, le=3_650)] | None = Field(
         None,
-        description="Days without a check after which a fact is stale. Null: depends on the schedule.",
+        description="Number of days without a check until a fact is stale. Null: depends on the schedule.",
     )
     recheck: bool | None = Field(None, description="Whether stale facts are rechecked each month.")
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
@@ -103,7 +103,7 @@ class TopicFields(Body):
     schedule: ScheduleIn | None = None
 
     def asked(self) -> dict[str, Any]:
-        """Return the given fields as plain values. Null means the default of a new topic."""
+        """Return the fields that were sent, as plain values. Null resets a field to its default."""
         return self.model_dump(exclude_unset=True, mode="json")
 
 
@@ -111,7 +111,7 @@ class TopicPatch(TopicFields):
     """The fields of a topic to change. Omitted fields stay the same."""
 
     schedule: SchedulePatch | None = None
-    archived: bool | None = Field(None, description="Archived or not. Only a person can set it.")
+    archived: bool | None = Field(None, description="Archived or not. Only a person can set this.")
 
 
 class TopicIn(TopicFields):
@@ -274,7 +274,7 @@ class RunOut(BaseModel):
     depth: str
     trigger: RunTrigger
     actor: str
-    is_baseline: bool | None = Field(description="Null until saved, as its number is.")
+    is_baseline: bool | None = Field(description="Null until the run is saved, as is its number.")
     waits_for_a_person: bool = Field(description="Whether it waits for a review of its plan.")
     error: str
     stop_reason: str
@@ -313,7 +313,7 @@ class RunWithSteps(RunOut):
 
     @classmethod
     def whole(cls, run: Run) -> Self:
-        """Return the run with its steps, in one more query."""
+        """Return the run with its steps, which needs one more query."""
         steps = list(run.steps.defer("output").order_by("is_follow_up", "position", "part"))
         if any(step.detail or step.warning for step in steps):
             shows(trust=Trust.EXTERNAL)
@@ -342,15 +342,15 @@ class DeltaSourceOut(BaseModel):
 
 
 class DeltaItemOut(BaseModel):
-    """One changed fact. If `withheld` is set, it is in no section, for that reason.
+    """One changed fact. If `withheld` is set, no section includes it, for that reason.
 
-    With `judged_by` it is true and remembered, but the topic's intent or a muted source withholds
-    it.
+    If `judged_by` is also set, the fact is supported and remembered, but filtered out by the
+    topic's intent or a muted source.
     """
 
     position: int
     status: DeltaItem.Status = Field(
-        description="gone: its page no longer says it; gone quiet: no source of the run mentions it."
+        description="gone: its page no longer says it. gone quiet: no source of the run mentions it."
     )
     sentence: str
     previous: str
@@ -362,17 +362,17 @@ class DeltaItemOut(BaseModel):
         description="The old fact is still current, and a person should review both."
     )
     compared_by: str = Field(
-        description="words, words and vectors, versions of the page, or model and its name."
+        description="words, words and vectors, versions of the page, or the model's name."
     )
     conflict: UUID | None = Field(
-        description="The conflict in which the two sentences wait for a person, or were resolved."
+        description="The conflict between the two sentences, pending or resolved."
     )
     citations: list[int]
     quote: str
     source: DeltaSourceOut | None = Field(description="The first source of the sentence.")
     withheld: str
-    judged_by: str = Field(description="model, rule, muted or person. Empty: nothing judged it.")
-    judged: str = Field(description="Why it is announced or withheld.")
+    judged_by: str = Field(description="model, rule, muted or person. Empty: not judged.")
+    judged: str = Field(description="Why it is announced or filtered out.")
 
     @classmethod
     def of(cls, item: DeltaItem, sources: dict[int, dict[str, Any]]) -> Self:
@@ -404,7 +404,7 @@ class QuoteOut(BaseModel):
 
     @classmethod
     def of(cls, stored: dict[str, Any]) -> Self:
-        """Return a stored quote. One from an earlier version may lack newer fields."""
+        """Return a quote as stored in a report. Quotes from earlier versions may lack newer fields."""
         return cls(
             sentence=stored.get("sentence", ""),
             quote=stored.get("quote", ""),
@@ -421,7 +421,7 @@ class QuoteOut(BaseModel):
 class KinOut(BaseModel):
     """Another page with the same text, or by the same publisher."""
 
-    n: int | None = Field(description="Its number in the list, if it is cited.")
+    n: int | None = Field(description="Its number in the list of sources, if it is cited.")
     domain: str
     link: str
     published_at: str | None = None
@@ -431,7 +431,7 @@ class KinOut(BaseModel):
 
 
 class SentenceOut(BaseModel):
-    """A cited sentence: whether its sources support it, and what a person said about it."""
+    """A cited sentence: whether its sources support it, and a person's verdict."""
 
     key: str
     sentence: str
@@ -449,7 +449,7 @@ class SentenceOut(BaseModel):
 
 
 class RemarkOut(BaseModel):
-    """What a person said about a sentence: `checked` or `corrected`."""
+    """A person's verdict on a sentence: `checked` or `corrected`."""
 
     kind: str
     key: str
@@ -476,7 +476,7 @@ class SourceOut(BaseModel):
 
     @classmethod
     def of(cls, stored: dict[str, Any]) -> Self:
-        """Return one entry of a report's source list. An imported one may lack newer fields."""
+        """Return one entry of a report's list. Imported entries may lack newer fields."""
         named = ("title", "url", "link", "domain", "state")
         at = stored.get("published_at")
         return cls(
@@ -514,7 +514,7 @@ class ReportOut(BaseModel):
 
     @classmethod
     def of(cls, report: Report) -> Self:
-        """Return the report with its delta items, and its sources as cited."""
+        """Return the report with its delta items and its sources, numbered as cited."""
         shows(report)
         run = report.run
         made = {"run", "topic", "number", "summary", "delta_items", "sources", "sentences"}

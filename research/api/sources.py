@@ -39,12 +39,12 @@ class SourcesWanted(Paged):
     sort: str = Field(
         "cited",
         max_length=20,
-        description="A count, last_at or name. Prefix with ^ for ascending order.",
+        description="A count, last_at or name. Prefix it with ^ for ascending order.",
     )
 
 
 class TopicSourceOut(BaseModel):
-    """One domain or page, and what it contributed to the topic."""
+    """One domain or page, and its contributions to the topic."""
 
     place: str = Field(description="The domain, or the page's canonical URL.")
     domain: str
@@ -60,8 +60,8 @@ class TopicSourceOut(BaseModel):
     failed: int
     why_unread: str
     last_seen: datetime | None
-    here: Acts = Field(description="The topic's rule for exactly this place.")
-    in_all: Acts = Field(description="The rule of all topics for exactly this place.")
+    here: Acts = Field(description="The topic's rule for exactly this domain or page.")
+    in_all: Acts = Field(description="The rule for exactly this domain or page in all topics.")
     effect: Acts = Field(description="The rule that applies in the next run.")
 
     @classmethod
@@ -98,7 +98,7 @@ class SourceRuleOut(Textless):
 def list_sources(
     request: ApiRequest, slug: str, wanted: SourcesWanted = PAGE
 ) -> Listing[TopicSourceOut]:
-    """List a topic's domains or pages, and what they contributed."""
+    """List a topic's domains or pages, with their contributions."""
     topic, name = _topic(request, slug), f"sources of {slug}"
     asked = DeskWanted.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))

@@ -58,7 +58,7 @@ class ForecastOut(Textless):
 
     depth: TopicSettings.Depth
     basis: str = Field(
-        description="topic: from its own runs; others: from the owner's other runs; usual: no runs yet."
+        description="topic: based on its own runs. others: based on the owner's other runs. usual: no runs yet."
     )
     runs: int = Field(description="The number of runs it is based on.")
     tokens: RangeOut
@@ -66,7 +66,7 @@ class ForecastOut(Textless):
     minutes: RangeOut
     searches: RangeOut
     has_model: bool
-    tokens_left: int | None = Field(description="For this month. Null: no limit.")
+    tokens_left: int | None = Field(description="This month. Null: no limit.")
     money_left: str | None = Field(description="For this month, in USD. Null: no limit.")
     does_not_fit: str = Field(description="Why a scheduled run wouldn't fit. Empty if it does.")
     words: str
@@ -142,7 +142,7 @@ def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> S
 
 @api.get(_ONE, auth=READ, response=TopicOut)
 def read_topic(request: ApiRequest, response: HttpResponse, slug: str) -> TopicOut:
-    """Read a topic. The ETag is its version, which covers its settings too."""
+    """Read a topic. The ETag is its version, which also covers its settings."""
     topic = topic_of(request.auth, slug)
     tagged(response, topic)
     return TopicOut.of(topic)
@@ -214,7 +214,7 @@ def list_runs(request: ApiRequest, slug: str, page: Paged = PAGE) -> Listing[Run
 def start_run(
     request: ApiRequest, response: HttpResponse, slug: str, run: RunIn | None = None
 ) -> Status[RunWithSteps]:
-    """Start a run. 409: one is unfinished (see Location), or the topic is archived."""
+    """Start a run. 409: another run is unfinished (see Location), or the topic is archived."""
     depth = run.depth if run is not None and run.depth else ""
     started = start(request.auth, topic_of(request.auth, slug), depth=str(depth))
     located(response, f"/runs/{started.pk}")
@@ -264,7 +264,7 @@ def _topics(caller: Caller) -> TopicQuerySet:
 
 
 def topic_of(caller: Caller, slug: str) -> Topic:
-    """Return the topic with this slug. Raises Problem (404) if the caller can't see one."""
+    """Return the topic with this slug. Raises Problem (404) if the caller has none."""
     topic: Topic | None = held(_topics(caller).filter(slug=clean(slug)[0])).first()
     if topic is None:
         raise not_found(_("There is no such topic outside Trash, or it isn’t yours."))

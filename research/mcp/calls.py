@@ -36,10 +36,10 @@ Find = Callable[[], ApiToken | None]
 
 @dataclass(slots=True)
 class Caller:
-    """A calling program: how to find its token, and the file versions it has read.
+    """A client: how to find its token, and the file versions it has read.
 
-    A connection with a single program keeps `seen`. Over HTTP, where programs can share a token,
-    each call has its own, and a program names the version that it read.
+    A connection with one client keeps `seen`. Over HTTP, where clients can share a token, each
+    call has a separate `seen`, and the client names the version it read.
     """
 
     find: Find
@@ -47,10 +47,10 @@ class Caller:
 
     @contextmanager
     def entered(self) -> Iterator[tuple[ToolContext, frozenset[str]]]:
-        """Yield the context of one call, in the owner's time zone and language, and the scopes.
+        """Yield the context and scopes of one call, in the owner's time zone and language.
 
-        Use it in a separate thread: its database connection is closed at the end. Raises NotOpen
-        for a token that was revoked, has expired, or never existed.
+        Use it in a separate thread, because it releases the thread's database connection at the
+        end. Raises NotOpen for a token that is unknown, revoked or expired.
         """
         try:
             token = self.find()
@@ -103,7 +103,7 @@ def _tool(tool: MemoryTool) -> types.Tool:
 
 
 def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
-    """Call a tool. Failures become answers that a model can act on."""
+    """Call a tool. Any failure becomes an answer that a model can act on."""
     try:
         with caller.entered() as (context, scopes):
             tool = tools.REGISTRY.get(name)
@@ -149,15 +149,15 @@ def _not_allowed(name: str, wanted: str) -> ToolResult:
 
 
 def no_database(exc: BaseException) -> str:
-    """Return the message for when Postgres or its disk fails during a call."""
+    """Return the message for a call during which Postgres or its disk failed."""
     return str((failure_of(exc) or GONE).words)
 
 
 def answered(result: ToolResult) -> types.CallToolResult:
     """Return a tool's answer as MCP sends it.
 
-    Some programs show their model only the data, others only the text. So the data includes the
-    text, and is only sent if the text is short.
+    Some clients show their model only the data, others only the text. Therefore the data includes
+    the text, and is sent only if the text is short.
     """
     data = None
     if len(result.text) <= LONGEST_DOUBLE:

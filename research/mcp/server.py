@@ -40,13 +40,13 @@ _REPORT = re.compile(r"([^/?#]{1,300})(?:/([1-9]\d{0,8}))?")
 
 
 class NoSuchResource(Exception):
-    """There is no resource at this URI, or it's hidden from this program. The message says which."""
+    """Nothing exists at this URI, or the client can't see it. The text says which."""
 
 
 def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
-    """Return memory files, then the owner's reports, newest first. `cursor` is for the next page.
+    """Return memory files, then the owner's reports, newest first.
 
-    Raises NoSuchResource for an invalid cursor.
+    `cursor` selects the next page. Raises NoSuchResource for an invalid cursor.
     """
     if cursor and not re.fullmatch(r"\d{1,6}", cursor):
         words = _("This cursor isn’t valid for this list. Leave it out to get the first page.")
@@ -94,7 +94,7 @@ def _report(report: Report) -> types.Resource:
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """Return the URI templates."""
+    """Return the URI templates of the resources."""
     return [
         types.ResourceTemplate(
             uri_template=FILES + "{+path}",
@@ -122,7 +122,7 @@ def templates() -> list[types.ResourceTemplate]:
 def read(caller: Caller, uri: str) -> str:
     """Return the text at a URI, with marks around external text.
 
-    Raises NoSuchResource with a message.
+    Raises NoSuchResource with a readable message.
     """
     with caller.entered() as (context, scopes):
         _check_may_read(scopes)
@@ -191,7 +191,7 @@ T = TypeVar("T")
 
 
 class Handlers:
-    """The handlers of each kind of request. `who` identifies the caller."""
+    """The handler for each kind of request. `who` identifies the sender."""
 
     def __init__(self, who: Who) -> None:
         self._who = who
@@ -220,7 +220,7 @@ class Handlers:
     async def list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """List the URI templates."""
+        """List the URI templates of the resources."""
         return types.ListResourceTemplatesResult(resource_templates=templates())
 
     async def read_resource(
@@ -278,7 +278,7 @@ def build(who: Who) -> Server[Any]:
 
 
 async def serve_stdio(caller: Caller) -> None:
-    """Serve one program over standard input and output, until it disconnects."""
+    """Serve one client over standard input and output, until it disconnects."""
     server = build(lambda context: caller)
     async with stdio_server() as (reads, writes):
         await server.run(reads, writes, server.create_initialization_options())

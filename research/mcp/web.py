@@ -103,7 +103,7 @@ def _numbered(send: Send, number: str) -> Send:
 
 
 def foreign(headers: Headers) -> Response | None:
-    """Reject a host or origin that isn't Beacon's (DNS rebinding). Otherwise return None."""
+    """Return a refusal if the host or origin isn't Beacon's (DNS rebinding), else None."""
     host = headers.get("host", "")
     if not _is_known(host):
         text = _("Beacon doesn’t accept this host name. An admin can add it to ALLOWED_HOSTS.")
@@ -158,7 +158,7 @@ def _too_many(token: ApiToken) -> Response | None:
 
 
 def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> Response:
-    """Return an error in the format of the REST API."""
+    """Return a refusal in the same form as the REST API."""
     body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": text}
     return Response(
         json.dumps(body, ensure_ascii=False),
@@ -169,7 +169,7 @@ def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None
 
 
 def who(context: Context) -> Caller:
-    """Return who sent the request, by the token that Door found."""
+    """Return who sent the request: the token found during authentication."""
     token: ApiToken = context.request.scope[FOUND]  # type: ignore[union-attr]
     return Caller(find=lambda: token)
 
@@ -179,7 +179,7 @@ async def _livez(request: Request) -> Response:
 
 
 def application() -> ASGIApp:
-    """Return the ASGI application. Each can only run once."""
+    """Return the whole ASGI application. Each instance runs only once."""
     app: Starlette = build(who).streamable_http_app(
         streamable_http_path=MCP_PATH,
         json_response=True,
@@ -193,7 +193,7 @@ def application() -> ASGIApp:
 
 
 def listening(bind: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises OSError."""
+    """Return a socket that listens on this address. Raises OSError."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     listener = socket.socket(family)
     try:
@@ -207,7 +207,7 @@ def listening(bind: str, port: int) -> socket.socket:
 
 
 def made() -> uvicorn.Server:
-    """Return the server for one run. It finishes the calls in progress before it stops."""
+    """Return the server, for one run. It finishes calls in progress before it stops."""
     options: dict[str, Any] = {
         "log_config": None,
         "access_log": False,

@@ -20,8 +20,8 @@ def test_the_page_of_the_content_store_tells_of_every_transform_tool_and_compact
 
     for name, one in TRANSFORMS.items():
         characters, lines = one.usual
-        usual = f"{characters:,} characters, {lines} lines" if one.takes_n else "not taken"
-        q = "needed" if one.needs_q else "optional" if one.takes_q else "not taken"
+        usual = f"{characters:,} characters, {lines} lines" if one.takes_n else "–"
+        q = "required" if one.needs_q else "optional" if one.takes_q else "–"
         assert f"| `{name}` | {usual} | {q} |" in page
     for tool in tools_for(NAMES):
         [row] = [line for line in page.splitlines() if line.startswith(f"| `{tool.name}` |")]

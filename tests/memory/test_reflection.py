@@ -65,7 +65,7 @@ def test_it_says_what_to_record_what_not_and_where(reflect: Reflect):
     for rule in ("name, preferences", "colleagues, family", "birthdays", "lessons", "not obvious"):
         assert rule in prompt.split("Worth recording:")[1].split("Not worth")[0]
     for rule in ("searched again", "general knowledge", "routine", "trivial", "facts below"):
-        assert rule in prompt.split("Not worth recording:")[1].split("There are two")[0]
+        assert rule in prompt.split("Not worth recording:")[1].split("There are only two")[0]
     assert "is it about the person, or about experience?" in prompt
     assert "- facts/user.md: about the person" in prompt
 
@@ -78,7 +78,7 @@ def test_near_the_budget_it_is_told_to_condense_first(alice: User, reflect: Refl
 
     reflect("Nothing.", source="session:2")
 
-    assert "nearly full: condense what is there before you add" in system(reflect)
+    assert "nearly full: condense them before you add" in system(reflect)
 
 
 def test_what_is_marked_sensitive_is_not_told_to_a_provider(alice: User, reflect: Reflect):
