@@ -130,7 +130,7 @@ def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
     say(
         "every call of the API without a token, and with a browser's session",
         "401",
-        f"{len(OPERATIONS)} calls, {len(let_in)} let in",
+        f"{len(OPERATIONS)} calls, {len(let_in)} accepted",
     )
 
     assert let_in == []
@@ -146,7 +146,7 @@ def test_a_token_of_a_lesser_scope_opens_no_address(admin: User, say: Say) -> No
     say(
         "every call of the API with a token of the scope below",
         "403",
-        f"{len(answers)} calls, {len(opened)} that it opens",
+        f"{len(answers)} calls, {len(opened)} accepted",
     )
 
     assert opened == {}
@@ -168,9 +168,9 @@ def test_what_is_of_one_owner_is_not_there_for_another(
             seen[name] = answer.content
     is_as_before = _of(alice) == before
     say(
-        "every call of the API that names one owner's rows, by another",
+        "every call of the API with another owner's rows",
         "nothing leaks: 404, no row changes",
-        f"{len(OPERATIONS)} calls, {len(seen)} that answer otherwise, rows changed: "
+        f"{len(OPERATIONS)} calls, {len(seen)} with another answer, rows changed: "
         f"{'no' if is_as_before else 'yes'}",
     )
 

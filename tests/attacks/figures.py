@@ -15,7 +15,7 @@ from tests.faults import figures as faults
 BEGIN, END = "<!-- attacks: begin -->", "<!-- attacks: end -->"
 NAME = "attack"
 Count = Callable[..., None]  # the fixture `count`
-HEAD = ("Sink", "Tried", "Refused", "Neutralised", "Run")
+HEAD = ("Sink", "Attempts", "Refused", "Neutralized", "Run")
 
 
 class Counts(NamedTuple):

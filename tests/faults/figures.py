@@ -15,10 +15,10 @@ import pytest
 DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "dev" / "reliability.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 NAME = "fault"
-HEAD = ("What was injected", "Promise", "Figure", "Kept")
+HEAD = ("Fault", "Promise", "Result", "Kept")
 GUARDS_BEGIN, GUARDS_END = "<!-- guards: begin -->", "<!-- guards: end -->"
 GUARD = "guard"
-GUARDS_HEAD = ("Guard", "What it holds", "Taken out", "The test that fails then", "Seen")
+GUARDS_HEAD = ("Guard", "Promise", "Without it", "Test that fails without it", "Seen")
 _BEGAN = time.monotonic()
 
 Lines = list[tuple[str, ...]]

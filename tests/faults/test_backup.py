@@ -44,7 +44,7 @@ def test_a_backup_restored_into_another_database_is_the_same_row_for_row(
     same = sum(was[name] == came.get(name) for name in was)
     say(
         "backup, restore into another database, compare; then `verify`",
-        "row for row equal, every invariant holds",
+        "all rows are equal, all invariants are met",
         f"{same} of {len(was)} tables with {count} rows are equal, both commands took {took:.1f} s",
     )
 

@@ -62,7 +62,7 @@ def test_an_edit_that_postgres_does_not_answer_stands_in_the_form_and_is_saved_l
     say(
         "Postgres gone while a browser saves an edit over htmx",
         "the form keeps its text; the next try works",
-        f"answered {met.value.status}, the form held “{kept}”; then saved",
+        f"answered {met.value.status}, the form still had “{kept}”; then saved",
     )
 
     assert met.value.status == 503
