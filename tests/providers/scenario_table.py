@@ -112,8 +112,8 @@ class Outcome:
 
     @property
     def then(self) -> str:
-        """Return how many requests the run sends, and whether it can retry."""
-        tries = "1 request" if self.asked.tries == 1 else f"{self.asked.tries} requests"
+        """Return how many attempts the run makes, and whether it can retry."""
+        tries = "1 attempt" if self.asked.tries == 1 else f"{self.asked.tries} attempts"
         if self.asked.may_retry and self.asked.retry_after:
             return f"{tries}, can be retried after {self.asked.retry_after:g} s"
         return f"{tries}, can be retried" if self.asked.may_retry else tries
@@ -190,7 +190,7 @@ def table(outcomes: Mapping[tuple[str, str], Outcome]) -> str:
 def _section(service: str, outcomes: Mapping[tuple[str, str], Outcome]) -> str:
     rows = [(name, *_cells(service, name, outcomes)) for name in SCENARIOS]
     rows += [(name, *_cells(service, name, outcomes)) for name in OWN.get(service, {})]
-    lines = ["| scenario | the run says | requests |", "|---|---|---|"]
+    lines = ["| scenario | the run says | attempts |", "|---|---|---|"]
     lines += [f"| {' | '.join(map(_cell, row))} |" for row in rows]
     return f"### {BY_NAME[service].label}\n\n" + "\n".join(lines)
 
@@ -202,9 +202,9 @@ def _cells(
         outcome = outcomes[service, scenario]
         return outcome.said, outcome.then
     if scenario == "ok":
-        return _found_at_home(service), "1 request"
+        return _found_at_home(service), "1 attempt"
     if scenario == "empty" and service == "library":
-        return "nothing found; an empty library isn't searched", "1 request"
+        return "nothing found; an empty library isn't searched", "1 attempt"
     return ASKS_NOBODY[service], "–"
 
 
