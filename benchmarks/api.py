@@ -79,9 +79,9 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
     served = stack.beacon(folder, port, only=("web", "worker"))
     with served as running, _client(base, token) as client:
         spent = Spent(running["web"].pid)
-        rows = [_rows(client, texts, asked, spent, "the worker waits")]
+        rows = [_rows(client, texts, asked, spent, "worker idle")]
         with _runs_one_after_another(owner) as carried_out:
-            rows.append(_rows(client, texts, asked, spent, "the worker carries out runs"))
+            rows.append(_rows(client, texts, asked, spent, "worker busy with runs"))
         print(f"{len(carried_out)} sample runs were carried out meanwhile")
     recall, remember = rows[-1]
     return int(recall > MOST_RECALL or remember > MOST_REMEMBER)

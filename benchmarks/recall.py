@@ -98,8 +98,8 @@ def _show(size: int, rows: Sequence[Figures]) -> None:
     beside = next((row for row in rows if row.name == "SQLite FTS5"), None)
     print(f"\n### {size:,} memories\n")
     print(
-        "| engine | build s | disk MB | memory MB | one more, ms | among 100 | p50 / p95 ms "
-        "| p50 / p95 cpu | p50 over FTS5 | cpu |\n|" + "---|" * 10
+        "| engine | build s | disk MB | memory MB | one more note, ms | each of 100 | p50 / p95 ms "
+        "| p50 / p95 cpu | p50 relative to FTS5 | cpu |\n|" + "---|" * 10
     )
     for row in rows:
         figures = (row.build, row.disk, row.memory, row.alone, row.batch)
