@@ -161,7 +161,7 @@ def dearest(owner: Any, client: Any, most: int) -> list[Asked]:
 
 
 def _told(asked: list[Asked], size: int) -> str:
-    lines = [f"With {size:,} notes.\n", "| | ms | act | names the owner |", "|---|---|---|---|"]
+    lines = [f"With {size:,} notes.\n", "| | ms | action | filters by owner |", "|---|---|---|---|"]
     for number, one in enumerate(asked, 1):
         owned = "yes" if one.names_the_owner else "no"
         lines.append(f"| {number} | {one.milliseconds:.1f} | {one.act} | {owned} |")
