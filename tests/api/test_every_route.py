@@ -1,6 +1,6 @@
-"""Every address of the API: which scope it takes, that it is its owner's, and that a GET only reads.
+"""Every URL of the API: its scope, that only the owner has access, and that a GET only reads.
 
-A new one needs a line in SCOPES, and in BODIES if it takes a body and names a record.
+A new URL needs a line in SCOPES, and in BODIES if it takes a body and names a record.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ LESS = {"read": "metrics", "write": "read", "admin": "write"}
 
 
 def address(path: str, values: dict[str, Any]) -> str:
-    """Return the path with what it names; a name that is missing here needs a value in `there`."""
+    """Return the path with its names filled in; a new name needs a value in `there`."""
     return re.sub(r"{(\w+)}", lambda found: str(values[found[1]]), path)
 
 
@@ -90,7 +90,7 @@ NOWHERE = {one["name"]: _well_formed(one) for one in sorted(PARAMETERS, key=_wel
 
 @pytest.fixture
 def there(alice: User) -> dict[str, Any]:
-    """Something of Alice's at each kind of address."""
+    """A row of Alice's for each kind of URL."""
     topic = make_topic(alice, WORDS)
     run = make_second_run(topic)
     note = notes.write_note(alice, "log", WORDS, by=alice.actor)
@@ -179,7 +179,7 @@ def test_what_is_of_one_owner_is_not_there_for_another(
 
 
 def _of(owner: User) -> list[str]:
-    """Return all that the owner has of what the API changes."""
+    """Return all rows of the owner that the API can change."""
     kinds = (Note, Proposal, Session, Snapshot, Conflict, TopicFact)
     rows = [str(list(kind.objects.filter(owner=owner).order_by("pk").values())) for kind in kinds]
     with connection.cursor() as cursor:

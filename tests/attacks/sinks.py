@@ -1,4 +1,4 @@
-"""Every place where what others wrote is shown: what is asked for to look at it.
+"""Every place that shows other people's text, and the request for it.
 
 A sink is checked by opening each of its addresses with rows in which everything is hostile
 (poisoning.py), as a page and as htmx asks for it.  What isn't a page is made by its own function

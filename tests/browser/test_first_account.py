@@ -1,4 +1,4 @@
-"""The first visit of all: a Beacon without an account, entered by the one-time link."""
+"""The very first visit: a Beacon without an account, opened by the one-time link."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_account(visitor: Visitor, name: str) -> None:
 
 
 def look_round(visitor: Visitor) -> None:
-    """Do what the host does first: Health, a feed tried, a token, the admin site."""
+    """Do what an admin does first: Health, testing a feed, a token, the admin site."""
     page = visitor.page
     visitor.goto("/settings/health/")
     expect(page.locator("main")).to_contain_text("Worker")

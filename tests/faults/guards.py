@@ -1,6 +1,6 @@
-"""The table of guards: what each holds, how it is taken out, and which test fails then.
+"""The table of guards: what each promises, how to remove it, and which test then fails.
 
-Each test named here is run a second time under its guard's name, with the guard out, and must
+Each test named here is run a second time under its guard's name, without the guard, and must
 fail then (unguarded.py).  A test that passes with or without its guard shows nothing
 of it.
 """
@@ -16,7 +16,7 @@ from tests.faults.taken_out import Patch
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One guard; `out` takes it out, and `test` is the id of a test that fails without it.
+    """One guard; `out` removes it, and `test` is the ID of a test that fails without it.
 
     `also` names what else than an assertion may be what the test fails by.
     """

@@ -1,4 +1,4 @@
-"""What one Beacon backed up is in another one, row for row, by real commands."""
+"""A backup of one Beacon, restored into another with real commands, has the same rows."""
 
 from __future__ import annotations
 

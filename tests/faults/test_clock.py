@@ -1,4 +1,4 @@
-"""Clocks that jump: one run for each local time, and what was missed by the schedule's policy.
+"""Clock changes: one run for each local time, and missed runs follow the schedule's policy.
 
 Processes add nothing here: the tick hands the time to `start_due`, which these tests do themselves.
 """

@@ -1,4 +1,4 @@
-"""kill -9 of the worker's child inside a deep run: no finished track is gone along again."""
+"""kill -9 of the worker's child inside a deep run: no finished track is repeated."""
 
 from __future__ import annotations
 

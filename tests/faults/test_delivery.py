@@ -1,4 +1,4 @@
-"""Messages that come more than once, beats that tick more than once, and workers told to stop."""
+"""Duplicate messages, several schedulers, and workers that are stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person typed is still in the browser if Postgres was away as they saved it."""
+"""If Postgres is down during a save, the typed text is still in the browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that are made to hurt their reader, fetched with the limits that a run has."""
+"""Hostile pages, fetched with a run's limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three guards that all else rests on, each seen to matter: without it the promise breaks.
+"""The three most important guards: without each of them, its promise breaks.
 
 The fence (a worker writes only while it holds the run), the lease tick (a run whose worker is gone
 is freed) and the one slot (one run per topic and time), here by real processes and at the

@@ -1,4 +1,4 @@
-"""Killed in the middle of a permanent deletion, and a disk that is full: all or nothing, and it is said.
+"""Kills during a permanent deletion, and a full disk: all or nothing, with an error.
 
 A process is held at an exact place by a lock that the test has on a table, and killed there.
 """
@@ -46,7 +46,7 @@ def beacon() -> Iterator[Site]:
 
 
 def _killed_at(beacon: Site, table: str, *act: str) -> None:
-    """Carry out an act of acts.py, and kill its process when it comes to delete from `table`."""
+    """Run an act of acts.py, and kill its process when it comes to delete from `table`."""
     with psycopg.connect(beacon.url) as held:
         held.execute(f'LOCK TABLE "{table}" IN SHARE MODE')  # type: ignore[call-overload]  # a name of ours
         acting = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Twenty writers, a person and the reflector at one file: nothing that was saved is lost."""
+"""Twenty writers, a person and the reflector edit one file: no saved text is lost."""
 
 from __future__ import annotations
 

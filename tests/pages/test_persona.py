@@ -1,4 +1,4 @@
-"""Settings, Persona and Soul: who the agent is and how it thinks."""
+"""Settings, Persona and Soul: the agent's identity and way of thinking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing a run on its page: what goes is shown before, with Undo, and it is found in the trash."""
+"""Removing a run on its page: what goes is shown before, with Undo, and it is found in Trash."""
 
 from __future__ import annotations
 

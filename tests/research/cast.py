@@ -89,7 +89,7 @@ def work_of(topic: Topic) -> RunContext:
 
 
 def through(work: RunContext, last: str) -> RunContext:
-    """Carry out the steps of a run up to and with `last`."""
+    """Run the steps of a run up to and with `last`."""
     for kind in pipeline.STEPS:
         work.carry_out(kind)
         if kind.name == last:

@@ -91,7 +91,7 @@ class Site:
 
     @property
     def report(self) -> str:
-        """Return the words of the last run's page."""
+        """Return the text of the last run's page."""
         client = Client()
         client.force_login(self.topic.owner)
         page = client.get(f"/topics/{self.topic.slug}/runs/{self.run.pk}/").content.decode()

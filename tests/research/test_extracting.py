@@ -26,7 +26,7 @@ EXTRACTED = {
 
 
 def followed(run: Run) -> Step:
-    """Carry out the run's follow-up, as a worker does, and return its row."""
+    """Run the run's follow-up, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="extract")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
     pipeline.carry_out_follow_up(step.pk)

@@ -115,7 +115,7 @@ def outside(owner: User, topic: Topic) -> dict[str, Any]:
 
 
 def researched(topic: Topic, providers: Providers, text: str) -> Run:
-    """Carry out a run that reads the page, and all that follows it."""
+    """Run a run that reads the page, and all that follows it."""
     cast.set_up(providers, 1, 2)
     hostile = f"{cast.page(2)}\n\n{text}\n\n![chart]({IMAGE})"
     providers.pages = FakeFetcher({cast.url(1): cast.page(1), cast.url(2): hostile})

@@ -282,7 +282,7 @@ def used(
     request: pytest.FixtureRequest, alice: User, settings: Any, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Remembered:  # fmt: skip
-    """A record of each kind that was used by every door, in the trash."""
+    """A record of each kind that was used by every door, in Trash."""
     settings.DATA_DIR = tmp_path
     settings.BEACON_MIRROR_DIR = ""
     monkeypatch.setattr(connections, "language_model", lambda: None)

@@ -113,7 +113,7 @@ def test_every_module_of_the_house_that_is_named_is_there():
 
 
 def resolves(name: str) -> bool:
-    """Say whether a dotted name is a module, or a name in one."""
+    """Return whether a dotted name is a module, or a name in one."""
     try:
         pkgutil.resolve_name(name)
     except (ImportError, AttributeError):

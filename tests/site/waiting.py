@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Say whether `holds` became true within `seconds`."""
+    """Return whether `holds` became true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
