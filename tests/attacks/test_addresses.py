@@ -1,4 +1,4 @@
-"""No neighboring machine can be reached, however its address is written and whoever enters it.
+"""No neighboring machine can be reached, however its address is written, no matter who enters it.
 
 A real server on loopback counts what reaches it.  So that the port doesn't protect it, its port is let
 through as if it were 80; names are looked up in a table of ours, in which a stranger's lead here.

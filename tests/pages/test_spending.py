@@ -1,4 +1,4 @@
-"""Settings, Spending: what calls of the model cost, and what a month may cost."""
+"""Settings, Spending: the cost of model calls, and the monthly limit."""
 
 from __future__ import annotations
 

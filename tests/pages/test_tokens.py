@@ -1,4 +1,4 @@
-"""Settings, API tokens: made and shown once, listed, revoked."""
+"""Settings, API tokens: created and shown once, listed, revoked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No URL that the web names reaches a machine beside this one."""
+"""No URL from the web can reach a neighboring machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that come in by MCP in tests: the official client, over HTTP and standard input."""
+"""MCP clients in tests: the official client, over HTTP and standard input."""
 
 from __future__ import annotations
 

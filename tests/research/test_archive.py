@@ -1,4 +1,4 @@
-"""Everything of an owner as one file: what it holds, and that it comes back as it was."""
+"""Exporting everything of an owner to one file, and importing it unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known pages that come back in another shape: whole runs over a local web server, and what the report says.
+"""Known pages that return in another shape: whole runs over a local web server, and their reports.
 
 The topic has one page.  Run #1 reads it as `FIRST` or as the test says, later runs as it has become.
 """
