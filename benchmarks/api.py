@@ -158,7 +158,7 @@ def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
 
 
 class Spent:
-    """Counts the milliseconds of processor that the web processes and Postgres' connections take."""
+    """Counts the CPU milliseconds of the web processes and Postgres connections."""
 
     def __init__(self, web: int) -> None:
         self.web = web

@@ -1,4 +1,4 @@
-"""The ten dearest queries of what people and agents do most, and what Postgres makes of each.
+"""The ten slowest queries of the most common actions, with their plans.
 
     .venv/bin/python -m benchmarks.hot_queries [--size 100000] [--most 10] [--write docs/dev/queries.md]
 
@@ -50,7 +50,7 @@ class Asked:
 
     @property
     def names_the_owner(self) -> bool:
-        """Whether it is narrowed to an owner, an owner's search space, or to rows by their keys."""
+        """Return whether the query filters by an owner, a search space, or primary keys."""
         return bool(_OWNED.search(self.sql.split("WHERE", 1)[-1]))
 
 

@@ -47,7 +47,7 @@ class World:
     place: Path = Path()
 
     def give(self, **more: Any) -> None:
-        """Tell the users of locust something more."""
+        """Send the Locust users another message."""
         self.given |= more
         self.place.write_text(json.dumps(self.given))
 

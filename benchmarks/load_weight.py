@@ -31,7 +31,7 @@ class Weight:
 
     @property
     def is_editor(self) -> bool:
-        """Whether it holds a text of any length, and an editor for it."""
+        """Return whether it holds a text of any length, and an editor for it."""
         return self.name.endswith("/edit/")
 
 

@@ -76,7 +76,7 @@ def _told(sizes: Sequence[int], folder: Path | None) -> None:
 
 @dataclass(slots=True)
 class Figures:
-    """One line of the table: an engine, or Beacon asked in one way."""
+    """One row of the table: an engine, or a mode of Beacon."""
 
     name: str
     build: float | None = None  # seconds
@@ -172,7 +172,7 @@ def _notes(owner: Any, texts: list[str]) -> list[Any]:
 
 
 def _storing(owner: Any) -> Callable[[Sequence[str]], None]:
-    """Return what stores some notes: each with its place in the index, all committed."""
+    """Return a function that stores and indexes notes, and commits."""
     from django.db import transaction
 
     from memory.models import Note

@@ -1,4 +1,4 @@
-"""The follow-up that keeps what a run found out: facts as findings, and what the report adds."""
+"""The follow-up step that stores a run's findings: facts, and observations from the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary note that follows a run: what it says, once, and what a failing model leaves."""
+"""The summary note after a run: its text, once, and a failing model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs can do by MCP: scopes, whose records, answers; without a network."""
+"""What clients can do by MCP: scopes, records, answers; without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading pages: what is kept of each, and why nothing is kept of some."""
+"""Reading pages: what is stored, and why some are skipped."""
 
 from __future__ import annotations
 

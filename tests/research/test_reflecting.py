@@ -1,4 +1,4 @@
-"""Reflection on a run: when it happens, what it gets, and that the web's words wait for approval."""
+"""Reflection on a run: when it happens, its input, and that web text waits for approval."""
 
 from __future__ import annotations
 

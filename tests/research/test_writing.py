@@ -1,4 +1,4 @@
-"""Writing the report: what a model gives is checked, and what it fails to give is made without."""
+"""Writing the report: a model's output is checked, and missing parts are written without it."""
 
 from __future__ import annotations
 

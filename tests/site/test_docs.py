@@ -1,4 +1,4 @@
-"""The documents lead where they say they lead, and none is out of a reader's reach."""
+"""The docs' links work, and every page can be reached."""
 
 from __future__ import annotations
 

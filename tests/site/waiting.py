@@ -1,4 +1,4 @@
-"""Living with other processes: waiting within bounds, and letting their users in."""
+"""Helpers for other processes: waiting with a limit, and access for their users."""
 
 from __future__ import annotations
 
