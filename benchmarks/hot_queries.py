@@ -2,11 +2,11 @@
 
     .venv/bin/python -m benchmarks.hot_queries [--size 100000] [--most 10] [--write docs/dev/queries.md]
 
-One owner with so many notes, forty topics and three runs of the sample, in a throw-away database.
-Every act is carried out once unseen and once seen; each statement is timed where it is sent.  Told
-are the statements that took longest, with the act that sent them, whether they name the owner (or
-the owner's search space, or a row by its key), and `EXPLAIN (ANALYZE, BUFFERS)`, rolled back.  `--write` puts them into the place that a document has
-for them.
+One owner with `--size` notes, forty topics and three runs of the sample, in a temporary database.
+Every action runs once to warm up and once measured; each statement is timed in this process.  Prints
+the slowest statements with their action, whether they filter by owner (or the owner's search space,
+or a primary key), and `EXPLAIN (ANALYZE, BUFFERS)`, rolled back.  `--write` writes them into the
+document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What benchmarks/load.py is measured on: one person's years of memory, made by bulk statements."""
+"""The data of benchmarks/load.py: one person's years of memory, created by bulk statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How heavy the first view of each page is, and whether anything on it moves: by Chromium."""
+"""The size of each page's first view and its layout shift, measured with Chromium."""
 
 from __future__ import annotations
 
