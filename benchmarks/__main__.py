@@ -6,11 +6,11 @@
     make bench ARGS="--only recall --only growth"
     make bench ARGS="--report bench/today.md"   where the report is written (bench/report.md)
 
-Each part is a module of its own, started as a process of its own, whose lines are shown as they
-come and are in the report, each under the load of the machine at that moment.  Peers are installed
-into their own environments, once.  A part that fails does not keep the others from running; it is
-named at the end; for a peer that cannot be installed here the error is printed.  To be a part, be a module
-with a `main()` that prints Markdown and ends with 0, and add a line to PARTS.
+Each part is a module that runs in a separate process.  Its output is shown live and goes into the
+report, together with the machine's load.  Peers are installed once, into separate environments.  If a
+part fails, the others still run, and the failure is listed at the end.  If a peer can't be installed,
+the error is printed.  To add a part, write a module with a `main()` that prints Markdown and returns 0,
+and add a line to PARTS.
 """
 
 from __future__ import annotations

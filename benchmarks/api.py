@@ -3,15 +3,15 @@
     .venv/bin/python benchmarks/api.py [--size 100000] [--rate 20] [--seconds 60] [--writes 200]
 
 It creates one owner's space of memories (as benchmarks/recall.py does) in its own embedded Postgres
-with the settings that Beacon ships, starts web and worker as `make up` does, and asks over HTTP
-with a bearer token.  Recall's requests leave at fixed times, whether or not earlier ones have been
-answered, and each is timed from the moment at which it was to leave; questions have 1 to 8 words.
-`cpu` is what a request cost the web processes and Postgres' connections together (Linux): beside
-other work it says more than the wall does.  Both kinds are measured twice: beside a worker that
-waits, and beside one that carries out runs of the sample topic one after another.
+with Beacon's default settings, starts web and worker as `make up` does, and sends HTTP requests with
+a bearer token.  Recall requests are sent at fixed times, whether or not earlier ones have been
+answered, and each is timed from its planned start; questions have 1 to 8 words.  `cpu` is the CPU
+time of a request in the web processes and Postgres connections (Linux).  On a busy machine it says
+more than wall time.  Both kinds are measured twice: with an idle worker, and with one that executes
+runs of the sample topic one after another.
 
-To be reached at 100,000 memories and 20 requests per second on two cores: recall's p95 under 100 ms,
-remembering under 50 ms (p50), both beside a running worker.  Ends with exit code 1 if it is not.
+Goal at 100,000 memories and 20 requests per second on two cores: recall's p95 under 100 ms, saving
+under 50 ms (p50), both with a busy worker.  Otherwise the exit code is 1.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
     served = stack.beacon(folder, port, only=("web", "worker"))
     with served as running, _client(base, token) as client:
         spent = Spent(running["web"].pid)
-        rows = [_rows(client, texts, asked, spent, "the worker waits")]
+        rows = [_rows(client, texts, asked, spent, "worker idle")]
         with _runs_one_after_another(owner) as carried_out:
-            rows.append(_rows(client, texts, asked, spent, "the worker carries out runs"))
+            rows.append(_rows(client, texts, asked, spent, "worker busy with runs"))
         print(f"{len(carried_out)} sample runs were carried out meanwhile")
     recall, remember = rows[-1]
     return int(recall > MOST_RECALL or remember > MOST_REMEMBER)
@@ -158,7 +158,7 @@ def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
 
 
 class Spent:
-    """Counts the milliseconds of processor that the web processes and Postgres' connections take."""
+    """Counts the CPU milliseconds of the web processes and Postgres connections."""
 
     def __init__(self, web: int) -> None:
         self.web = web

@@ -1,9 +1,9 @@
-"""The fixed transcript of `benchmarks.tokens`, and the scripted agent that goes through it.
+"""The fixed transcript of `benchmarks.tokens`, and the scripted agent that uses it.
 
-Each iteration searches the web (8 KiB), opens a page (50 KiB) and asks a table (50 KiB); each result
-hides a code of its own beyond its first 500 characters.  The agent must say one of the three.  It
-knows nothing but what it is sent: from a short form it takes the item's id and a transform, retrieves,
-and reads the code in the answer.  All is drawn from one seed, so that every run is the same.
+Each iteration searches the web (8 KiB), opens a page (50 KiB) and queries a table (50 KiB).  Each
+result contains a code beyond its first 500 characters.  The agent must find one of the three.  It
+knows only the messages it gets: it takes the item's ID and a transform from a compact form, retrieves
+the item, and reads the code.  Everything is drawn from one seed, so every run is the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How well a run tells what is new, changed, contradicted: `python -m benchmarks.delta`.
+"""How well a run recognizes new, changed and contradicted facts: `python -m benchmarks.delta`.
 
 Each scenario of benchmarks/data/delta is compared as a run does it, page by page, with the days of
 facts and pages; new sentences are among what later ones are compared with.  The weights were

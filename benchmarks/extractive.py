@@ -1,7 +1,7 @@
-"""What the engine without a model finds, and how long it takes: `python -m benchmarks.extractive`.
+"""The findings of the engine without a model, and their time: `python -m benchmarks.extractive`.
 
-Prints the findings of the sample's batches and of the Chinese test articles, to be read by a
-person, then the time of `find` over 24 pages of 10 kB and of `near_duplicates` over 40 of 20 kB.
+Prints the findings of the sample's batches and of the Chinese test articles, for a person to read.
+Then it prints the time of `find` over 24 pages of 10 kB and of `near_duplicates` over 40 of 20 kB.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _writes(owner: Any) -> list[Callable[[], object]]:
 
 
 def _saves(owner: Any, size: int) -> tuple[float, float]:
-    """Carry sample runs of one topic out; return what their save took, as the run has it."""
+    """Run the sample topic; return how long each save took."""
     from research.execution import pipeline, starting
     from research.models import Run
 

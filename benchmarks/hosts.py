@@ -2,10 +2,10 @@
 
     .venv/bin/python -m benchmarks.hosts [--runs 8] [--hosts 2]
 
-A host is a worker process of its own, with a data folder of its own and the secret key, DATABASE_URL
-and REDIS_URL of all.  Eight topics are run at once against loopback services whose answers take
-their time (4 s a run), two runs at a time on a host.  Told are the seconds until all have ended, and
-which host carried out how many.  Ends with 1 if a run failed, or if a host had none.
+A host is a separate worker process and data folder, with the same secret key, DATABASE_URL and
+REDIS_URL.  Eight topics run at once with slow loopback services (4 s per run), two runs at a time on
+each host.  Prints the seconds until all have ended, and the number of runs per host.  The exit code
+is 1 if a run failed, or if a host had none.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The ten dearest queries of what people and agents do most, and what Postgres makes of each.
+"""The ten slowest queries of the most common actions, with their plans.
 
     .venv/bin/python -m benchmarks.hot_queries [--size 100000] [--most 10] [--write docs/dev/queries.md]
 
-One owner with so many notes, forty topics and three runs of the sample, in a throw-away database.
-Every act is carried out once unseen and once seen; each statement is timed where it is sent.  Told
-are the statements that took longest, with the act that sent them, whether they name the owner (or
-the owner's search space, or a row by its key), and `EXPLAIN (ANALYZE, BUFFERS)`, rolled back.  `--write` puts them into the place that a document has
-for them.
+One owner with `--size` notes, forty topics and three runs of the sample, in a temporary database.
+Every action runs once to warm up and once measured; each statement is timed in this process.  Prints
+the slowest statements with their action, whether they filter by owner (or the owner's search space,
+or a primary key), and `EXPLAIN (ANALYZE, BUFFERS)`, rolled back.  `--write` writes them into the
+document.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Asked:
 
     @property
     def names_the_owner(self) -> bool:
-        """Whether it is narrowed to an owner, an owner's search space, or to rows by their keys."""
+        """Return whether the query filters by an owner, a search space, or primary keys."""
         return bool(_OWNED.search(self.sql.split("WHERE", 1)[-1]))
 
 
@@ -161,7 +161,7 @@ def dearest(owner: Any, client: Any, most: int) -> list[Asked]:
 
 
 def _told(asked: list[Asked], size: int) -> str:
-    lines = [f"With {size:,} notes.\n", "| | ms | act | names the owner |", "|---|---|---|---|"]
+    lines = [f"With {size:,} notes.\n", "| | ms | action | filters by owner |", "|---|---|---|---|"]
     for number, one in enumerate(asked, 1):
         owned = "yes" if one.names_the_owner else "no"
         lines.append(f"| {number} | {one.milliseconds:.1f} | {one.act} | {owned} |")

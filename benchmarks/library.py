@@ -1,10 +1,10 @@
-"""How fast a folder of documents is taken into the library, and searched.
+"""How fast a folder of documents is imported into the library, and searched.
 
     .venv/bin/python benchmarks/library.py --folder /usr/share/doc --most 1000
 
 It copies up to `--most` readable files into a temporary folder, imports them (all, then with
 nothing changed, then with one file in twenty touched), and asks queries made of the documents' own
-titles, as a run asks them.  The data is in a throw-away database (DATABASE_URL's server if set,
+titles, as a run does.  The data is in a temporary database (DATABASE_URL's server if set,
 else an embedded one).  Times are wall time; `cpu` is this process's share, without Postgres' and
 without the reader's of HTML and PDF.
 """

@@ -1,4 +1,4 @@
-"""Whether pages and the interface keep up with a person who has years of memory, and many programs.
+"""Speed of pages and the API with years of memory and many clients.
 
     python -m benchmarks.load [--quick] [--only mix,polls,saves,api,runs,weight,start]
 

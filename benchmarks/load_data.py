@@ -1,4 +1,4 @@
-"""What benchmarks/load.py is measured on: one person's years of memory, made by bulk statements."""
+"""The data of benchmarks/load.py: one person's years of memory, created by bulk statements."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class World:
     place: Path = Path()
 
     def give(self, **more: Any) -> None:
-        """Tell the users of locust something more."""
+        """Send the Locust users another message."""
         self.given |= more
         self.place.write_text(json.dumps(self.given))
 

@@ -1,4 +1,4 @@
-"""What locust is asked to send to a served Beacon, and what it tells of the answers."""
+"""Locust's requests to a running Beacon, and its figures."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Writer(_Person):
 
 
 class Asker(_Steady):
-    """A program that recalls."""
+    """A client that sends recall requests."""
 
     @task
     def recall(self) -> None:

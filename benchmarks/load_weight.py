@@ -1,4 +1,4 @@
-"""How heavy the first view of each page is, and whether anything on it moves: by Chromium."""
+"""The size of each page's first view and its layout shift, measured with Chromium."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Weight:
 
     @property
     def is_editor(self) -> bool:
-        """Whether it holds a text of any length, and an editor for it."""
+        """Return whether it holds a text of any length, and an editor for it."""
         return self.name.endswith("/edit/")
 
 

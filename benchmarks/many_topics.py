@@ -1,4 +1,4 @@
-"""How fast Home, Topics and Reports are for a person with many topics that they have not read.
+"""How fast Home, Topics and Reports are for a person with many unread topics.
 
     .venv/bin/python benchmarks/many_topics.py
 

@@ -1,4 +1,4 @@
-"""What each kind of page costs the processor: in Python, and in Postgres beside it.
+"""CPU time of each kind of page, in Python and in Postgres.
 
     .venv/bin/python -m benchmarks.page_cost [--full] [words of a page's name …]
 

@@ -1,4 +1,4 @@
-"""How many queries every page takes, with the cast of the browser tests: everything in every state.
+"""The number of queries of every page in every state, with the data of the browser tests.
 
     .venv/bin/python -m benchmarks.page_queries [words of a page's name …]
 

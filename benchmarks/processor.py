@@ -1,4 +1,4 @@
-"""What a piece of work costs the processor: beside other work, wall time says little of it."""
+"""The CPU time of a piece of work: on a busy machine, wall time says little."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _told(sizes: Sequence[int], folder: Path | None) -> None:
 
 @dataclass(slots=True)
 class Figures:
-    """One line of the table: an engine, or Beacon asked in one way."""
+    """One row of the table: an engine, or a mode of Beacon."""
 
     name: str
     build: float | None = None  # seconds
@@ -98,8 +98,8 @@ def _show(size: int, rows: Sequence[Figures]) -> None:
     beside = next((row for row in rows if row.name == "SQLite FTS5"), None)
     print(f"\n### {size:,} memories\n")
     print(
-        "| engine | build s | disk MB | memory MB | one more, ms | among 100 | p50 / p95 ms "
-        "| p50 / p95 cpu | p50 over FTS5 | cpu |\n|" + "---|" * 10
+        "| engine | build s | disk MB | memory MB | one more note, ms | each of 100 | p50 / p95 ms "
+        "| p50 / p95 cpu | p50 relative to FTS5 | cpu |\n|" + "---|" * 10
     )
     for row in rows:
         figures = (row.build, row.disk, row.memory, row.alone, row.batch)
@@ -172,7 +172,7 @@ def _notes(owner: Any, texts: list[str]) -> list[Any]:
 
 
 def _storing(owner: Any) -> Callable[[Sequence[str]], None]:
-    """Return what stores some notes: each with its place in the index, all committed."""
+    """Return a function that stores and indexes notes, and commits."""
     from django.db import transaction
 
     from memory.models import Note

@@ -1,4 +1,4 @@
-"""Other search engines behind one face, for the benchmark of recall's speed."""
+"""Other search engines with a common interface, for the benchmark of recall's speed."""
 
 from __future__ import annotations
 

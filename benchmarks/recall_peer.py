@@ -42,7 +42,7 @@ def main() -> int:
         ours = recall.ours(texts)[0]
     theirs = _theirs(asked.python, texts, asked.questions)
     print(
-        f"| {asked.size:,} notes | taken in, s | disk MB | memory MB | p50 / p95 ms | one more, ms |"
+        f"| {asked.size:,} notes | import, s | disk MB | memory MB | p50 / p95 ms | one more note, ms |"
     )
     print("|---|---|---|---|---|---|")
     print(_line("Beacon lexical", ours.build, ours.disk, ours.memory, ours.all_wall, ours.alone))

@@ -1,4 +1,4 @@
-"""Whether Beacon stays as it is over thousands of runs: memory, connections, nothing stuck or lost.
+"""Thousands of runs: memory and connections must not grow, and nothing must be stuck or lost.
 
     .venv/bin/python -m benchmarks.soak [--runs 2000] [--topics 500] [--under-way 8]
 

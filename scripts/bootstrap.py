@@ -41,7 +41,7 @@ SLOW = (
 
 
 def main(arguments: list[str]) -> None:
-    """Carry out the target named by the first argument."""
+    """Run the target named by the first argument."""
     target, rest = arguments[0], arguments[1:]
     os.chdir(ROOT)
     need_python()
@@ -132,7 +132,7 @@ def install(lock_file: Path) -> None:
 
 
 def works() -> bool:
-    """Say whether .venv is an environment for this very folder (a moved clone's is not)."""
+    """Return whether .venv is an environment for this very folder (a moved clone's is not)."""
     if not PYTHON.exists():
         return False
     show = [str(PYTHON), "-c", "import sys; print(sys.prefix)"]
@@ -141,7 +141,7 @@ def works() -> bool:
 
 
 def make_venv() -> None:
-    """Make .venv if there is none that works; name the package to install where it cannot be."""
+    """Create .venv if there is no working one; if that fails, name the package to install."""
     if works():
         return
     try:
@@ -248,7 +248,7 @@ def measure(suite: str, rest: list[str], *choice: str) -> None:
 
 
 def screenshots(rest: list[str]) -> None:
-    """Take a picture of every page in its states, or of those whose name holds a word."""
+    """Take a picture of every page in its states, or of those whose name contains a word."""
     os.environ.setdefault("BEACON_TEST_CHROMIUM", chromium())
     become("-m", "tests.browser.screenshots", *rest)
 
@@ -321,7 +321,7 @@ def lint(rest: list[str]) -> None:
 
 
 def _checked(command: list[str], extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Carry out one check; return it with all that it said."""
+    """Run one check; return it with all that it said."""
     return subprocess.run(
         command,
         env={**os.environ, **extra},

@@ -299,7 +299,7 @@ def called_in(function: Function) -> list[ast.expr]:
 
 
 def is_dataclass(node: ast.AST) -> bool:
-    """Say whether a node defines a dataclass."""
+    """Return whether a node defines a dataclass."""
     if not isinstance(node, ast.ClassDef):
         return False
     return any(ast.unparse(d).split("(")[0].endswith("dataclass") for d in node.decorator_list)

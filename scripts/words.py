@@ -372,12 +372,12 @@ def python_texts(name: str, content: str) -> Iterator[Text]:
 
 
 def is_text(node: ast.AST) -> bool:
-    """Say whether a node is a string constant."""
+    """Return whether a node is a string constant."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def is_sentence(text: str) -> bool:
-    """Say whether a string looks like something to read, and not like SQL, HTML or a list of words."""
+    """Return whether a string looks like prose, and not like SQL, HTML or a list of words."""
     words = re.findall(r"[A-Za-z’']+", text)
     if len(words) < 3 or re.match(r"\s*[A-Z]{3,} ", text):
         return False

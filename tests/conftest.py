@@ -109,7 +109,7 @@ def pytest_runtestloop() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the tables of faults and attacks, and why a test of the slow suite ran twice."""
+    """Print the tables of faults and attacks, and why a slow test ran twice."""
     figures.show(terminalreporter)
     attacks.show(terminalreporter)
     again = terminalreporter.stats.get("rerun", [])
@@ -122,7 +122,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def say(record_property: Callable[[str, object], None]) -> Say:
-    """Note a line of the table: what was injected, what is promised, what was measured."""
+    """Record a row of the table: the fault, the promise, the result."""
 
     def noted(injected: str, promise: str, figure: str) -> None:
         record_property(figures.NAME, [injected, promise, figure])
@@ -165,7 +165,7 @@ def _many_sign_ins() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _messages_may_pile_up() -> None:
-    """No worker takes the messages of tests, and who asks for one more is to get it."""
+    """No worker takes tests' messages, so a test can always start another run."""
     broker.MOST_WAITING = 1_000_000
 
 
@@ -183,7 +183,7 @@ def _no_run_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _asks_nobody_on_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A topic that names no service asks none that needs no key: they are out on the web."""
+    """A topic without services doesn't use the keyless ones, because they are on the web."""
     usual = tuple(name for name in connections.USUAL if name not in OF_THE_WEB)
     monkeypatch.setattr(connections, "USUAL", usual)
 
@@ -226,7 +226,7 @@ def client_of() -> Callable[[Any], Client]:
 
 @pytest.fixture
 def count(record_property: Callable[[str, object], None]) -> attacks.Count:
-    """Note for a sink how many were tried, refused with an explanation, neutralised, and run.
+    """Record a sink's attempts: how many were rejected, neutralized and run.
 
     Everything that was tried counts as neutralized unless noted otherwise.  Note before you assert: a test
     that fails is counted too.  Many tests can note the same sink; the table adds them up.

@@ -15,7 +15,7 @@ from benchmarks.peers.gpt_researcher_runs import ORIGIN, counted
 
 
 def main() -> None:
-    """Carry out a run for each topic given, on a throw-away Postgres."""
+    """Run a run for each topic given, on a throw-away Postgres."""
     from beacon_site import embedded
 
     with tempfile.TemporaryDirectory(prefix="beacon-bench-") as folder:

@@ -38,7 +38,7 @@ async def one(topic: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Carry out a run for each topic given, in one process."""
+    """Run a run for each topic given, in one process."""
     for topic in sys.argv[1:]:
         before = counted()
         told = asyncio.run(one(topic))

@@ -1,4 +1,4 @@
-"""Whether a reported item tells a true change: its patterns, independent of markup and of how dates are written."""
+"""Patterns that decide whether a reported item is a true change, independent of markup and date formats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT = 3  # Letters: "xr" must be a word, while "raisonnable" may continue.
 
 
 def tells(text: str, patterns: tuple[str, ...]) -> bool:
-    """Whether all parts of any pattern are in the text."""
+    """Return whether all parts of any pattern are in the text."""
     seen = folded(text)
     return any(
         all(_part(part).search(seen) for part in pattern.split(" & ")) for pattern in patterns

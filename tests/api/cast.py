@@ -1,4 +1,4 @@
-"""Programs that call the API, each with its token."""
+"""API clients, each with its token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBLEM = "application/problem+json"
 
 
 class Program:
-    """A program with a token; `get("/notes")` and so on answer as the test client does."""
+    """A client with a token; `get("/notes")` and so on return the test client's response."""
 
     def __init__(self, owner: Any, *scopes: str, name: str = "desk", **more: Any) -> None:
         self.owner = owner
@@ -23,7 +23,7 @@ class Program:
         self.client = Client(enforce_csrf_checks=True)
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Send a request; `If_Match='"1"'` is a header, a body that is text is sent as it is."""
+        """Send a request; `If_Match='"1"'` is a header, and a text body is sent unchanged."""
         told = {name.replace("_", "-"): value for name, value in headers.items()}
         sent = body if isinstance(body, str | bytes) else json.dumps(body)
         more = {} if body is None else {"data": sent, "content_type": "application/json"}
@@ -53,7 +53,7 @@ class Program:
 
 
 def problem(answer: Any, status: int) -> dict[str, Any]:
-    """Return the problem that the answer is."""
+    """Return the response as a problem."""
     assert answer.status_code == status, answer.content[:500]
     assert answer["Content-Type"] == PROBLEM
     told: dict[str, Any] = answer.json()

@@ -1,4 +1,4 @@
-"""The programs that tests of the API send."""
+"""The clients of the API tests."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.api.cast import Program
 
 @pytest.fixture
 def agent(alice: Any) -> Program:
-    """An agent of Alice's: it appends."""
+    """Alice's agent, which appends."""
     return Program(alice, "read", "write")
 
 
 @pytest.fixture
 def person(alice: Any) -> Program:
-    """A program of Alice's that acts as her."""
+    """Alice's client, which acts as her."""
     return Program(alice, "admin", name="console")
 
 
 @pytest.fixture
 def stranger(bob: Any) -> Program:
-    """An agent of Bob's, who owns nothing here."""
+    """Bob's agent. Bob owns nothing here."""
     return Program(bob, "read", "write")

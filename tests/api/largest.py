@@ -1,4 +1,4 @@
-"""The largest request that the schema of an operation or a tool allows, with values that it accepts.
+"""The largest valid request that the schema of an operation or a tool allows.
 
 Texts and lists come from the schema. Ids, paths and other values with a meaning come from SAMPLES,
 by the name of the field: "operation.field" before "field".
@@ -39,7 +39,7 @@ def _block(number: int, length: int) -> str:
 
 
 def text_of(length: int, number: int) -> str:
-    """Return a text that shares its words with others, as those of one subject do."""
+    """Return a text that shares words with others, like texts about one subject."""
     said = "We decided that " if length > LARGE // 10 else ""
     block = _block(number, min(length, BLOCK)) + "\n"
     return (said + block * (1 + length // len(block)))[:length]
@@ -114,7 +114,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 class Largest:
-    """Makes the largest value of a schema that a number of characters leaves room for."""
+    """Creates a schema's largest value within a number of characters."""
 
     def __init__(self, name: str, parts: Mapping[str, Schema], there: dict[str, Any]) -> None:
         self.name = name
@@ -165,7 +165,7 @@ class Largest:
     def fields(
         self, named: Mapping[str, Schema], room: int, within: str = "", number: int = 0
     ) -> dict[str, Any]:
-        """Give lists and texts without a limit what the others leave."""
+        """Give unlimited lists and texts the remaining characters."""
         small = {name: one for name, one in named.items() if one.get("maxLength", 10**9) < LARGE}
         large = {name: one for name, one in named.items() if name not in small}
         made = {name: self.value(one, LARGE, name, within, number) for name, one in small.items()}
@@ -189,7 +189,7 @@ def inside(schema: Any, parts: Mapping[str, Schema]) -> Iterator[Schema]:
 
 
 def is_costly(schema: Any, parts: Mapping[str, Schema]) -> bool:
-    """Whether a list or a long text can be sent."""
+    """Return whether a list or a long text can be sent."""
     return any(
         one.get("type") == "array"
         or (one.get("type") == "string" and not one.get("enum") and not one.get("format")

@@ -1,4 +1,4 @@
-"""A row of each kind that holds text from outside, and how each call of the API reaches them."""
+"""A row of each kind with text from outside, and how each API call reaches it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPERATIONS = {
 
 
 def rows_from_outside(alice: User) -> dict[str, Any]:
-    """Return what addresses name: each row says OUTSIDE and has the trust of text from outside."""
+    """Return rows for URLs: each contains OUTSIDE and has external trust."""
     topic = make_topic(alice, "Invoices")
     topic.change(by=alice.actor, summary=OUTSIDE)
     run = make_second_run(topic)
@@ -53,12 +53,12 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
 
 
 def alice_file(alice: User) -> Any:
-    """Return Alice's file of what was learned."""
+    """Return Alice's file `facts/memory.md`."""
     return MemoryFile.objects.of(alice).get(path=FILE)
 
 
 def session_of(program: Program) -> Session:
-    """Return a session of the program's own, whose answer read something from outside."""
+    """Return the client's own session, whose answer read something from outside."""
     agent = program.token.agent
     session: Session = Session.objects.create(
         owner=program.owner, agent=agent, title="Bills", source=str(agent.actor), trust=Trust.AGENT

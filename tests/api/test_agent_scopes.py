@@ -1,4 +1,4 @@
-"""Two agents of one owner: neither reaches what the other keeps under a name of its own."""
+"""Two agents of one owner: neither can reach the other's named entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api.cast import Program, items, problem
 
 @pytest.fixture
 def other(alice: Any) -> Program:
-    """Another agent of Alice's."""
+    """Alice's other agent."""
     return Program(alice, "read", "write", name="other")
 
 

@@ -1,4 +1,4 @@
-"""Topics and agents: a person's are a person's, and an agent's own pass the review."""
+"""Topics and agents: agents can't change people's topics, and their own pass the review."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ PERSONS: dict[str, Any] = {
 
 
 def made(program: Program, **more: Any) -> str:
-    """Make a topic and return its address."""
+    """Create a topic and return its address."""
     answer = program.post("/topics", {"title": "Tea fares", **more})
     assert answer.status_code == 201, answer.content
     return f"/topics/{answer.json()['slug']}"
 
 
 def state(owner: Any) -> Any:
-    """Return all that is stored of the owner's topics."""
+    """Return everything stored about the owner's topics."""
     rows = (Topic.objects.of(owner), TopicSettings.objects.filter(topic__owner=owner))
     return [list(one.order_by("pk").values()) for one in (*rows, Schedule.objects.all())]
 

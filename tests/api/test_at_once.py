@@ -1,6 +1,6 @@
-"""Twenty programs at once: each answer is about the caller's write, nothing is lost, nothing is doubled.
+"""Twenty clients at once: each gets the response to its own write, and nothing is lost.
 
-All wait at a barrier just before they send, so that they meet however slow the machine is.
+All wait at a barrier just before they send, so their requests overlap even on a slow machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MONTH = "/files/episodes/2026-02.md"
 
 @pytest.fixture
 def people(alice: Any) -> list[Program]:
-    """Twenty programs of Alice's, each with a client of its own."""
+    """Twenty clients of Alice's, each with its own test client."""
     return [Program(alice, "admin", name=f"desk {number}") for number in range(AT_ONCE)]
 
 
@@ -49,7 +49,7 @@ def agents(alice: Any) -> list[Program]:
 
 
 def at_once(programs: list[Program], send: Callable[[Program, int], Any]) -> list[Any]:
-    """Let each program send its request at the same moment, and return the answers in their order."""
+    """Let all clients send their requests at the same time; return the responses in order."""
     together = threading.Barrier(len(programs))
 
     def one(number: int) -> Any:
@@ -65,14 +65,14 @@ def at_once(programs: list[Program], send: Callable[[Program, int], Any]) -> lis
 
 
 def statuses(answers: list[Any]) -> Counter[int]:
-    """Count the answers by status; none may be an error of the server's."""
+    """Count the responses by status; none may be a server error."""
     found = Counter(int(answer.status_code) for answer in answers)
     assert not [status for status in found if status >= 500], found
     return found
 
 
 def own_words(number: int) -> str:
-    """Return words that only one of the writers sends, and that no other's hold."""
+    """Return words that only this writer sends."""
     return f"Writer {number:02} was here."
 
 
@@ -144,7 +144,7 @@ def test_of_one_version_one_change_is_taken(alice: Any, people: list[Program], k
 
 
 def _is_own(answers: list[Any], first: int) -> None:
-    """Each answer names a version of its own, and its text holds its own words as of that version."""
+    """Each response has a different version, with the writer's words in its text."""
     versions = [int(answer["ETag"].strip('"')) for answer in answers]
     assert sorted(versions) == list(range(first, first + len(answers)))
     for number, answer in enumerate(answers):
@@ -204,7 +204,7 @@ NEXT: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @pytest.fixture
 def followed(alice: Any) -> Iterator[Callable[[Callable[[], Any]], None]]:
-    """Return a function that lets a second write follow the next one, as soon as that is stored."""
+    """Return a function that makes a second write right after the next one is stored."""
     follower: list[Callable[[], Any]] = []
 
     def write() -> None:

@@ -1,4 +1,4 @@
-"""An agent that its owner blocked from writing: refused at every door, for every write."""
+"""An agent that its owner blocked from writing: every write is rejected, by REST and MCP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOOLS = [name for name, tool in REGISTRY.items() if tool.writes]
 
 @pytest.fixture
 def blocked(alice: User, agent: Program) -> Program:
-    """An agent from which Alice wants nothing."""
+    """An agent that Alice blocked."""
     blocking.refuse(alice, "agent", "desk", by=alice.actor)
     return agent
 

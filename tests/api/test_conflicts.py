@@ -1,4 +1,4 @@
-"""Conflicts by REST: what a person's program settles, and no agent sees."""
+"""Conflicts by REST: a person's client can resolve them, and agents can't see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/content` for programs: items, what is shown of them, snapshots."""
+"""`/content` for clients: items, their views, snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corrections by REST: a person's own program says what is wrong, and undoes it."""
+"""Corrections by REST: a person's client marks a sentence as wrong, and undoes it."""
 
 from __future__ import annotations
 

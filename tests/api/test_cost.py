@@ -1,4 +1,4 @@
-"""How much processor time the largest request of each operation and tool takes.
+"""How much CPU time the largest request of each operation and tool takes.
 
 Requests are made from the schemas (largest.py), so a new operation or tool is measured as soon as it
 is registered. `make attacks` measures them all, `make test-slow` only those known to be expensive.
@@ -102,7 +102,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture
 def busy_alice(alice: User) -> User:
-    """Alice, who has long observations already, and whose agents are not held."""
+    """Alice, who already has long observations, and whose agents' writes aren't held."""
     ReviewLevel.objects.create(owner=alice, kind="default", level="accept")
     lines = [Line("finding", text_of(1_900, -number)) for number in range(40)]
     remember_lines(alice, lines, by=alice.actor)
@@ -111,7 +111,7 @@ def busy_alice(alice: User) -> User:
 
 @pytest.fixture
 def named(busy_alice: User, there: dict[str, Any]) -> dict[str, Any]:
-    """What requests name, as many of each as a list holds."""
+    """The records that requests name, as many of each as fit in a list."""
     tags = [f"tag {number}" for number in range(50)]
     by = busy_alice.actor
     topic = Run.objects.get(pk=there["run_id"]).topic
@@ -138,13 +138,13 @@ def named(busy_alice: User, there: dict[str, Any]) -> dict[str, Any]:
 
 
 def allowed_seconds() -> float:
-    """Return the promised seconds, or more if other processes have filled the processors."""
+    """Return the promised seconds, or more if other processes use the CPUs."""
     crowded = os.getloadavg()[0] > (os.cpu_count() or 1)
     return PROMISED * CROWDED if crowded else PROMISED
 
 
 def seconds_of(act: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what `act` gives, and the processor time of this process and its Postgres backend."""
+    """Return the result of `act`, and the CPU time of this process and its Postgres backend."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         backend = psutil.Process(cursor.fetchone()[0])
@@ -163,7 +163,7 @@ def test_each_list_that_an_operation_or_a_tool_takes_has_a_limit() -> None:
 
 
 def rooms(most: int) -> list[int]:
-    """Return the sizes to try: a smaller request is refused less often."""
+    """Return the sizes to try: smaller requests are rejected less often."""
     smaller = (8_000_000, 260_000, 190_000, 65_000, 12_000)
     return [int(most * 0.97), *(room for room in smaller if room < most)]
 
@@ -206,7 +206,7 @@ class Measured:
         return bool(was_done)
 
     def check(self, count: Count) -> None:
-        """Note the counts. Fail for what was slow, and for what was refused or accepted unexpectedly."""
+        """Record the counts. Fail for slow requests, and for unexpected results."""
         count("cost by size", self.tried, refused=self.refused, run=len(self.slow))
         assert self.slow == []
         assert self.left == REFUSED.get(self.name, set())
@@ -310,7 +310,7 @@ def test_a_long_transcript_is_refused_in_words_and_one_at_the_limit_is_quick(
 def test_a_transcript_of_messages_that_have_nothing_in_common_is_quick(
     alphabet: str, busy_alice: User
 ) -> None:
-    """Each message is looked up among 100 older ones, because none is like another of the batch."""
+    """Each message is compared with 100 older ones, because no two of the batch are alike."""
     chance = random.Random(1)
 
     def text() -> str:

@@ -1,4 +1,4 @@
-"""Proposals, settings and the context by REST: what a person's program decides and sees."""
+"""Proposals, settings and the context by REST: what a person's client can decide and see."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.research import factories
 
 @pytest.fixture
 def held(agent: Program, alice: Any) -> str:
-    """A note of the agent's that waits for Alice."""
+    """The agent's note, which waits for Alice."""
     set_levels(alice, {"default": "hold all"}, by=alice.actor)
     return str(agent.post("/notes", {"content": "Alice likes tea."}).json()["proposal"])
 

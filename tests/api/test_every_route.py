@@ -1,6 +1,6 @@
-"""Every address of the API: which scope it takes, that it is its owner's, and that a GET only reads.
+"""Every URL of the API: its scope, that only the owner has access, and that a GET only reads.
 
-A new one needs a line in SCOPES, and in BODIES if it takes a body and names a record.
+A new URL needs a line in SCOPES, and in BODIES if it takes a body and names a record.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ LESS = {"read": "metrics", "write": "read", "admin": "write"}
 
 
 def address(path: str, values: dict[str, Any]) -> str:
-    """Return the path with what it names; a name that is missing here needs a value in `there`."""
+    """Return the path with its names filled in; a new name needs a value in `there`."""
     return re.sub(r"{(\w+)}", lambda found: str(values[found[1]]), path)
 
 
@@ -90,7 +90,7 @@ NOWHERE = {one["name"]: _well_formed(one) for one in sorted(PARAMETERS, key=_wel
 
 @pytest.fixture
 def there(alice: User) -> dict[str, Any]:
-    """Something of Alice's at each kind of address."""
+    """A row of Alice's for each kind of URL."""
     topic = make_topic(alice, WORDS)
     run = make_second_run(topic)
     note = notes.write_note(alice, "log", WORDS, by=alice.actor)
@@ -130,7 +130,7 @@ def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
     say(
         "every call of the API without a token, and with a browser's session",
         "401",
-        f"{len(OPERATIONS)} calls, {len(let_in)} let in",
+        f"{len(OPERATIONS)} calls, {len(let_in)} accepted",
     )
 
     assert let_in == []
@@ -146,7 +146,7 @@ def test_a_token_of_a_lesser_scope_opens_no_address(admin: User, say: Say) -> No
     say(
         "every call of the API with a token of the scope below",
         "403",
-        f"{len(answers)} calls, {len(opened)} that it opens",
+        f"{len(answers)} calls, {len(opened)} accepted",
     )
 
     assert opened == {}
@@ -168,9 +168,9 @@ def test_what_is_of_one_owner_is_not_there_for_another(
             seen[name] = answer.content
     is_as_before = _of(alice) == before
     say(
-        "every call of the API that names one owner's rows, by another",
+        "every call of the API with another owner's rows",
         "nothing leaks: 404, no row changes",
-        f"{len(OPERATIONS)} calls, {len(seen)} that answer otherwise, rows changed: "
+        f"{len(OPERATIONS)} calls, {len(seen)} with another answer, rows changed: "
         f"{'no' if is_as_before else 'yes'}",
     )
 
@@ -179,7 +179,7 @@ def test_what_is_of_one_owner_is_not_there_for_another(
 
 
 def _of(owner: User) -> list[str]:
-    """Return all that the owner has of what the API changes."""
+    """Return all rows of the owner that the API can change."""
     kinds = (Note, Proposal, Session, Snapshot, Conflict, TopicFact)
     rows = [str(list(kind.objects.filter(owner=owner).order_by("pk").values())) for kind in kinds]
     with connection.cursor() as cursor:

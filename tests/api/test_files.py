@@ -1,4 +1,4 @@
-"""Memory files by REST: exact text by path, never lost, agents' writes reviewed."""
+"""Memory files by REST: exact text by path, no lost writes, and review of agents' writes."""
 
 from __future__ import annotations
 

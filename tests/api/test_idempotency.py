@@ -1,4 +1,4 @@
-"""A request that is sent twice with one Idempotency-Key is carried out once."""
+"""A request sent twice with one Idempotency-Key is processed once."""
 
 from __future__ import annotations
 

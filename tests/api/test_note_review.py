@@ -1,4 +1,4 @@
-"""Each act of an agent on its own notes, at each review level."""
+"""Each action of an agent on its own notes, at each review level."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def level(owner: Any, name: str) -> None:
 
 
 def written(agent: Program, **more: Any) -> str:
-    """Write a note while nothing is held, and return its address."""
+    """Write a note while nothing is held, and return its URL."""
     level(agent.owner, "accept")
     answer = agent.post("/notes", {**BASE, **more})
     assert answer.status_code == 201, answer.content
@@ -47,7 +47,7 @@ def written(agent: Program, **more: Any) -> str:
 
 
 def accepted(owner: Any, by: Program) -> Any:
-    """Accept the one proposal that waits, and return what came of it."""
+    """Accept the one pending proposal, and return the result."""
     proposal = Proposal.objects.get(owner=owner, state="waiting")
     assert by.post(f"/proposals/{proposal.pk}/accept").status_code == 200
     return Proposal.objects.get(pk=proposal.pk)

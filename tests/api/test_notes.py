@@ -1,4 +1,4 @@
-"""`/notes` for programs."""
+"""`/notes` for clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(program: Program, content: str = "It rains on Fridays.", **more: Any) 
 
 
 def mine(program: Program, query: str = "") -> list[str]:
-    """Return the texts that the list shows, those that the account began with left out."""
+    """Return the texts in the list, without the account's initial notes."""
     shown = items(program.get(f"/notes?{query}"))
     return [one["content"] for one in shown if one["kind"] not in Note.IDENTITY]
 

@@ -1,4 +1,4 @@
-"""`/observations` for programs: agents add, people correct."""
+"""`/observations` for clients: agents add, people correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error is problem+json that says what to do; nothing is half stored."""
+"""Every error is problem+json that says what to do, and nothing is partly stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that write at once: of one version one change is taken, and nothing is stored twice."""
+"""Concurrent clients: one change per version is accepted, and nothing is stored twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT_ONCE = 6
 
 
 def at_once(send: Callable[[int], Any]) -> list[int]:
-    """Send so many requests at once and return their statuses, sorted."""
+    """Send this many requests at once and return their statuses, sorted."""
 
     def one(number: int) -> int:
         try:

@@ -1,4 +1,4 @@
-"""`/recall` for programs."""
+"""`/recall` for clients."""
 
 from __future__ import annotations
 

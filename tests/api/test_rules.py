@@ -18,7 +18,7 @@ KINDS = {"uuid": "00000000-0000-4000-8000-000000000000", "integer": "1"}
 
 
 def endpoints() -> list[tuple[str, str, str]]:
-    """Return name, method and example address of every endpoint of the document."""
+    """Return name, method and example URL of every endpoint of the document."""
     found = []
     for path, methods in api.get_openapi_schema()["paths"].items():
         for method, told in methods.items():
@@ -35,7 +35,7 @@ ALL = endpoints()
 
 
 def scopes_of() -> dict[str, Any]:
-    """Return what each endpoint asks of a token."""
+    """Return the scope that each endpoint requires."""
     operations = [
         operation
         for bound in api._get_bound_routers()

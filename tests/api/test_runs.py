@@ -1,4 +1,4 @@
-"""Runs by REST: started once at a time, watched, ended, and what they wrote."""
+"""Runs by REST: starting one at a time, watching, cancelling, and reading results."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_steps_and_counts_of_a_run_are_told(agent: Program, alice: Any, topi
 
 
 def test_whether_it_is_a_baseline_is_told_once_it_is_known(agent: Program, topic: Topic) -> None:
-    """A row begins as one, whatever its topic's memory will say."""
+    """A run's row starts as one, no matter what its topic's memory says later."""
     factories.make_run(topic)
 
     told = agent.post("/topics/one/runs").json()

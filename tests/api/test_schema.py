@@ -1,4 +1,4 @@
-"""schemathesis over the OpenAPI document: no 5xx, no undocumented answer, at any input.
+"""schemathesis on the OpenAPI document: no 5xx and no undocumented response for any input.
 
 All of its checks, in this process, with a fixed seed; some of the requests reach records that are
 there.  BEACON_SCHEMA_EXAMPLES=200 makes a longer run of it.
@@ -78,12 +78,12 @@ pytestmark = [
 
 @pytest.fixture
 def _django_db_helper() -> None:
-    """Give no test a transaction of its own, as pytest-django would: `programs` holds one for all."""
+    """Don't give each test a transaction, as pytest-django would: `programs` has one for all."""
 
 
 @pytest.fixture(scope="module")
 def programs(django_db_setup: None, django_db_blocker: Any) -> Iterator[list[Program]]:
-    """A program of Alice's and an agent; what is there is made once, and gone afterwards."""
+    """Alice's client and an agent; their rows are created once and removed afterward."""
     limits = {"BEACON_API_REQUESTS_PER_MINUTE": 10**9, "BEACON_RUNS_PER_HOUR": 10**6}
     with django_db_blocker.unblock(), override_settings(**limits), transaction.atomic():
         alice = User.objects.create_user("alice")
@@ -96,7 +96,7 @@ def programs(django_db_setup: None, django_db_blocker: Any) -> Iterator[list[Pro
 
 @pytest.fixture(autouse=True)
 def _line(record_property: Any) -> None:
-    """Have what this test is about to send counted among the attacks."""
+    """Count this test's requests as attacks."""
     line = LINES["now"] = ["API: requests made from its document", 0, 0, 0, 0]
     record_property(attacks.NAME, line)
 
@@ -109,7 +109,7 @@ def _count(status: int) -> None:
 
 @contextmanager
 def _one_connection() -> Iterator[None]:
-    """Let no request close the connection, in whose transaction all is."""
+    """Keep requests from closing the connection, because everything is in its transaction."""
     ends = (request_started, request_finished)
     for signal in ends:
         signal.disconnect(close_old_connections)
@@ -121,7 +121,7 @@ def _one_connection() -> Iterator[None]:
 
 
 def _make_what_is_there(alice: User, desk: Program, console: Program) -> None:
-    """Put something at each kind of address."""
+    """Create a row for each kind of URL."""
     topic = factories.make_topic(alice, "One")
     saved = factories.make_second_run(topic)
     failed = factories.make_run(topic, saved=False, status=Run.Status.FAILED)
@@ -152,7 +152,7 @@ def _number(case: Any) -> int:
 
 
 def _lead_to_what_is_there(case: Any) -> None:
-    """Let every other well-formed request reach what is there, at the current version."""
+    """Let every other well-formed request reach an existing row at its current version."""
     if case.meta is None or not case.meta.generation.mode.is_positive or _number(case) % 2:
         return
     for name in case.path_parameters or {}:
@@ -162,7 +162,7 @@ def _lead_to_what_is_there(case: Any) -> None:
 
 
 def _is_left_out(case: Any) -> bool:
-    """Whether a combination of fields is not sent in the quick run."""
+    """Return whether the quick run skips a combination of fields."""
     is_combination = case.meta is not None and case.meta.phase.name == TestPhase.COVERAGE
     SENT[case.operation.label] += is_combination
     is_further = is_combination and SENT[case.operation.label] > FIRST

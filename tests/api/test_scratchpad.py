@@ -1,4 +1,4 @@
-"""`/scratchpad` for programs."""
+"""`/scratchpad` for clients."""
 
 from __future__ import annotations
 

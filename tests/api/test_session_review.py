@@ -1,4 +1,4 @@
-"""What an agent's session leaves passes the review, no matter who extracts it."""
+"""Records from an agent's session pass the review, no matter who extracts them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER = (
 
 
 def finished(agent: Program, text: str = SAID) -> Session:
-    """Let an agent say something in a session, end it, and let a worker finish it."""
+    """Have an agent say something in a session and end it, and have a worker finish it."""
     session = talked(agent, text)
     assert agent.post(f"/sessions/{session.pk}/end").status_code == 200
     conversation_end.finish(str(session.pk))

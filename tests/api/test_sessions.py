@@ -1,4 +1,4 @@
-"""`/sessions` for programs: conversations, and what a transcript leaves."""
+"""`/sessions` for clients: conversations, and what Beacon stores from a transcript."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TALK = {"messages": [{"role": "user", "content": SAID}]}
 
 
 def begun(program: Program, **body: Any) -> str:
-    """Begin a session and return its path."""
+    """Start a session and return its path."""
     answer = program.post("/sessions", body)
     assert answer.status_code == 201, answer.content
     return f"/sessions/{answer.json()['id']}"

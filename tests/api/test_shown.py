@@ -1,4 +1,4 @@
-"""What REST shows an agent lowers the trust of what it writes next, as what MCP shows it does."""
+"""Reading by REST lowers the trust of an agent's next writes, as reading by MCP does."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ SHOW_NO_TEXT = {"read_settings", "read_forecast"}
 
 
 def read_trust(program: Program) -> str:
-    """Return what is noted of the program's agent."""
+    """Return what is recorded about the client's agent."""
     return Agent.objects.get(pk=program.token.agent.pk).read_trust
 
 
 def has_read(program: Program) -> Program:
-    """Return the program after it was shown text from outside."""
+    """Return the client after it has read text from outside."""
     trust.note(program.token.agent, Trust.EXTERNAL)
     return program
 

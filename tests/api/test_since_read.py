@@ -1,4 +1,4 @@
-"""What is new since the owner last read, by REST, and the marks of reading."""
+"""News since the owner last read, by REST, and read marks."""
 
 from __future__ import annotations
 

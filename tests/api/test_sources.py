@@ -1,4 +1,4 @@
-"""A topic's sources by REST: read, sorted, treated; and the notification settings that only a person changes."""
+"""A topic's sources by REST: list, sort, set rules; notification settings, which only people change."""
 
 from __future__ import annotations
 

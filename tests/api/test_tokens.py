@@ -1,4 +1,4 @@
-"""Who can call the API, and as whom a token acts."""
+"""Who can call the API, and on whose behalf a token acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics by REST: made once a title, changed with If-Match, read as seed 000's memory."""
+"""Topics by REST: created once per title, changed with If-Match, read as seed 000's memory."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_told(agent: Program)
 
 
 def made(program: Program, **more: Any) -> tuple[str, str]:
-    """Return the address and the ETag of a new topic."""
+    """Return the URL and the ETag of a new topic."""
     answer = program.post("/topics", {"title": "Tea fares", **more})
     return f"/topics/{answer.json()['slug']}", answer["ETag"]
 

@@ -1,4 +1,4 @@
-"""The trash by REST: seen by all, restored and emptied only by a person's program."""
+"""Trash by REST: everyone can see it, and only a person's client can restore or empty it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.research import factories
 
 @pytest.fixture
 def note(alice: Any) -> Note:
-    """A note of Alice's in the trash."""
+    """Alice's note in Trash."""
     note = notes.write_note(alice, "log", "The backup runs on Sunday nights.", by=alice.actor)
     note.trash(by=alice.actor, why="done with it")
     return note

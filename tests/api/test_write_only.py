@@ -1,4 +1,4 @@
-"""A token that only writes gets nothing stored back: not in answers, refusals or replays."""
+"""A token that can only write gets no stored text: not in answers, errors or replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way that we know to write the address of a machine that must stay private."""
+"""All known ways to write the address of a machine that must stay private."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def notations(address: str) -> Iterator[tuple[str, str]]:
-    """Yield how an IPv4 address can be written, each with what the notation is called."""
+    """Yield the notations of an IPv4 address with their names."""
     parts = [int(part) for part in address.split(".")]
     a, b = parts[:2]
     whole = int(ipaddress.IPv4Address(address))
@@ -79,7 +79,7 @@ def notations(address: str) -> Iterator[tuple[str, str]]:
 
 
 def inside_six(address: str) -> Iterator[tuple[str, str]]:
-    """Yield the IPv6 addresses that carry an IPv4 one."""
+    """Yield the IPv6 addresses that contain an IPv4 address."""
     whole = int(ipaddress.IPv4Address(address))
     high, low = f"{whole >> 16:x}", f"{whole & 0xFFFF:x}"
     yield "mapped", f"::ffff:{address}"
@@ -105,13 +105,13 @@ def hosts() -> list[str]:
 
 
 def urls(port: int) -> list[str]:
-    """Return the address of a page at each host, and those that are odd as a whole."""
+    """Return the URL of a page on each host, and URLs that are odd as a whole."""
     plain = [f"http://{host}:{port}/x" for host in hosts()]
     return [*plain, *odd_urls(port)]
 
 
 def odd_urls(port: int) -> list[str]:
-    """Return addresses whose host is known from their shape, or which aren't web addresses."""
+    """Return URLs whose form reveals the host, or that aren't web addresses."""
     here = f"127.0.0.1:{port}"
     return [
         f"//{here}/", f"http:{here}", f"http:/{here}/", f"http:///{here}/", f"http://///{here}/",

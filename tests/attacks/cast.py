@@ -1,4 +1,4 @@
-"""One of every row, a whole run, and every address that shows them."""
+"""One row of each kind, a complete run, and every URL that shows them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.research.factories import make_call, make_second_run, make_topic
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address and the name of its route."""
+    """A URL and the name of its route."""
 
     name: str
     path: str
 
 
 def everything(owner: User) -> list[Place]:
-    """Make one of every row for a member of staff; return every address, the admin's too."""
+    """Create one row of each kind for an admin; return every URL, including the admin site."""
     one_of_each(owner)
     topic = make_topic(owner, "The harbour")
     run = make_second_run(topic)

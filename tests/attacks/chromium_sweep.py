@@ -1,4 +1,4 @@
-"""Pages in Chromium without any policy of ours, and a canary that sees what comes alive.
+"""Pages in Chromium without Beacon's CSP, and a canary that detects active content.
 
 The pages were made before, by Django's client; the browser gets them from memory, without their
 headers, and our own scripts and styles from the disk. Nothing else answers.
@@ -39,7 +39,7 @@ TOUCH = """() => {
 
 
 class Watched:
-    """A window whose pages come from memory, and what came alive in it."""
+    """A window whose pages come from memory, and the active content found in it."""
 
     def __init__(self, browser: Browser, pages: dict[str, str]) -> None:
         self.pages = pages
@@ -68,7 +68,7 @@ class Watched:
             route.fulfill(status=404, body="", content_type="text/html")
 
     def open(self, address: str) -> list[str]:
-        """Open one page, touch everything on it, and return what came alive."""
+        """Open one page, touch everything on it, and return the active content."""
         self.alive = []
         self.page.goto(f"{HERE}{address}", wait_until="load")
         said = self.page.evaluate(TOUCH)

@@ -1,6 +1,6 @@
-"""Kinds of attack whose tests are beside what they attack, and the sink under which each counts.
+"""Kinds of attack whose tests are next to their targets, and the sink under which each counts.
 
-Each of these tests is one try: neutralised where it passes, run where it fails.  `make attacks`
+Each of these tests is one attempt: neutralized if it passes, run if it fails.  `make attacks`
 runs these files too (scripts/bootstrap.py reads them here).
 """
 

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run of other folders, under `make attacks`, only what is counted."""
+    """Under `make attacks`, run only the counted tests of other folders."""
     if os.environ.get("BEACON_TEST_ATTACKS") != "full":
         return
     left = {

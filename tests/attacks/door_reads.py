@@ -1,4 +1,4 @@
-"""Every act by which a program reads, at both doors, and whether it shows words from outside.
+"""Every read action, by REST and MCP, and whether it shows text from outside.
 
 An operation that reads and a tool that does not write each need a row: test_doors.py fails for one
 without.
@@ -14,7 +14,7 @@ from tests.attacks.doors import MEMORY, MONTH, OUTSIDE, Answer, World
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """One way to read: `outside` says that it shows words of a page in this world."""
+    """One way to read: `outside` means that it shows text of a page here."""
 
     name: str
     outside: bool

@@ -1,4 +1,4 @@
-"""Every act by which a program writes, at both doors, and what is to become of it.
+"""Every write action, by REST and MCP, and its expected result.
 
 An operation of the OpenAPI document, a field of a PATCH and a tool that writes each need a row:
 test_doors.py fails for one without.
@@ -17,7 +17,7 @@ from tests.attacks.doors import ACCEPT, ALL, LINE, MEMORY, MONTH, Answer, World
 
 
 class Expect(Enum):
-    """What becomes of an act."""
+    """The result of an action."""
 
     STORED = "stored, believed no more than what its writer had read"
     KEPT_OUT = "held for a person or refused in words, and nothing stored"
@@ -36,37 +36,37 @@ def reviewed(level: str, outside: bool) -> Expect:
 
 
 def risky(level: str, outside: bool) -> Expect:
-    """What every agent would follow, or what takes a person's words out: a person decides."""
+    """Writes that every agent would follow or that remove a person's text: a person decides."""
     return Expect.STORED if level == ACCEPT else Expect.KEPT_OUT
 
 
 def shared(level: str, outside: bool) -> Expect:
-    """A value that all agents share: it cannot wait, so an owner who reviews everything gets none."""
+    """A value that all agents share. It can't be held, so reviewing everything rejects it."""
     return Expect.KEPT_OUT if level == ALL else Expect.STORED
 
 
 def kept_up(level: str, outside: bool) -> Expect:
-    """What moves or copies records without words of the agent's own, and cannot wait either."""
+    """Actions that move or copy records without new text. They can't be held either."""
     return Expect.REFUSED if level == ALL else Expect.DONE
 
 
 def working(level: str, outside: bool) -> Expect:
-    """Work in progress, which is not reviewed but is believed no more than what was read."""
+    """Work in progress: it isn't reviewed, but gets at most the trust of the text read."""
     return Expect.STORED
 
 
 def allowed(level: str, outside: bool) -> Expect:
-    """What brings no words of the agent's into memory."""
+    """Actions that add no text of the agent to memory."""
     return Expect.DONE
 
 
 def persons(level: str, outside: bool) -> Expect:
-    """What only a person does, at whichever level."""
+    """Actions that only people can do, at every level."""
     return Expect.REFUSED
 
 
 def asked_for(level: str, outside: bool) -> Expect:
-    """A new topic and its first run by one tool: never on the word of a page."""
+    """A new topic and its first run by one tool: never because of a page."""
     return Expect.KEPT_OUT if level == ALL or outside else Expect.DONE
 
 
@@ -220,7 +220,7 @@ def _said(w: World, text: str, session: Any = None) -> Answer:
 
 
 def _ended(w: World) -> Answer:
-    """Say something worth keeping, end the session, and let the worker finish it."""
+    """Say something worth remembering, end the session, and have the worker finish it."""
     _said(w, SAID)
     answer = w.rest("POST", f"/sessions/{w.session.pk}/end", {})
     conversation_end.finish(str(w.session.pk))

@@ -1,4 +1,4 @@
-"""An agent at both doors: the owner's records, what a call answered, and which rows it left.
+"""An agent by REST and MCP: the owner's records, each call's response, and the changed rows.
 
 `door_writes.py` lists every act that writes, `door_reads.py` every act that shows something;
 `test_doors.py` tries each of them under every review level and after every kind of reading.
@@ -64,7 +64,7 @@ OUTSIDE = "quagga"  # in every record that came from outside
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What either door answered: whether it was done, held or refused, and every word of it."""
+    """A response by REST or MCP: done, held or rejected, and its text."""
 
     status: int
     text: str
@@ -81,7 +81,7 @@ class Answer:
 
 
 class Desk:
-    """An agent of the owner's, with one token that it uses at both doors."""
+    """The owner's agent, with one token for REST and MCP."""
 
     def __init__(self, owner: User, *scopes: str, name: str = NAME) -> None:
         self.sent = ""  # all that the last call sent
@@ -160,7 +160,7 @@ LINE = "- The bus is blue."
 
 
 def made_world(owner: User) -> World:
-    """Make everything that the acts name; what the agent has is its own work before today."""
+    """Create everything that the actions name; the agent's records are its earlier work."""
     desk = Desk(owner)
     agent: Actor = desk.agent.actor
     web: dict[str, Any] = {"by": RESEARCH, "trust": Trust.EXTERNAL}
@@ -254,7 +254,7 @@ Rows = dict[tuple[str, str], tuple[str, str]]
 
 
 def questions() -> dict[str, str]:
-    """Return for each table of the product the question for its rows."""
+    """Return the query for the rows of each of Beacon's tables."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, array_agg(column_name::text) FROM information_schema.columns "
@@ -281,7 +281,7 @@ def rows_now(asked: dict[str, str], among: Iterable[str] | None = None) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a call left: tables with a changed row, the trust of new rows, and that of changed ones.
+    """A call's effects: tables with a changed row, and the trust of new and changed rows.
 
     `raised` are the tables in which a row is believed more than it was.
     """
@@ -295,7 +295,7 @@ class Left:
     def of(
         cls, call: Callable[[], Answer], asked: dict[str, str], before: Rows
     ) -> tuple[Answer, Left]:
-        """Make the call; compare the rows of the tables that it touched with those before."""
+        """Make the call; compare the rows of the affected tables with those before."""
         with rows_written() as touched:
             answer = call()
         after = rows_now(asked, touched)

@@ -1,4 +1,4 @@
-"""What the attack suite tried at each sink, and what became of it."""
+"""The attempts of the attack suite at each sink, and their results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.faults import figures as faults
 BEGIN, END = "<!-- attacks: begin -->", "<!-- attacks: end -->"
 NAME = "attack"
 Count = Callable[..., None]  # the fixture `count`
-HEAD = ("Sink", "Tried", "Refused", "Neutralised", "Run")
+HEAD = ("Sink", "Attempts", "Refused", "Neutralized", "Run")
 
 
 class Counts(NamedTuple):
-    """One sink's figures: each try was refused with an explanation, made harmless, or it ran.
+    """One sink's figures: each attempt was rejected with an explanation, neutralized, or it ran.
 
     A try "runs" when it does what its author meant: script that is executed, a private address
     that is reached, a path outside that is read or written, an order that is obeyed, a 5xx.
@@ -32,7 +32,7 @@ class Counts(NamedTuple):
 
 
 def lines_of(reports: Iterable[Any]) -> dict[str, Counts]:
-    """Return the sum of each sink: what its tests counted, and those that are one try each."""
+    """Return each sink's sum: the tests' counts, and the tests that count as one attempt."""
     found: dict[str, Counter[str]] = {}
     for report in reports:
         if report.when == "call" and (sink := sink_of(getattr(report, "nodeid", ""))):
@@ -51,7 +51,7 @@ def lines_of(reports: Iterable[Any]) -> dict[str, Counts]:
 
 
 def table(lines: dict[str, Counts]) -> str:
-    """Return the figures as a table in Markdown, with their sum."""
+    """Return the figures as a Markdown table, with their sum."""
     sums = Counts(*(sum(column) for column in zip(*lines.values(), strict=True)))
     rows = [*lines.items(), ("**all**", sums)]
     shown = [HEAD, ("---",) * len(HEAD), *((sink, *counts) for sink, counts in rows)]
@@ -59,7 +59,7 @@ def table(lines: dict[str, Counts]) -> str:
 
 
 def show(reporter: pytest.TerminalReporter) -> None:
-    """Print the table; under `make attacks` with `--write` it goes into the document too."""
+    """Print the table; `make attacks` with `--write` also writes it into the document."""
     reports = [r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])]
     lines = lines_of(reports)
     if not lines:

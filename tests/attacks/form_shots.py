@@ -1,4 +1,4 @@
-"""What is sent to pages: each form that a page shows, with each of its fields tortured."""
+"""Requests to pages: each form that a page shows, with invalid values in each field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _READ = re.compile(r'\b(?:GET|POST|FILES)(?:\.get|\.getlist|\.pop)?[(\[]"(\w+)"'
 
 @dataclass(frozen=True)
 class Shot:
-    """One request, and in words what is wrong with it."""
+    """One request, and a description of its error."""
 
     what: str
     method: str
@@ -57,14 +57,14 @@ class Form:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What tells two forms apart: not which row they are about."""
+        """The identity of a form, which doesn't depend on its row."""
         place = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+", "#", urlsplit(self.action).path)
         return self.method, place, tuple(sorted({name for name, _value in self.fields}))
 
 
 @cache
 def parameters() -> tuple[str, ...]:
-    """Return every name that our views read out of a request, and those of every filter."""
+    """Return every parameter name that a view or filter reads from a request."""
     names = {"q", "page", "next", "sort"}
     for app in ("memory", "research"):
         for path in (ROOT / app).rglob("*.py"):
@@ -100,14 +100,14 @@ def _of(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def query(fields: Fields, raw: str = "") -> str:
-    """Return the fields percent-encoded; `raw` is put, as it is, where a value is `RAW`."""
+    """Return the fields percent-encoded; `raw` replaces each `RAW` value unchanged."""
     if not raw:
         return urlencode(fields, doseq=True)
     return "&".join(f"{quote(name)}={raw}" for name in fields)
 
 
 def to_page(address: str) -> Iterator[Shot]:
-    """Yield what is sent to any address: every parameter that some view reads, of wrong values."""
+    """Yield requests for any URL: every known parameter with wrong values."""
     for what in SHARP:
         asked = query({name: [TEXTS[what][:2_000]] for name in parameters()})
         yield Shot(f"every parameter: {what}", "GET", f"{address}?{asked}")
@@ -126,7 +126,7 @@ def to_page(address: str) -> Iterator[Shot]:
 
 
 def to_any(address: str) -> Iterator[Shot]:
-    """Yield what is answered before a view is asked: methods, headers, types, and large bodies."""
+    """Yield requests that no view sees: methods, headers, types, and large bodies."""
     for headers in HEADERS:
         for method in ("GET", "POST"):
             yield Shot(f"the header {next(iter(headers))}", method, address, headers=headers)
@@ -139,7 +139,7 @@ def to_any(address: str) -> Iterator[Shot]:
 
 
 def to_form(form: Form) -> Iterator[Shot]:
-    """Yield a form with each field missing, repeated, and of wrong values; then all of them at once.
+    """Yield a form with each field missing, repeated, and wrong; then all fields at once.
 
     All fields at once have each sharp value; each single field has some of all values, others in
     each form.
@@ -168,7 +168,7 @@ def to_form(form: Form) -> Iterator[Shot]:
 
 
 def _some(which: str, among: int, count: int) -> list[int]:
-    """Return `count` places among so many: the same for the same words, others for others."""
+    """Return `count` places out of the total; they depend only on the words."""
     start = zlib.crc32(which.encode())
     return [(start + step * (among // count or 1)) % among for step in range(min(count, among))]
 

@@ -1,4 +1,4 @@
-"""Zip files that lead out, unfold without end, lie about themselves or are not whole."""
+"""Zip files that escape their folder, never end, have false headers or are incomplete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def plain(**files: bytes) -> bytes:
 
 
 def packed(files: dict[str, bytes], mode: int = 0o100644) -> bytes:
-    """Return a zip of the files, each of that mode."""
+    """Return a zip of the files, each with that mode."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as zipped:
         for name, content in files.items():
@@ -41,7 +41,7 @@ def twice() -> bytes:
 
 
 def flagged(bit: int) -> bytes:
-    """Return a zip whose file says that it is locked, or packed in a way of its own."""
+    """Return a zip whose file claims to be encrypted, or uses an unknown compression."""
     raw = bytearray(packed({"a.md": b"words"}))
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         place = raw.index(mark) + at
@@ -50,7 +50,7 @@ def flagged(bit: int) -> bytes:
 
 
 def misnamed() -> bytes:
-    """Return a zip whose name is said to be UTF-8 and isn't."""
+    """Return a zip whose name is declared as UTF-8 but isn't."""
     return packed({"ü.md": b"words"}).replace("ü".encode(), b"\xff\xfe")
 
 
@@ -79,7 +79,7 @@ def overlapping(count: int = 40, size: int = 30_000) -> bytes:
 
 
 def refused() -> Iterator[tuple[str, bytes]]:
-    """Yield what must be refused, each with what it is."""
+    """Yield files that must be rejected, each with a description."""
     for name in OUT:
         yield f"a name that leads out: {name!r}", packed({"a.md": b"words", name: b"words"})
     yield "two files of one name", twice()
@@ -98,7 +98,7 @@ def refused() -> Iterator[tuple[str, bytes]]:
 
 
 def harmless() -> Iterator[tuple[str, bytes]]:
-    """Yield what looks bad and does nothing: it is read as text, and nothing is unpacked."""
+    """Yield files that look bad but are harmless: they're read as text and not unpacked."""
     for kind in (stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK):
         yield f"a link or device: {kind:o}", packed({"a.md": b"/etc/passwd"}, kind | 0o777)
     yield "a set-uid file", packed({"a.md": b"words"}, 0o104777)

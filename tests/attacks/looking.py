@@ -1,4 +1,4 @@
-"""What a browser would make of an answer: everything in it that others must not be able to make.
+"""How a browser would treat a response: all content that other people must not be able to create.
 
 Our own pages have no inline script and no inline style, load only from our own origin, and send
 forms nowhere else (docs/dev/ui.md). So most of what hostile markup needs is forbidden no matter who
@@ -163,7 +163,7 @@ def _of_attribute(tag: str, name: str, value: str) -> Iterator[str]:
 
 
 def _is_ours(address: str) -> bool:
-    """Whether a browser would stay at our origin, at a path that no one else wrote."""
+    """Return whether a browser would stay at our origin, at a path that no one else wrote."""
     squeezed = DROPPED.sub("", address).replace("\\", "/")
     is_path = squeezed.startswith(("/", "?", "#")) and not squeezed.startswith("//")
     return not squeezed or (is_path and not names_in(unquote(squeezed).partition("?")[0]))

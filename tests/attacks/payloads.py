@@ -1,4 +1,4 @@
-"""What is sent: hostile texts by family, each with a name of its own by which it is found again.
+"""Hostile texts by family, each with a unique name by which tests find it.
 
 In a payload `ID` stands for that name: whatever of it is executed, loaded or shown says which
 payload it was.
@@ -26,7 +26,7 @@ class Payload:
 
     @property
     def is_address(self) -> bool:
-        """Whether it is an address by itself, for fields that hold one."""
+        """Return whether the payload is a URL, for fields that contain one."""
         return self.family == "addresses"
 
 
@@ -43,10 +43,10 @@ def markup() -> tuple[Payload, ...]:
 
 @cache
 def naughty() -> tuple[str, ...]:
-    """Return texts that aren't markup, and break what takes them for numbers, rows or names."""
+    """Return texts that aren't markup, but break code that reads them as numbers, rows or names."""
     return tuple(json.loads((DATA / "naughty.json").read_text("utf-8")))
 
 
 def names_in(text: str) -> set[str]:
-    """Return the names of the payloads that a text holds."""
+    """Return the names of the payloads in a text."""
     return set(NAMED.findall(text))

@@ -1,4 +1,4 @@
-"""Rows in which everything that anyone could have written is hostile.
+"""Rows in which all text that people or machines can write is hostile.
 
 It is written past the product's own ways in, which clean much of it: what shows a row must not
 rely on who wrote it.  Columns lose their lengths for the while of a test, so that each holds many
@@ -102,7 +102,7 @@ PLAIN = re.compile(r"[\w.:+-]{0,40}", re.ASCII)  # a day, an id, a number: not w
 
 
 class Poison:
-    """A batch of payloads, given out so that each place begins with another of them."""
+    """A batch of payloads. Each place starts with a different one."""
 
     def __init__(self, payloads: Sequence[Payload]) -> None:
         self.words = [one for one in payloads if not one.is_address]
@@ -110,11 +110,11 @@ class Poison:
         self.turn = count()
 
     def text(self, *, one_line: bool = False) -> str:
-        """Return all of the batch as one text, as Postgres can keep it."""
+        """Return the whole batch as one text that Postgres can store."""
         return self._joined(self.words or self.addresses, " " if one_line else "\n\n")
 
     def address(self) -> str:
-        """Return an address with others behind it: only the first counts for where it leads."""
+        """Return a URL followed by others: only the first one is the target."""
         return self._joined(self.addresses or self.words, " ")
 
     def _joined(self, payloads: Sequence[Payload], between: str) -> str:
@@ -125,7 +125,7 @@ class Poison:
         return clean(" ".join(text.split()) if between == " " else text)[0]
 
     def rows(self) -> None:
-        """Poison every row of both apps that there is."""
+        """Poison every row of both apps."""
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL session_replication_role = replica")  # no trigger refuses
             cursor.execute(
@@ -168,7 +168,7 @@ class Poison:
 
 
 def fields_of(model: Any) -> Iterator[models.Field[Any, Any]]:
-    """Yield the columns of a model that hold what people, machines or pages wrote."""
+    """Yield the columns of a model with text by people, machines or pages."""
     kept = KEPT | KEPT_NAMES.get(model.__name__, set())
     for field in model._meta.concrete_fields:
         is_ours = field.choices or field.primary_key or field.name in kept

@@ -1,4 +1,4 @@
-"""Firing requests one after another at what stays as it was, and what came of them."""
+"""Sends requests one after another to unchanged data, and records their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAGS = re.compile(rb"(?s)<(script|style|nav|header|footer)\b.*?</\1>|<[^>]*>")
 
 
 class Range:
-    """A signed-in browser whose requests leave nothing behind, not even its own signing out."""
+    """A signed-in browser whose requests have no lasting effect, not even signing out."""
 
     def __init__(self, client: Client) -> None:
         client.raise_request_exception = False
@@ -27,7 +27,7 @@ class Range:
         self.broken: list[str] = []
 
     def fire(self, shots: Iterable[Shot]) -> None:
-        """Send them all; what is a crash, a refusal without words, or endless is noted."""
+        """Send them all; record crashes, unexplained rejections, and endless responses."""
         for shot in shots:
             self._client.cookies = self._cookies.copy()
             began = time.process_time()
@@ -60,10 +60,10 @@ class Range:
 
     @property
     def refused(self) -> int:
-        """How many were answered with a refusal."""
+        """How many were rejected."""
         return sum(n for code, n in self.codes.items() if 400 <= code < 500)
 
     @property
     def crashed(self) -> int:
-        """How many were answered with a crash."""
+        """How many crashed."""
         return sum(n for code, n in self.codes.items() if code >= 500)

@@ -1,4 +1,4 @@
-"""Every place where what others wrote is shown: what is asked for to look at it.
+"""Every place that shows other people's text, and the request for it.
 
 A sink is checked by opening each of its addresses with rows in which everything is hostile
 (poisoning.py), as a page and as htmx asks for it.  What isn't a page is made by its own function
@@ -19,7 +19,7 @@ SINKS = {
     "run: live part, warnings, errors, steps": "run-progress",
     "run: trace, model calls, tool calls": "run-trace",
     "run: share it, shared links": "report-share shared-links",
-    "run: put into the trash": "run-trash",
+    "run: moved to Trash": "run-trash",
     "two runs compared": "compare",
     "topic: title, description, labels": "topic topics home topic-runs topic-duplicate",
     "topic: forms that hold what was typed": "topic-new topic-known schedule-preview topic-settings topic-forecast",
@@ -43,11 +43,11 @@ SINKS = {
     "Ask: conversations and answers": "ask session session-rename session-left message",
     "review": "review proposal review-levels",
     "quarantine, refused sources": "quarantine refused-sources source-refuse source-forget",
-    "conflict desk": "conflicts conflict",
+    "conflicts": "conflicts conflict",
     "trash": "trash trash-empty",
     "activity log": "activity activity-change activity-file",
     "digest on the web": "digests digest",
-    "channels, deliveries, kept mails": "channels channel channel-new delivery kept-mails digest-settings",
+    "channels, deliveries, stored emails": "channels channel channel-new delivery kept-mails digest-settings",
     "identity: soul, persona, profile": "soul persona profile",
     "settings": "settings settings-undo sign-ins tokens agents agent account-delete password",
     "settings of the site: people, connections, health": "people person-disable person-enable person-delete connections connection health",

@@ -1,4 +1,4 @@
-"""Opening addresses and looking at what comes: the harm in it, and which payloads it showed."""
+"""Opens URLs and checks the responses: harmful content, and the payloads they show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HTMX = {"HX-Request": "true"}
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen: payloads by sink, and everything that must not be."""
+    """Results: payloads by sink, and all violations."""
 
     shown: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     harmful: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -29,7 +29,7 @@ class Seen:
     pages: dict[str, str] = field(default_factory=dict)
 
     def look(self, sink: str, address: str, answer: HttpResponseBase | Any) -> None:
-        """Look at one answer."""
+        """Check one response."""
         body = answer.getvalue().decode("utf-8", "replace")
         kind = str(answer.headers.get("Content-Type", ""))
         headers = "".join(f"{name}: {value}" for name, value in answer.headers.items())
@@ -47,13 +47,13 @@ class Seen:
             self.pages[address] = body
 
     def count(self, note: Callable[..., None]) -> None:
-        """Note each sink's figures: a payload that was shown was tried."""
+        """Record each sink's figures: each shown payload counts as an attempt."""
         for sink, names in self.shown.items():
             run = min(len(names), len(self.harmful[sink]))
             note(sink, len(names), run=run)
 
     def problems(self) -> dict[str, Any]:
-        """Return everything that must not be, empty if all is well."""
+        """Return all violations, or nothing if there are none."""
         found = {sink: list(what)[:9] for sink, what in self.harmful.items() if what}
         if self.broken:
             found["5xx"] = self.broken[:9]
@@ -63,7 +63,7 @@ class Seen:
 
 
 def sweep(browser: Client, places: Iterable[Place], *, htmx: bool = False) -> Seen:
-    """Open the addresses that take a GET, as pages and (`htmx`) as parts of pages."""
+    """Open the URLs that accept GET, as pages and (`htmx`) as fragments."""
     browser.raise_request_exception = False
     seen = Seen()
     for place in places:

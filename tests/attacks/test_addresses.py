@@ -1,4 +1,4 @@
-"""No address of a machine beside this one is reached, however it is written and no matter who names it.
+"""No neighboring machine can be reached, however its address is written, no matter who enters it.
 
 A real server on loopback counts what reaches it.  So that the port doesn't protect it, its port is let
 through as if it were 80; names are looked up in a table of ours, in which a stranger's lead here.
@@ -53,7 +53,7 @@ _real = socket.getaddrinfo
 
 @pytest.fixture
 def private(monkeypatch: pytest.MonkeyPatch) -> Iterator[RawServer]:
-    """A server beside this one, at a port that is let through."""
+    """A neighboring server, at an allowed port."""
     with RawServer(http(b"<p>secret</p>")) as server:
         monkeypatch.setitem(address_guard.PORTS, "http", server.port)
         yield server
@@ -61,7 +61,7 @@ def private(monkeypatch: pytest.MonkeyPatch) -> Iterator[RawServer]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    """What names lead to; no other name is looked up, and numbers are read as the system does."""
+    """The resolution of names; no other name is looked up, and the system reads numbers."""
     table: Names = {}
 
     def look_up(host: Any, port: Any, *rest: Any, **more: Any) -> Any:
@@ -77,7 +77,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 
 
 def shots(port: int, names: Names) -> list[str]:
-    """Return all addresses to try; `names` has what a stranger's name leads to."""
+    """Return all addresses to try; `names` has the resolution of a stranger's names."""
     names |= {name: ["127.0.0.1"] for name in LEADING_HERE}
     names |= {
         name.encode("idna").decode(): ["127.0.0.1"] for name in LEADING_HERE if name[0] != "-"
@@ -92,14 +92,14 @@ def shots(port: int, names: Names) -> list[str]:
 
 
 def httpx_host(url: str) -> str:
-    """Return the host as our client reads it."""
+    """Return the host as Beacon's client reads it."""
     with suppress(httpx.InvalidURL, ValueError):
         return httpx.URL(url.strip(" ")).host
     return ""
 
 
 def refusals(act: Callable[[str], Any], tried: list[str]) -> list[str]:
-    """Return the reasons for which the addresses were refused; what answered has none."""
+    """Return why each address was rejected; addresses that answered have no reason."""
     said = []
     for url in tried:
         try:

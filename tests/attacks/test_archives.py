@@ -1,4 +1,4 @@
-"""Zip files that strangers made: refused with the reason, or read as text; nothing is unpacked.
+"""Zip files by strangers: rejected with the reason, or read as text; nothing is unpacked.
 
 What their rows may hold is tried in tests/memory/test_archive_input.py and
 tests/research/test_archive_hostile.py.
@@ -18,7 +18,7 @@ from tests.attacks.figures import Count
 
 
 def read(path: Path) -> None:
-    """Read a file as an import does, in each way that there is.  Raises ImportRejected."""
+    """Read a file in each way that imports do.  Raises ImportRejected."""
     shape = foreign_formats.shape_of(path, path.name)
     for _entry in foreign_formats.entries(path, path.name, Shape.MARKDOWN, Choice(bullets=True)):
         pass
@@ -28,7 +28,7 @@ def read(path: Path) -> None:
 
 
 def tried(folder: Path, held: bytes) -> str:
-    """Return why the bytes are refused, "" if they are not; nothing else may be there after it."""
+    """Return why the bytes are rejected, or "". Nothing must be left behind."""
     path = folder / "import.zip"
     path.write_bytes(held)
     try:

@@ -1,6 +1,6 @@
-"""Hostile pages in a Chromium without our content policy: none of their scripts run.
+"""Hostile pages in a Chromium without Beacon's CSP: none of their scripts run.
 
-The last test takes the walls down, so that the canary is seen to sing.
+The last test removes the defenses, to show that the canary works.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def pages_of(admin: User, browser: Client, wanted: Callable[[str], bool]) -> dict[str, dict[str, str]]:  # fmt: skip
-    """Return the hostile pages by sink and address."""
+    """Return the hostile pages by sink and URL."""
     places = [place for place in everything(admin) if wanted(place.name)]
     Poison(markup()[::8]).rows()
     found: dict[str, dict[str, str]] = {}

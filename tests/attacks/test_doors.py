@@ -1,4 +1,4 @@
-"""Every act of an agent, at both doors, under each review level, after each kind of reading.
+"""Every action of an agent, by REST and MCP, under each review level, after each kind of reading.
 
 The tables are door_writes.py and door_reads.py; a new operation, field or tool needs a row there.
 A cell is tried within a savepoint and judged by its answer and by every row of the database.
@@ -103,7 +103,7 @@ def _fields(name: str) -> set[str]:
 def exceptions(
     world: World, at_level: str, read: str, rows: Iterable[Write] = WRITES
 ) -> dict[str, str]:
-    """Try each act once and return what became of those that ended otherwise than the table says."""
+    """Try each action once and return the results that differ from the table."""
     asked, found = questions(), {}
     with taken_back():
         level(world.owner, at_level)
@@ -120,7 +120,7 @@ def exceptions(
 
 
 def _wrong(row: Write, expect: Expect, read: str, answer: Answer, left: Left) -> str:
-    """Return how the cell differs from what is expected; empty where it does not."""
+    """Return how the cell differs from the expected result, or ""."""
     if answer.status >= 500:
         return f"broke: {answer}"
     if not answer.done and not _explained(answer):
@@ -217,7 +217,7 @@ def test_what_is_decided_for_all_ends_the_same_everywhere(
 
 
 def not_lowered(world: World, rows: Iterable[Show] = SHOWS) -> dict[str, str]:
-    """Read by each way and return those after which the agent is believed as before."""
+    """Read in each way and return those that don't lower the agent's trust."""
     found = {}
     for row in rows:
         with taken_back():
@@ -309,7 +309,7 @@ def test_a_blocked_agent_writes_nothing_by_any_act(world: World, count: Count) -
 
 
 def not_blocked(world: World, rows: Sequence[Write] = WRITES) -> dict[str, str]:
-    """Block the agent, try each act, and return those that left anything."""
+    """Block the agent, try each action, and return those that had an effect."""
     asked, found = questions(), {}
     with taken_back():
         level(world.owner, ACCEPT)
@@ -343,7 +343,7 @@ def test_what_an_agent_ended_before_it_was_blocked_leaves_nothing(
 
 
 def told_to_a_writer(world: World, rows: Sequence[Write] = WRITES) -> dict[str, str]:
-    """Return the acts whose answer tells a token of `write` what it did not send."""
+    """Return the actions whose response shows a `write` token text that it didn't send."""
     writer = replace(world, desk=Desk(world.owner, "write"))
     level(world.owner, ACCEPT)
     found = {}
@@ -409,7 +409,7 @@ OTHERS: dict[str, Callable[[Desk], Answer]] = {
 
 
 def reached(world: World) -> dict[str, str]:
-    """Let a second agent try what the first named its own; return what it read, wrote or got as an answer."""
+    """Let a second agent try the first one's entries; return what it read, wrote or received."""
     desk, other = world.desk, Desk(world.owner, name="second")
     desk.rest("POST", "/notes", {"content": f"Mine, {SECRET}.", "scope": "session:plan"})
     desk.rest("POST", "/content", {"content": f"Mine, {SECRET}.", "scope": "run:plan"})
@@ -513,7 +513,7 @@ def at(at_level: str, read: str, *names: str) -> Callable[[World], dict[str, str
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """How a guard is taken out, the part of the table that shows it, and the cells that fail."""
+    """How to remove a guard, the part of the table that shows it, and the cells that fail."""
 
     out: Callable[[pytest.MonkeyPatch], None]
     table: Callable[[World], dict[str, str]]

@@ -1,4 +1,4 @@
-"""Every page and every form of it, tortured: no answer is a crash, and each refusal has words."""
+"""Invalid requests to every page and form: nothing crashes, and every rejection is explained."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERY = 40  # in the quick run, of pages
 
 @pytest.fixture
 def alices(alice: User, client_of: Callable[[Any], Client]) -> Range:
-    """Alice's browser; she runs this Beacon."""
+    """Alice's browser. She is the admin."""
     User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
     return Range(client_of(alice))
 
@@ -42,7 +42,7 @@ def forms_on(addresses: list[Address], browser: Client) -> list[Form]:
 
 
 def told(count: Count, sink: str, shot: Range) -> None:
-    """Note what was tried at a sink, and fail if anything broke."""
+    """Record a sink's attempts, and fail if anything broke."""
     count(sink, shot.tried, refused=shot.refused, run=len(shot.broken))
     assert shot.broken == []
 

@@ -1,4 +1,4 @@
-"""Hostile texts by the reflector, by agents over REST and MCP's tools, in Ask and in imports.
+"""Hostile texts by the reflector, by agents over REST and MCP, in Ask and in imports.
 
 What a run reads is tried in tests/research/test_hostile_pages.py and tests/memory/test_review_hostile.py.
 """
@@ -37,7 +37,7 @@ USER = "facts/user.md"
 
 
 def who_is_who(owner: User) -> dict[str, Any]:
-    """Everything that says who the owner and the agent are, and every file."""
+    """The identity notes of owner and agent, and every file."""
     notes = Note.objects.of(owner).filter(kind__in=[*Note.IDENTITY, "rule"])
     files = MemoryFile.objects.of(owner).values_list("path", "content", "version")
     return {"notes": sorted(map(str, notes.values_list("pk", "content"))), "files": sorted(files)}
@@ -118,7 +118,7 @@ def test_no_agent_changes_who_is_who_by_the_tools_of_mcp(
 
 
 def obeyed(owner: User, text: str) -> list[tuple[str, dict[str, Any]]]:
-    """What a model calls that does as a text says: a rule, what it is itself, who the owner is, what is known."""
+    """The calls of a model that obeys a text: a rule, its identity, the owner's profile, facts."""
     return [
         ("remember", {"content": text, "kind": "rule", "confidence": 1.0, "evidence": [text]}),
         ("update_soul", {"content": f"{identity.first_soul()}\n\n{text}"}),

@@ -1,4 +1,4 @@
-"""Hostile texts in every row, and every page that shows them: none of their markup is active."""
+"""Hostile texts in every row, and every page that shows them: none of the markup is active."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths that climb, hide or only look like one of ours: no door opens another file than the three.
+"""Paths that climb, hide or look like a memory file: only the three kinds of files can be opened.
 
 Doors: the tools of an agent, REST, the pages, and the folder on disk to which files are mirrored.
 """
@@ -56,7 +56,7 @@ ALL = (*CLIMBS, *SPELLINGS)
 
 @pytest.fixture
 def root(settings: Any, tmp_path: Path, alice: User) -> Path:
-    """The mirror's folder; a file that no path may reach is beside it."""
+    """The mirror's folder, next to a file that no path may reach."""
     settings.BEACON_MIRROR_DIR = str(tmp_path / "memory")
     set_levels(alice, {"default": "accept"}, by=alice.actor)
     (tmp_path / "secret.md").write_text(f"# {SECRET}\n", encoding="utf-8")
@@ -148,7 +148,7 @@ def test_no_page_shows_another_file(
 
 
 def links(root: Path) -> dict[str, Path]:
-    """Lead from the mirror's folder out of it, in each way that a file system has."""
+    """Create links out of the mirror's folder, in each way that a file system has."""
     folder, secret = root / "memory", root / "secret.md"
     made = {
         "a link in a file's place": folder / "facts/memory.md",

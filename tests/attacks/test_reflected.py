@@ -1,4 +1,4 @@
-"""What a request brings along and gets back: every form filled with hostile text, and sent."""
+"""Reflected input: every form, submitted with hostile text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Form:
         return self.method, urlsplit(self.path).path, tuple(names)
 
     def filled(self, text: str) -> dict[str, str]:
-        """Return what is sent when each field that takes text holds `text`."""
+        """Return the form's data with `text` in each text field."""
         sent = {}
         for field in self.fields:
             name, kind = str(field.attributes["name"]), field.attributes.get("type") or "text"
@@ -65,7 +65,7 @@ def forms_of(pages: dict[str, str]) -> Iterator[Form]:
 
 
 def send(browser: Client, form: Form, payload: Payload, *, htmx: bool) -> Any:
-    """Send the form, follow where it leads, and undo what it did."""
+    """Send the form, follow the redirect, and undo its effect."""
     headers = HTMX if htmx else {}
     given = form.filled(payload.text.replace("\0", ""))
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Each payload by itself through the renderer of Markdown, and with the renderer's walls down."""
+"""Each payload through the Markdown renderer, with and without the renderer's defenses."""
 
 from __future__ import annotations
 

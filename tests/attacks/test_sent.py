@@ -30,14 +30,14 @@ from tests.attacks.sweep import Seen
 
 @pytest.fixture
 def hostile(admin: User) -> Run:
-    """A run of which everything is hostile, among rows that are no better."""
+    """A run with only hostile text, among other hostile rows."""
     everything(admin)
     Poison(markup()[::9]).rows()
     return Run.objects.filter(report__isnull=False).latest("number")
 
 
 def notice(run: Run, kind: str) -> notice_text.Message:
-    """Return a message of each kind as a channel would get it."""
+    """Return a message of each kind as a channel gets it."""
     of_run = {"run": run, "topic": run.topic} if kind in ("report", "failure") else {}
     if kind == "digest":
         of_run = {"digest": Digest.objects.get()}

@@ -1,4 +1,4 @@
-"""Values that no field expects: what a person's fingers, a broken program or an attacker may send."""
+"""Unexpected values for fields, such as people's typos, broken clients or attackers send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The looked-at states of Ask: name, path, act, who."""
+"""The checked states of Ask: name, path, act, who."""
 
 from __future__ import annotations
 

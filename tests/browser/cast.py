@@ -1,6 +1,6 @@
-"""What the looked-at pages hold: people and topics in every state, as rows in a site's database.
+"""The data of the checked pages: people and topics in every state, as rows in a site's database.
 
-`python -m tests.browser.cast` puts them there and prints the addresses that need a key, as JSON;
+`python -m tests.browser.cast` creates them and prints the URLs that need a key, as JSON;
 with `newcomers` it makes only accounts without anything, and prints their names.
 """
 
@@ -85,19 +85,19 @@ HASH = make_password(PASSWORD)  # half a second once, not for each account
 
 
 def person(name: str, **more: Any) -> Any:
-    """Make an account."""
+    """Create an account."""
     made = get_user_model().objects.create_user(username=name, email=f"{name}@example.org", **more)
     get_user_model().objects.filter(pk=made.pk).update(password=HASH)
     return made
 
 
 def run_url(run: Run) -> str:
-    """Return the address of a run's page."""
+    """Return the URL of a run's page."""
     return reverse("research:run", args=[run.topic.slug, run.pk])
 
 
 def sample_topic(owner: Any) -> dict[str, str]:
-    """Carry out the sample's four runs."""
+    """Run the sample's four runs."""
     topic = create_sample_topic(owner, by=owner.actor)
     found = {}
     for number in range(1, 5):
@@ -115,7 +115,7 @@ def sample_topic(owner: Any) -> dict[str, str]:
 
 
 def delta_of_all_kinds(owner: Any) -> dict[str, str]:
-    """Make a report whose delta has every status, and facts in every state."""
+    """Create a report whose delta has every status, and facts in every state."""
     topic = factories.make_topic(owner, "Asynchronous I/O")
     run = factories.make_second_run(topic)
     for words in ("Version 19 is planned for autumn.", "The default is io_uring on Linux."):
@@ -151,7 +151,7 @@ def by_keyboard(owner: Any) -> dict[str, str]:
 
 
 def scripts(owner: Any) -> dict[str, str]:
-    """Make topics whose titles and reports are hard to set."""
+    """Create topics whose titles and reports are hard to set."""
     found = {}
     for name, title in TITLES.items():
         topic = factories.make_topic(owner, title, settings={})
@@ -173,7 +173,7 @@ def scripts(owner: Any) -> dict[str, str]:
 
 
 def unfinished(owner: Any) -> dict[str, str]:
-    """Make a run in progress, a failed one and a cancelled one."""
+    """Create a run in progress, a failed one and a cancelled one."""
     going = factories.make_run(
         factories.make_topic(owner, "Runs that go on"), saved=False, new_count=9, known_count=6,
         lease_until=timezone.now() + timedelta(days=1), prompt_tokens=4210,
@@ -243,7 +243,7 @@ PROBED = {
 
 
 def spending(owner: Any) -> None:
-    """Make a test of a model that is not set up (places.py does), and the calls of two months."""
+    """Create a test of a model that is not set up (places.py does), and the calls of two months."""
     at = timezone.now().isoformat(timespec="seconds")
     Connection.objects.create(kind="model", name="model", profile={"probed": PROBED | {"at": at}})
     get_user_model().objects.filter(pk=owner.pk).update(monthly_tokens=2_000_000, monthly_money=5)
@@ -272,7 +272,7 @@ def spending(owner: Any) -> None:
 
 
 def main() -> None:
-    """Put everything there and print the addresses."""
+    """Create everything and print the URLs."""
     owner = person("grace", is_staff=True, is_superuser=True, time_zone="Europe/Berlin")
     person("nils")
     person("otto", is_active=False)
@@ -307,7 +307,7 @@ def main() -> None:
 
 
 def newcomers() -> None:
-    """Make a hundred accounts, more than there are tests that take one; print their names."""
+    """Create a hundred accounts, more than there are tests that take one; print their names."""
     names = [f"person{number}" for number in range(100)]
     for name in names:
         person(name)

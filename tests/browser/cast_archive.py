@@ -1,4 +1,4 @@
-"""Exports and imports in every state, for the looked-at pages, and where each is."""
+"""Exports and imports in every state, for the checked pages, and where each is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _vault() -> bytes:
 
 
 def archives(owner: Any) -> dict[str, str]:
-    """Make one of each state."""
+    """Create one of each state."""
     rows = {"export done": jobs.ask_export(owner)}
     jobs.carry_out(rows["export done"].pk)
     own = Archive(owner=owner, way="import", name="beacon-grace-2026-11-01.zip")

@@ -1,4 +1,4 @@
-"""What Ask shows, for the looked-at pages: a session in each state, answered by a scripted model."""
+"""Data of Ask for the checked pages: a session in each state, answered by a scripted model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memory.notes.services import write_note
 
 
 def asked(owner: Any) -> dict[str, str]:
-    """Make sessions: one with citations and calls, one being answered, one failed, one ended."""
+    """Create sessions: one with citations and calls, one being answered, one failed, one ended."""
     rule = write_note(
         owner, "rule", "Prices are told in euros, with the day of the exchange rate.",
         by=owner.actor, confidence=0.9, evidence=["said on 14 November"],

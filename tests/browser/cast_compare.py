@@ -1,4 +1,4 @@
-"""Runs to compare: a topic whose facts change over four runs, and a report half written."""
+"""Runs to compare: a topic whose facts change over four runs, and an unfinished report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BODY = """{lead} [1]
 
 
 def comparison(owner: Any) -> dict[str, str]:
-    """Make four runs in which facts come, change, go and are denied; and a topic with one report."""
+    """Create a topic with four runs whose facts change, and a topic with one report."""
     topic = factories.make_topic(owner, "Heat pumps in old houses")
     asked = topic.settings.as_json()
     first, second, third, fourth = (_ran(topic, number, asked) for number in range(1, 5))
@@ -122,7 +122,7 @@ def _change(run: Run, fact: TopicFact, text: str) -> None:
 
 
 def writing(owner: Any) -> str:
-    """Make a run whose model has written half of its report; return its address."""
+    """Create a run whose model has written half of its report; return its address."""
     topic = factories.make_topic(owner, "Runs that write")
     run = factories.make_run(
         topic, saved=False, new_count=9, known_count=6, attempt=1,

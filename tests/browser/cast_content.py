@@ -1,4 +1,4 @@
-"""What the content store and the Context page show, for the looked-at pages."""
+"""What the content store and the Context page show, for the checked pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLE = "\n".join(["day,price,seats", *(f"2026-04-{n % 30 + 1:02},{n * 7},{n}" f
 
 
 def stored(owner: Any) -> dict[str, str]:
-    """Make items of every type, related, sensitive and quarantined, and snapshots."""
+    """Create items of every type, related, sensitive and quarantined, and snapshots."""
     run = (
         Run.objects.filter(topic__owner=owner).exclude(number=None).select_related("topic").first()
     )

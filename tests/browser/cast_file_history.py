@@ -1,4 +1,4 @@
-"""A memory file with a past, for the looked-at pages: many writers, locks, and what can go."""
+"""A memory file with a history, for the checked pages: many writers, locks, and removable text."""
 
 from __future__ import annotations
 

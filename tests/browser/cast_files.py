@@ -1,4 +1,4 @@
-"""Memory files for the looked-at pages: facts, three months, a draft, a file that two changed."""
+"""Memory files for the checked pages: facts, three months, a draft, a file that two changed."""
 
 from __future__ import annotations
 

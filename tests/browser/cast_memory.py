@@ -1,4 +1,4 @@
-"""What is remembered, for the looked-at pages: notes and observations in every state."""
+"""Memory for the checked pages: notes and observations in every state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OBSERVATIONS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def remembered(owner: Any) -> dict[str, str]:
-    """Make notes and observations, a chain, near-duplicates, a saved view, an act under way."""
+    """Create notes and observations, a chain, near-duplicates, a saved view, an act under way."""
     _souls(owner)
     notes = [_note(owner, text, **fields) for text, fields in NOTES]
     newer = _note(owner, "The airport shuttle leaves every 20 minutes.", kind="log")

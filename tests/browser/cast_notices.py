@@ -1,4 +1,4 @@
-"""Channels in every state, what was sent to them, digests and feeds, for the looked-at pages."""
+"""Channels in every state, their deliveries, digests and feeds, for the checked pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from research.pages import digests as pages_digests
 
 
 def notices(owner: Any) -> dict[str, str]:
-    """Make a channel of each kind, deliveries that went well and not, a digest, a feed."""
+    """Create a channel of each kind, successful and failed deliveries, a digest, a feed."""
     by = owner.actor
     desk = channels.add(owner, kind="email", name="Desk 编辑部", address="desk@example.org", by=by)
     hook = channels.add(

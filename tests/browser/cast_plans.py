@@ -1,4 +1,4 @@
-"""A run whose plan waits for a person, for the looked-at pages."""
+"""A run whose plan waits for a person, for the checked pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLANNED = [
 
 
 def waiting_plan(owner: Any) -> dict[str, str]:
-    """Make a run that waits, and continues by itself in the evening."""
+    """Create a run that waits, and continues automatically in the evening."""
     asked = {
         "objective": "Which makers get from pilot lines to mass production, and at what cost?",
         "focus": "Europe and East Asia; not laboratories",

@@ -1,4 +1,4 @@
-"""Single notes and observations for the looked-at pages: with a chain, uses, a history, a conflict."""
+"""Single notes and observations for the checked pages: chain, uses, history, conflict."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def records(owner: Any) -> dict[str, str]:
 
 
 def _rule(owner: Any, run: Run) -> Note:
-    """A rule in its fourth version, which two runs were given."""
+    """A rule in its fourth version, used by two runs."""
     rule = write_note(
         owner,
         "rule",
@@ -72,7 +72,7 @@ def _rule(owner: Any, run: Run) -> Note:
 
 
 def _chain(owner: Any) -> Note:
-    """A note that stands in for two others, one after the other, and expires."""
+    """A note that replaced two others in a chain, and expires."""
     note = write_note(owner, "summary", "Hosts: one.", by=owner.actor, stability="stable")
     note = supersede(note, "Hosts: one and two.", by=owner.actor)
     newest = supersede(note, "Hosts: one, two and three, as of today.", by=owner.actor)
@@ -81,7 +81,7 @@ def _chain(owner: Any) -> Note:
 
 
 def _near(owner: Any, run: Run) -> Observation:
-    """An observation from the web that another says almost the same as."""
+    """An observation from the web, and a near-duplicate."""
     told = {"by": owner.actor, "trust": "external", "step_name": "write", "step_type": "RUN"}
     text = "A test restore of the mirror took 41 minutes on the second host, in October."
     write_observation(owner, "finding", text, source=run.source, topic=run.topic, **told)

@@ -1,4 +1,4 @@
-"""What was made of a run in looking back on it, for the looked-at pages: every kind of change and call."""
+"""The reflection on a run, for the checked pages: every kind of change and call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Review shows, for the looked-at pages: proposals of every kind, waiting and decided."""
+"""What Review shows, for the checked pages: proposals of every kind, waiting and decided."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEMORY = "facts/memory.md"
 
 
 def proposed(owner: Any) -> dict[str, str]:
-    """Make proposals by the reflector, by research and by an agent; return the addresses of two."""
+    """Create proposals by the reflector, research and an agent; return the URLs of two."""
     text = read_file(owner, MEMORY).content.rstrip("\n")
     save_file(
         owner, MEMORY, f"{text}\n- Ships by sea from Kobe\n- Pays by the month\n", by=owner.actor
@@ -61,7 +61,7 @@ def proposed(owner: Any) -> dict[str, str]:
 
 
 def _in_conflict(owner: Any) -> dict[str, str]:
-    """Make pairs that do not go together: notes and observations, one of them settled."""
+    """Create pairs that do not go together: notes and observations, one of them settled."""
     by = owner.actor
     texts = "The depot in Kobe closes at five.", "The depot in Kobe closes at six on Fridays."
     left, right = (notes.write_note(owner, "log", text, by=by) for text in texts)

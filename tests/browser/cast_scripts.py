@@ -1,4 +1,4 @@
-"""Words that are hard to set, for the pages that are checked: an owner whose memory is full of them."""
+"""Text that is hard to lay out, for the checked pages: an owner whose memory is full of it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def hard_words(owner: Any) -> dict[str, str]:
 
 
 def _topic(owner: Any, name: str, title: str) -> dict[str, str]:
-    """Make a topic with a schedule, two runs, a change between them, facts and sources."""
+    """Create a topic with a schedule, two runs, a change between them, facts and sources."""
     sentence, older = SENTENCES[name], OLDER[name]
     at_seven = scheduling.schedule_fields(preset="weekly", time_zone="Asia/Tokyo")
     topic = factories.make_topic(
@@ -114,7 +114,7 @@ def _body(title: str, sentence: str) -> str:
 
 
 def _remembered(owner: Any) -> dict[str, str]:
-    """Make notes, observations, values under keys and memory files of them."""
+    """Create notes, observations, values under keys and memory files of them."""
     for name, sentence in SENTENCES.items():
         note = write_note(
             owner, "rule", f"{sentence}\n\n- {OLDER[name]}", by=owner.actor, confidence=0.9,
@@ -143,7 +143,7 @@ def _remembered(owner: Any) -> dict[str, str]:
 
 
 def _held(owner: Any) -> dict[str, str]:
-    """Make proposals and pairs that do not go together."""
+    """Create proposals and pairs that do not go together."""
     file, proposal = read_file(owner, FILE), None
     for name, sentence in SENTENCES.items():
         proposal = review_services.hold(
@@ -171,7 +171,7 @@ def _held(owner: Any) -> dict[str, str]:
 
 
 def _kept(owner: Any) -> dict[str, str]:
-    """Make content items and channels of them."""
+    """Create content items and channels of them."""
     found = {}
     for name, sentence in SENTENCES.items():
         item = store(
@@ -187,7 +187,7 @@ def _kept(owner: Any) -> dict[str, str]:
 
 
 def _talk(owner: Any) -> dict[str, str]:
-    """Make a session in which each of them is asked, and one a title."""
+    """Create a session in which each of them is asked, and one a title."""
     session = None
     for title in (WORD[:180], JAPANESE, ARABIC):
         session = conversation.start(owner, title)

@@ -1,4 +1,4 @@
-"""Reports shared by links in every state, for the looked-at pages."""
+"""Reports shared by links in every state, for the checked pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from research.pages import shares
 
 
 def shared(owner: Any) -> dict[str, str]:
-    """Share the report with a delta of all kinds: links that work, ended, past their end."""
+    """Share the report with a delta of all kinds: active, revoked and expired links."""
     second = Report.objects.of(owner).filter(run__number=2, run__topic__title="Asynchronous I/O")
     report = second.select_related("run__topic").get()
     links = [

@@ -1,4 +1,4 @@
-"""What Activity, the scratchpad and the trash show, for the looked-at pages."""
+"""Data of Activity, the scratchpad and Trash, for the checked pages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def happened(owner: Any) -> dict[str, str]:
 
 
 def _lost_and_written_anew(owner: Any) -> FileEntry:
-    """Return a section in Trash whose place has other words now."""
+    """Return a section in Trash whose place now has other text."""
     path, top = "episodes/2019-01.md", "# 2019-01 Episodes\n\n"
     for text in (
         f"{top}## Roof\n\n- Summary: mended by the firm from Graz\n",

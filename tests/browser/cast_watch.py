@@ -1,4 +1,4 @@
-"""What trust shows of one topic: an intent that withholds, a brake, a recheck, a correction."""
+"""A topic for the trust pages: an intent that filters, a limit, a recheck, a correction."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _baseline(topic: Topic) -> None:
 
 
 def _told(topic: Topic) -> Run:
-    """Make a report that lists one change of many: the old sentence is beside the new one."""
+    """Create a report that lists one change of many: the old sentence is beside the new one."""
     run = factories.make_run(topic, new_count=5)
     factories.make_report(run, sources=[
         factories.make_source(1, "Prices in November", domain="prices.example", carried_by=[
@@ -127,7 +127,7 @@ def _corrected(run: Run, owner: Any) -> None:
 
 
 def _braked(topic: Topic) -> Run:
-    """Make a run that its limit of money stopped, with what it had by then."""
+    """Create a run that its spending limit stopped, with partial results."""
     why = "stopped early: the limit of $0.50 of this run is reached ($0.52)"
     run = factories.make_run(
         topic, status=Run.Status.PARTIAL, stop_reason=why, warnings=[why], prompt_tokens=61_000
@@ -138,7 +138,7 @@ def _braked(topic: Topic) -> Run:
 
 
 def _recheck(topic: Topic) -> Run:
-    """Make a recheck of the facts that had gone unchecked."""
+    """Create a recheck of the facts that had gone unchecked."""
     stale = TopicFact.objects.filter(topic=topic).current().exclude(text=PRICE)
     run = factories.make_run(
         topic, trigger=Run.Trigger.RECHECK, rechecks=[str(fact.pk) for fact in stale], new_count=0

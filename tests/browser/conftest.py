@@ -38,7 +38,7 @@ def browser(chromium_path: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, site: BrowserSite) -> Iterator[Callable[..., Visitor]]:
-    """Return a function that opens a browser window; at the end no page may have misbehaved."""
+    """Return a function that opens a browser window; at the end it checks all pages."""
     opened: list[Visitor] = []
 
     def visitor(base: str = "", **options: Any) -> Visitor:
@@ -54,12 +54,12 @@ def visit(browser: Browser, site: BrowserSite) -> Iterator[Callable[..., Visitor
 
 @pytest.fixture(scope="package")
 def newcomers(site: BrowserSite) -> list[str]:
-    """The names of the accounts that have nothing yet and aren't in use."""
+    """The names of empty accounts that aren't in use."""
     names: list[str] = site.play("tests.browser.cast", "newcomers")
     return names
 
 
 @pytest.fixture
 def newcomer(newcomers: list[str]) -> str:
-    """The name of an account without anything, only for this test."""
+    """The name of an empty account, only for this test."""
     return newcomers.pop()

@@ -1,4 +1,4 @@
-"""The looked-at states of Content and Context: name, path, act."""
+"""The checked states of Content and Context: name, path, act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The looked-at states of a memory file's past: history, compare, blame, locks, timeline, condense."""
+"""The checked states of a file's history: history, compare, blame, locks, timeline, condense."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
 
 
 def _restored(visitor: Visitor) -> None:
-    """Put the first version back, and undo that, so that the next visit finds the same."""
+    """Restore the first version and undo that, so the next visit finds the same state."""
     visitor.press("Restore version 1")
     visitor.page.get_by_role("button", name="Undo").wait_for()
     visitor.press("Undo")

@@ -1,4 +1,4 @@
-"""The looked-at states of the lists of notes and observations: name, path, act."""
+"""The checked states of the lists of notes and observations: name, path, act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The looked-at states of channels, deliveries, digests: name and path."""
+"""The checked states of channels, deliveries, digests: name and path."""
 
 from __future__ import annotations
 

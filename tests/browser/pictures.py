@@ -1,4 +1,4 @@
-"""`make pictures`: the tutorial walked through on a fresh Beacon, with the pictures of docs/pictures/.
+"""`make pictures`: follows the tutorial on a fresh Beacon, and takes docs/pictures/.
 
 `--to FOLDER` puts them elsewhere.  A step that the tutorial names and the pages no longer have ends
 the walk with an error.
@@ -36,7 +36,7 @@ class Walk:
         self.page = self.visitor.page
 
     def take(self, name: str, *, dark: bool = False) -> None:
-        """Save what is seen; `dark`: in the dark, too."""
+        """Save a screenshot; with `dark`, also in dark mode."""
         for theme in ("light", "dark") if dark else ("light",):
             self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
             self.page.wait_for_timeout(100)  # a frame in the new colors
@@ -81,13 +81,13 @@ class Walk:
         expect(self.page).to_have_title(re.compile(rf"Run #{number}\b"), timeout=WAIT)
 
     def believe(self) -> None:
-        """Step 4: what a sentence rests on."""
+        """Step 4: the evidence for a sentence."""
         self.page.locator("article sup a[href^='#source-']").first.click()
         expect(self.page.locator(".cite-card")).to_contain_text("show in page")
         self.take("citation")
 
     def correct(self) -> None:
-        """Step 5: a fact that is wrong is struck."""
+        """Step 5: mark a fact as wrong."""
         self.visitor.goto(f"{TOPIC}facts/")
         self.page.locator("summary", has_text="Mark as wrong").first.click()
         self.page.get_by_label("Why is it wrong").first.fill("not what I want to know")
@@ -96,7 +96,7 @@ class Walk:
         self.take("facts")
 
     def recall(self) -> None:
-        """Step 6: find what is remembered."""
+        """Step 6: search memory."""
         by_meaning = self.page.locator(".hits .lanes", has_text="meaning").first
         for _ in range(30):  # the upkeep makes the vectors, in its own time
             self.visitor.goto("/recall/?q=when+does+support+end")
@@ -122,7 +122,7 @@ class Walk:
 
 
 def main() -> None:
-    """Walk, and leave the pictures."""
+    """Follow the tutorial and save the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, default=FOLDER)
     folder: Path = parser.parse_args().to

@@ -1,4 +1,4 @@
-"""Every page in its states: where each is, who sees it, and what must be done there first."""
+"""Every page in its states: its URL, who sees it, and the required setup."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _bad_sign_in(visitor: Visitor) -> None:
 
 
 def chosen(found: list[Place], wanted: list[str]) -> list[Place]:
-    """Return the places whose name holds one of the words; all without words."""
+    """Return the places whose name contains one of the words; all without words."""
     return [place for place in found if not wanted or any(word in place.name for word in wanted)]
 
 
@@ -366,7 +366,7 @@ def _wrong_model(visitor: Visitor) -> None:
 
 
 def _set_up(visitor: Visitor) -> None:
-    """Name a model, as the kept test of the cast knows it, and a service that does not answer."""
+    """Enter the model of the cast's stored test, and a service that doesn't answer."""
     nowhere = "http://127.0.0.1:9"
     _fill(visitor, "model", base_url=f"{nowhere}/v1", model="llama3.1:8b")
     visitor.page.locator("#connection_model .probe").wait_for()

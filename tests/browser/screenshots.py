@@ -1,6 +1,6 @@
-"""`make screenshots`: every page in its states, light and dark, wide and narrow, in screenshots/.
+"""`make screenshots`: takes every page in its states, light and dark, wide and narrow.
 
-`python -m tests.browser.screenshots [WORD …]` takes only the pages whose name holds a word.
+`python -m tests.browser.screenshots [WORD …]` takes only the pages whose name contains a word.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def shoot_all(browser: Browser, site: BrowserSite, wanted: list[str]) -> None:
 
 
 def main() -> None:
-    """Take them all, or those asked for."""
+    """Take all screenshots, or the requested ones."""
     path = find_chromium()
     if not path:
         sys.exit("Beacon: no Chromium was found: apt install chromium, or set BEACON_TEST_CHROMIUM")

@@ -18,7 +18,7 @@ from tests.faults.processes import ROOT, Site
 
 
 def free_port() -> int:
-    """Return a port of loopback that nothing listens at."""
+    """Return a free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -63,7 +63,7 @@ class BrowserSite(Site):
         return True
 
     def play(self, module: str, *arguments: str) -> Any:
-        """Carry out a module of the tests on this site's database; return the JSON it prints."""
+        """Run a module of the tests on this site's database; return the JSON it prints."""
         ended = subprocess.run(
             [sys.executable, "-m", module, *arguments], cwd=ROOT, text=True, capture_output=True,
             env=self.environment, check=False, timeout=120,

@@ -1,4 +1,4 @@
-"""Asking in a browser: the answer comes by itself, its sources are shown, and it works without scripts."""
+"""Ask in a browser: the answer appears automatically with its sources, also without scripts."""
 
 from __future__ import annotations
 

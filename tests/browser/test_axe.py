@@ -3,7 +3,7 @@
 The 300 places take over ten minutes in all four looks.  The gate goes to each of them, and looks at
 each page in its first state, and in every third other one, at 1280 px in light or at 320 px in dark
 by turns; with BEACON_TEST_AXE=full each is checked in all.
-BEACON_TEST_PLACES="conflict digest" looks only at the places whose name holds one of the words.
+BEACON_TEST_PLACES="conflict digest" looks only at the places whose name contains one of the words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WANTED = os.environ.get("BEACON_TEST_PLACES", "").split()
 
 
 class Checker:
-    """Goes from place to place with one window a person, and notes what is wrong there."""
+    """Visits the places with one window per person, and records problems."""
 
     def __init__(self, browser: Browser, site: BrowserSite) -> None:
         self.browser, self.site = browser, site

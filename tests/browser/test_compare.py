@@ -1,4 +1,4 @@
-"""Comparing runs in a browser: by lists and arrow keys, and without scripts."""
+"""Comparing runs in a browser: with lists and arrow keys, and without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Context page in a browser: the layers move as one types, and what is unfolded stays so."""
+"""The Context page in a browser: the layers update while typing, and open ones stay open."""
 
 from __future__ import annotations
 

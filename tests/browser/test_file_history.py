@@ -1,4 +1,4 @@
-"""A memory file's past in a browser: compared, restored, blamed, locked and condensed."""
+"""A memory file's history in a browser: compare, restore, blame, lock and condense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory files in a browser: edited, previewed, kept as drafts, and changed by two at once."""
+"""Memory files in a browser: edits, previews, drafts, and two people at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first visit of all: a Beacon without an account, entered by the one-time link."""
+"""The very first visit: a Beacon without an account, opened by the one-time link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main path as a newcomer goes it: sample, run, watch, read, own topic, facts, trash, way out."""
+"""A new user's main path: sample, run, watch, read, new topic, facts, Trash, sign out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def visitor(visit: Visit, newcomer: str) -> Visitor:
 
 
 def wait_for_report(visitor: Visitor, number: int) -> None:
-    """Wait until the watched run has turned into its report by itself."""
+    """Wait until the page shows the report of the watched run."""
     masthead = visitor.page.locator("article.report .masthead b")
     expect(masthead).to_have_text(f"Run #{number}", timeout=SOON)
 

@@ -23,7 +23,7 @@ def keys(visitor: Visitor, *names: str) -> None:
 
 
 def tab_to(visitor: Visitor, words: str, most: int = 60) -> None:
-    """Press Tab until what has the focus is called so."""
+    """Press Tab until an element with this name has focus."""
     passed = []
     for _ in range(most):
         keys(visitor, "Tab")

@@ -1,4 +1,4 @@
-"""Staff connect a model on loopback, test it, watch a report stream in, and compare two runs."""
+"""Admins connect a model on loopback, test it, watch a report stream in, and compare two runs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def model() -> Iterator[ScriptedChatServer]:
 
 @pytest.fixture(scope="module")
 def model_site() -> Iterator[BrowserSite]:
-    """A Beacon of its own: its model is set up by the page, for the whole site."""
+    """A separate Beacon whose model is configured on the page, for the whole site."""
     with browser_site("web", "worker", "beat") as made:
         made.manage(
             "createsuperuser", "--noinput", "--username=alice", "--email=alice@example.org",

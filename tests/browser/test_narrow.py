@@ -1,4 +1,4 @@
-"""What a narrow window, and one of middle width, does to pages and their parts."""
+"""Pages in narrow and medium-width windows."""
 
 from __future__ import annotations
 

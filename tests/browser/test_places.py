@@ -1,4 +1,4 @@
-"""Every page is among those that are checked, or is named here with what it is instead."""
+"""Every page is checked, or listed here with the reason why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that are hard to set: what is read from the right is, and endless words break."""
+"""Text that is hard to lay out: right-to-left scripts, and endless words that must break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Toasts: how long they stay, how many, what they offer; and a form while its answer is pending."""
+"""Toasts: duration, number, buttons; and a form while its response is pending."""
 
 from __future__ import annotations
 

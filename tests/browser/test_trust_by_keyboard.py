@@ -1,4 +1,4 @@
-"""What trust asks of a person, only by keyboard: from the delta to the trash."""
+"""Reviewing and correcting, only by keyboard: from the delta to Trash."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def go(visitor: Visitor, letter: str, path: str) -> None:
 
 
 def step_to(visitor: Visitor, what: str, key: str = "Tab", most: int = 90) -> None:
-    """Press the key until what has the focus fits the expression."""
+    """Press the key until the focused element matches the expression."""
     for _ in range(most):
         keys(visitor, key)
         if visitor.page.evaluate(what):

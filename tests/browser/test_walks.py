@@ -83,7 +83,7 @@ FOUND = {
 
 
 def token_made(visitor: Visitor) -> str:
-    """Make a token for a program, as Settings shows it once."""
+    """Create a token for a program, as Settings shows it once."""
     visitor.goto("/settings/tokens/")
     visitor.page.locator("main form [name=name]").fill("heron-bot")
     visitor.press("Create token")

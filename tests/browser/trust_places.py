@@ -1,4 +1,4 @@
-"""The looked-at states of Recall, Activity, the scratchpad and the trash: name, path, act, who."""
+"""The checked states of Recall, Activity, the scratchpad and the trash: name, path, act, who."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person at a browser, and what is noted about every page that they see."""
+"""A person at a browser, and the problems of every page they open."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ class Visitor:
             what.click()
 
     def heading(self) -> str:
-        """Return the words of the page's one h1."""
+        """Return the text of the page's one h1."""
         return " ".join(self.page.locator("h1").inner_text().split())
 
     def words(self, selector: str = "main") -> str:
-        """Return the words of a part of the page, as they are shown."""
+        """Return the text of a part of the page, as they are shown."""
         return " ".join(self.page.locator(selector).first.inner_text().split())
 
     def violations(self, *rules: str) -> list[str]:
@@ -113,7 +113,7 @@ class Visitor:
         return [problem for problem in found if not self._comes_clear(problem)]
 
     def _comes_clear(self, problem: str) -> bool:
-        """Say whether axe's complaint of a covered control ends once that is in the middle."""
+        """Return whether axe still reports a covered control after it's scrolled to the middle."""
         rule, _colon, rest = problem.partition(": ")
         target, _bracket, why = rest.partition(" (")
         if rule != "target-size" or "obscured" not in why:
@@ -125,7 +125,7 @@ class Visitor:
         return not any(other.startswith(f"{rule}: {target} (") for other in again)
 
     def scrolls_sideways(self) -> bool:
-        """Say whether the page is wider than the window."""
+        """Return whether the page is wider than the window."""
         return bool(
             self.page.evaluate(
                 "document.documentElement.scrollWidth > document.documentElement.clientWidth"

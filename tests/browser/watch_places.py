@@ -1,4 +1,4 @@
-"""The looked-at states of what trust shows of one topic, and of toasts: name, path, act."""
+"""The checked states of what trust shows of one topic, and of toasts: name, path, act."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ BODY = "# Memory\n\n> Summary: tea\n\n- Tea is hot.\n"
 
 
 def _answered(request: httpx.Request) -> httpx.Response:
-    """Let the site answer a request, without closing the test's own connection behind it."""
+    """Let the site answer a request without closing the test's connection."""
     answer = Client(raise_request_exception=False).generic(
         request.method,
         request.url.raw_path.decode(),

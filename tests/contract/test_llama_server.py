@@ -1,4 +1,4 @@
-"""What Beacon believes of an endpoint, held against a real llama-server.  Run by hand.
+"""Compares Beacon's assumptions about an endpoint with a real llama-server.  Run it manually.
 
 BEACON_TEST_LLAMA_SERVER=…/llama-server BEACON_TEST_LLAMA_MODEL=…/model.gguf \\
     .venv/bin/python -m pytest tests/contract -n0

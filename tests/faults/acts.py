@@ -1,12 +1,12 @@
-"""What tests of faults do to a site's rows, in one process of that site: `python -m tests.faults.acts`.
+"""Changes rows for fault tests, in a process of the site: `python -m tests.faults.acts`.
 
 topics TITLE…       make the topics that are missing
 queue TITLE…        make the topics that are missing, and queue a run of each
 deep TITLE…         the same, of a deep run
 due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
 told URL TITLE…     make a channel by email and one to URL, and a saved run of each topic for them
-trash TITLE         move the topic to the trash
-purge TITLE         delete the topic in the trash for good
+trash TITLE         move the topic to Trash
+purge TITLE         delete the topic in Trash for good
 leave NAME BY       delete the account of that name, by another
 save NAME PATH N    save N lines to a memory file of the account
 catch_up            bring the copies on disk and what is stored together
@@ -52,7 +52,7 @@ def queue(*titles: str, depth: str = "") -> None:
 
 
 def due(seconds: str, *titles: str) -> None:
-    """Let each topic have fallen due at one and the same moment; print it."""
+    """Make all topics due at the same time; print it."""
     from django.utils import timezone
 
     from research.models import Schedule
@@ -82,7 +82,7 @@ def told(url: str, *titles: str) -> None:
 
 
 def trash(title: str) -> None:
-    """Move the topic to the trash."""
+    """Move the topic to Trash."""
     topic = _topic(title)
     topic.trash(by=topic.owner.actor)
 
@@ -115,7 +115,7 @@ def save(name: str, path: str, count: str) -> None:
 
 
 def catch_up() -> None:
-    """Bring the copies on disk and what is stored together."""
+    """Synchronize the copies on disk with the stored files."""
     from memory.files import mirror
 
     mirror.catch_up()

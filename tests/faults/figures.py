@@ -1,4 +1,4 @@
-"""The lines of the fault tests: what was injected, what is promised, what was measured."""
+"""The results of the fault tests: fault, promise and result."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import pytest
 DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "dev" / "reliability.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 NAME = "fault"
-HEAD = ("What was injected", "Promise", "Figure", "Kept")
+HEAD = ("Fault", "Promise", "Result", "Kept")
 GUARDS_BEGIN, GUARDS_END = "<!-- guards: begin -->", "<!-- guards: end -->"
 GUARD = "guard"
-GUARDS_HEAD = ("Guard", "What it holds", "Taken out", "The test that fails then", "Seen")
+GUARDS_HEAD = ("Guard", "Promise", "Without it", "Test that fails without it", "Seen")
 _BEGAN = time.monotonic()
 
 Lines = list[tuple[str, ...]]
 
 
 def lines_of(reports: Iterable[Any], kind: str = NAME) -> Lines:
-    """Return the figures that the reports of tests carry, each with whether its test passed."""
+    """Return the figures in the test reports, and whether each test passed."""
     found = []
     for report in reports:
         for name, value in getattr(report, "user_properties", ()):
@@ -59,7 +59,7 @@ def put(table: str, begin: str, end: str) -> None:
 
 
 def show(reporter: pytest.TerminalReporter) -> None:
-    """Print the lines of a test run; under `make faults` with `--write` they go into DOC too."""
+    """Print a test run's rows; `make faults` with `--write` also writes them into DOC."""
     reports = [r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])]
     _show(reporter, "faults", table(found) if (found := lines_of(reports)) else "", BEGIN, END)
     guards = lines_of(reports, GUARD)

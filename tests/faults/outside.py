@@ -1,4 +1,4 @@
-"""The loopback model, SerpAPI and web site that runs of many topics ask, each call counted by topic."""
+"""The loopback model, SerpAPI and website for runs, with calls counted by topic."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Outside:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment by which a site asks these."""
+        """Return the environment that connects a site to these."""
         return {
             "BEACON_LLM_BASE_URL": self.chat.base_url,
             "BEACON_LLM_MODEL": "loopback-model",
@@ -77,7 +77,7 @@ class Outside:
         }
 
     def publish(self, number: int, sentence: str) -> None:
-        """Put a page on the web and let the search find it beside the earlier ones."""
+        """Add a page to the website and to the search results."""
         page = f"<html><title>Page {number}</title><body><article><h1>Page {number}</h1><p>{sentence}</p></article></body></html>"
         self.web.expect_request(f"/page/{number}").respond_with_data(page, content_type="text/html")
         link = self.web.url_for(f"/page/{number}")
@@ -158,7 +158,7 @@ class CountingSerp(SerpApiServer):
         self._scene_of = scene_of
 
     def stand(self, request: Request) -> Response:
-        """Return the scene's answer, else what a good SerpAPI says."""
+        """Return the scene's answer, or a normal SerpAPI answer."""
         scene = self._scene_of(request.args.get("q", ""))
         return scene(request) if scene else self.stand_well(request)
 

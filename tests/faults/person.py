@@ -38,7 +38,7 @@ class Person:
         return str(self._client.base_url)
 
     def number(self, text: str) -> None:
-        """Let the requests from now on bear this number."""
+        """Give later requests this number."""
         self._client.headers["X-Request-ID"] = text
 
     def _timed(self, method: str, path: str, **options: object) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""A whole Beacon of real processes on a database of its own, for tests that break them."""
+"""A complete Beacon with real processes and a separate database, for tests that break them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Site:
     # --- processes ------------------------------------------------------------------------------
 
     def manage(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Carry out a management command; its failure fails the test with what it said."""
+        """Run a management command; its failure fails the test with what it said."""
         ended = subprocess.run(
             [sys.executable, "manage.py", *arguments], cwd=ROOT, text=True, capture_output=True,
             env={**self.environment, **variables}, check=False, timeout=250,
@@ -178,12 +178,12 @@ class Site:
         self.send("research.tasks.tick", queue="maintenance", times=times)
 
     def end_leases(self) -> None:
-        """Let the leases of running runs be over, as 45 s after a kill, and have the tick look."""
+        """Expire the leases of running runs, as 45 s after a kill, and send the tick."""
         self.rows("UPDATE research_run SET lease_until = now() WHERE status = 'running'")
         self.tick()
 
     def end_waits(self) -> None:
-        """Let postponed runs be due, as minutes later, and have the tick look."""
+        """Make postponed runs due, as minutes later, and send the tick."""
         self.rows(
             "UPDATE research_run SET not_before = now(), nudged_at = NULL"
             " WHERE status = 'queued' AND not_before > now()"
@@ -191,7 +191,7 @@ class Site:
         self.tick()
 
     def act(self, what: str, *arguments: str) -> str:
-        """Carry out an act of acts.py on this site; return what it printed."""
+        """Run an act of acts.py on this site; return what it printed."""
         ended = subprocess.run(
             [sys.executable, "-m", "tests.faults.acts", what, *arguments], cwd=ROOT, text=True,
             capture_output=True, env=self.environment, check=False, timeout=120,
@@ -208,7 +208,7 @@ class Site:
 
     @contextlib.contextmanager
     def paused(self, name: str) -> Iterator[None]:
-        """Hold a process and its children still for a while."""
+        """Suspend a process and its children for a while."""
         group = self.processes[name].pid
         os.killpg(group, signal.SIGSTOP)
         try:
@@ -231,7 +231,7 @@ class Site:
     # --- the database ---------------------------------------------------------------------------
 
     def rows(self, query: Any, *values: object) -> list[tuple[Any, ...]]:
-        """Return what a query gives (or nothing for a change), committed."""
+        """Return a query's rows (none for a change), committed."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             cursor = connection.execute(query, values)
             return cursor.fetchall() if cursor.description else []
@@ -242,7 +242,7 @@ class Site:
         return found[0][0] if found else None
 
     def wait(self, ready: Callable[[], Any], seconds: float = 60) -> Any:
-        """Return what `ready` gives as soon as it gives something."""
+        """Return the result of `ready` as soon as there is one."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             found = ready()

@@ -56,7 +56,7 @@ class FaultProxy:
         self._thread.join(timeout=5)
 
     def to(self, host: str, port: int) -> None:
-        """Lead new connections to another server."""
+        """Send new connections to another server."""
         self._target = (host, port)
 
     # --- what can be done to it -------------------------------------------------------------------
@@ -71,7 +71,7 @@ class FaultProxy:
         self._in_loop(self._reset_all)
 
     def silence(self) -> None:
-        """Take connections and all that is sent, pass nothing on, and answer nothing."""
+        """Accept connections and data, but forward and answer nothing."""
         self._is_silent = True
 
     def delay(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Holding a run at an exact place: triggers in the test's own database, and gates at the servers.
+"""Stops a run at an exact place: triggers in the test's database, and gates at the servers.
 
 A stop names a topic and a place; the run that reaches it waits until the test lets it go or kills
 it.  Nothing of this is known to the product.

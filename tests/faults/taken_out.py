@@ -1,4 +1,4 @@
-"""How each guard of the product is taken out, for the length of a test: see guards.py.
+"""Removes each of Beacon's guards for the duration of a test: see guards.py.
 
 What is taken out is what asks, never what is asked: with the guard gone the product continues as if
 all were well, which its test must notice.
@@ -30,7 +30,7 @@ def _everywhere(patch: Patch, original: Any, instead: Any) -> None:
 
 
 def fence(patch: Patch) -> None:
-    """Let every worker write to a run that it once had, even if another has it now."""
+    """Let every worker write to its former runs, even if another worker has them now."""
     from django.db.models import F
 
     from research.models import Run, Step
@@ -63,7 +63,7 @@ def lease(patch: Patch) -> None:
 
 
 def lease_tick(patch: Patch) -> None:
-    """Free no run, whatever became of its worker."""
+    """Release no run, even if its worker is gone."""
     from research.models.runs import RunQuerySet
 
     patch.setattr(RunQuerySet, "free_stalled", lambda self: 0)
@@ -77,7 +77,7 @@ def outbox(patch: Patch) -> None:
 
 
 def slot(patch: Patch) -> None:
-    """Let each tick that saw a slot as due take it, and the database take both."""
+    """Let every tick that saw a run as due start it, and let the database accept both."""
     from django.db import connection
     from django.db.models import QuerySet
 
@@ -185,21 +185,21 @@ def backup_signature(patch: Patch) -> None:
 
 
 def idempotency(patch: Patch) -> None:
-    """Carry a request out however often it comes."""
+    """Process a request every time it's sent."""
     from memory.api import frame
 
     _everywhere(patch, frame.once, lambda request, caller, run: run())
 
 
 def reading(patch: Patch) -> None:
-    """Note nothing of what an agent is shown."""
+    """Don't record what an agent reads."""
     from memory.api.auth import Caller
 
     patch.setattr(Caller, "note_shown", lambda self, trust="": None)
 
 
 def write_trust(patch: Patch) -> None:
-    """Store what an agent writes as its own word, whatever it read."""
+    """Store an agent's writes with its own trust, no matter what it read."""
     from memory.models import Trust
     from memory.tools.types import ToolContext
 
@@ -281,7 +281,7 @@ def sign_ins(patch: Patch) -> None:
 
 
 def urls(patch: Patch) -> None:
-    """Judge no address by its text, nor by what its host leads to."""
+    """Check neither the text of a URL nor the address of its host."""
     import httpx
 
     from beacon_site.net import address_guard

@@ -1,4 +1,4 @@
-"""One talk with the agent in a process of its own: `python -m tests.faults.talk NAME WITHOUT WORDS…`.
+"""A conversation with the agent in a process: `python -m tests.faults.talk NAME WITHOUT WORDS…`.
 
 Each of the words is a question in one new session of that person's, answered before the next.
 Prints the last answer.  WITHOUT names what this process lacks, to show that it is needed: index,

@@ -1,4 +1,4 @@
-"""What one Beacon backed up is in another one, row for row, by real commands."""
+"""A backup of one Beacon, restored into another with real commands, has the same rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_backup_restored_into_another_database_is_the_same_row_for_row(
     same = sum(was[name] == came.get(name) for name in was)
     say(
         "backup, restore into another database, compare; then `verify`",
-        "row for row equal, every invariant holds",
+        "all rows are equal, all invariants are met",
         f"{same} of {len(was)} tables with {count} rows are equal, both commands took {took:.1f} s",
     )
 

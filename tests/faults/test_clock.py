@@ -1,4 +1,4 @@
-"""Clocks that jump: one run for each local slot, and what was missed by the schedule's policy.
+"""Clock changes: one run for each local time, and missed runs follow the schedule's policy.
 
 Processes add nothing here: the tick hands the time to `start_due`, which these tests do themselves.
 """
@@ -47,25 +47,25 @@ def _utc(*parts: int) -> datetime:
 
 
 CLOCKS = {
-    "02:30 that a spring morning in Berlin skips": (
+    "02:30 on a morning without 02:30 (Berlin, spring)": (
         BERLIN, "30 2 * * *", (_utc(2026, 3, 28, 12), _utc(2026, 3, 30, 2)), 2,
     ),
-    "02:30 that an autumn night in Berlin has twice": (
+    "02:30 on a night with two (Berlin, autumn)": (
         BERLIN, "30 2 * * *", (_utc(2026, 10, 24, 12), _utc(2026, 10, 26, 3)), 2,
     ),
-    "02:30 that a spring morning in Sydney skips": (
+    "02:30 on a morning without 02:30 (Sydney, spring)": (
         SYDNEY, "30 2 * * *", (_utc(2026, 10, 3, 6), _utc(2026, 10, 4, 18)), 2,
     ),
-    "02:30 that an autumn night in Sydney has twice": (
+    "02:30 on a night with two (Sydney, autumn)": (
         SYDNEY, "30 2 * * *", (_utc(2026, 4, 4, 6), _utc(2026, 4, 5, 18)), 2,
     ),
-    "every hour of the night that has one more": (
+    "every hour of a night with an extra hour": (
         BERLIN, "0 * * * *", (_utc(2026, 10, 24, 22, 30), _utc(2026, 10, 25, 3, 30)), 5,
     ),
     "29 February, in two years": (
         "UTC", "0 7 29 2 *", (_utc(2027, 2, 28, 6), _utc(2027, 3, 1, 8), _utc(2028, 2, 29, 6), _utc(2028, 3, 1, 8)), 1,
     ),
-    "a clock set back by 3 hours behind a slot": (
+    "a clock set back by 3 hours to before a scheduled time": (
         "UTC", "0 7 * * *", (_utc(2026, 6, 1, 6), _utc(2026, 6, 1, 8), _utc(2026, 6, 1, 5), _utc(2026, 6, 1, 9)), 1,
     ),
     "a clock set forward by a day and back again": (
@@ -80,7 +80,7 @@ def test_each_local_slot_is_one_run_whatever_the_clock_does(alice: Any, say: Say
     zone, cron, times, slots = CLOCKS[name]
     _topic(alice, times[0], time_zone=zone, cron=cron)
     found = _ticks(*times)
-    say(name, "one run for each local slot", f"slots: {slots}, runs: {len(found)}")
+    say(name, "one run for each local time", f"slots: {slots}, runs: {len(found)}")
 
     assert len(found) == slots
     assert len(set(found)) == slots
@@ -99,8 +99,8 @@ def test_what_was_missed_in_hours_off_follows_the_schedule(
     at_once = _ticks(back, back + timedelta(minutes=40))
     the_next_day = _ticks(back + timedelta(minutes=45), back + timedelta(hours=24))
     say(
-        f"off for {hours} h over its slots, the schedule set to “{missed}”",
-        "missed slots follow the topic's policy",
+        f"off for {hours} h over its scheduled times, the schedule set to “{missed}”",
+        "missed runs follow the topic's policy",
         f"runs when back: {len(at_once)}, the next day: {len(the_next_day)}",
     )
 

@@ -1,4 +1,4 @@
-"""kill -9 of the worker's child inside a deep run: no finished track is gone along again."""
+"""kill -9 of the worker's child inside a deep run: no finished track is repeated."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_a_deep_run_killed_in_a_track_goes_on_behind_the_tracks_that_were_finish
     rows = {run.title: _tool_calls(beacon, run.id) for run in runs}
     say(
         "kill -9 of the worker's child at 3 places of a deep run's tracks",
-        "succeeded as the one Run #1; finished tracks are not gone along again",
-        f"{[run.status for run in runs]}, model calls a track {tracks}",
+        "succeeded as the one Run #1; finished tracks aren't repeated",
+        f"{[run.status for run in runs]}, model calls per track {tracks}",
     )
 
     assert [(r.status, r.number, r.crashes, r.reports) for r in runs] == [

@@ -1,4 +1,4 @@
-"""Messages that come more than once, beats that tick more than once, and workers told to stop."""
+"""Duplicate messages, several schedulers, and workers that are stopped."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_several_beats_start_one_run_a_slot(beacon: Site, say: Say, beats: int, 
     a_slot = [sum(run.scheduled_for == slot for run in runs) for slot in slots]
     say(
         f"{beats} beats for {seconds} s with 20 topics due",
-        "exactly 20 runs a slot",
+        "exactly 20 runs per scheduled time",
         f"{len(slots)} slots, runs in each: {', '.join(map(str, a_slot))}",
     )
 

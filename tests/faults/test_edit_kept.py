@@ -1,4 +1,4 @@
-"""What a person typed is still in the browser if Postgres was away as they saved it."""
+"""If Postgres is down during a save, the typed text is still in the browser."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_edit_that_postgres_does_not_answer_stands_in_the_form_and_is_saved_l
     say(
         "Postgres gone while a browser saves an edit over htmx",
         "the form keeps its text; the next try works",
-        f"answered {met.value.status}, the form held “{kept}”; then saved",
+        f"answered {met.value.status}, the form still had “{kept}”; then saved",
     )
 
     assert met.value.status == 503

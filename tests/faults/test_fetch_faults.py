@@ -1,4 +1,4 @@
-"""Pages that are made to hurt their reader, fetched with the limits that a run has."""
+"""Hostile pages, fetched with a run's limits."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
     "comes at 1 byte a second": (_drip, "less than 1024 bytes per second"),
     "comes fast enough and without end": (_stream, "didn’t finish"),
     "says nothing": (_silent, "didn’t finish"),
-    "leads on 20 times": (_hop, "redirects more than"),
-    "leads to a private address": (
+    "redirects 20 times": (_hop, "redirects more than"),
+    "redirects to a private address": (
         http(status="302 Found", location="http://169.254.169.254/latest/"),
         "redirects to a URL that Beacon doesn’t open",
     ),
@@ -130,7 +130,7 @@ def _fetched(server: RawServer, extractor: Extractor) -> tuple[str, float, int]:
 def _told(say: Say, name: str, why: str, seconds: float, added: int) -> None:
     say(
         f"a page that {name}",
-        f"at most {SECONDS} s and {MEMORY // MIB} MiB; the reason is told",
+        f"at most {SECONDS} s and {MEMORY // MIB} MiB; the error gives the reason",
         f"{seconds:.1f} s, {max(0, added) / MIB:.0f} MiB: “{why}”",
     )
 
@@ -154,7 +154,7 @@ def test_a_page_behind_a_certificate_that_nobody_signed_is_not_read(
     assert isinstance(served, ssl.SSLContext)
     with RawServer(http(b"<p>x</p>"), tls=served) as server:
         why, seconds, added = _fetched(server, extractor)
-    _told(say, "is behind a certificate that nobody signed", why, seconds, added)
+    _told(say, "is behind a certificate that no authority signed", why, seconds, added)
 
     assert "certificate" in why
     assert seconds < 2 * SECONDS
@@ -173,7 +173,7 @@ HOSTILE = {
         b"<![CDATA[" * 20_000 + b"words",
         b"&amp" * 100_000 + b"<p>words",
     ],
-    "bytes that are nothing": [NOISE[:200_000], b"\xff\xfe" + NOISE[200_000:]],
+    "random bytes": [NOISE[:200_000], b"\xff\xfe" + NOISE[200_000:]],
 }
 
 
@@ -195,8 +195,8 @@ def test_hostile_pages_come_out_as_valid_text_or_as_a_reason(
         longest = max(longest, time.monotonic() - began)
     say(
         f"hostile pages for the reader: {kind}",
-        "killed at 10 s; what is read is valid UTF-8 without NUL",
-        f"{len(HOSTILE[kind])} pages: {read} read, {refused} refused with a reason, the longest "
+        "killed at 10 s; the text is valid UTF-8 without NUL",
+        f"{len(HOSTILE[kind])} pages: {read} read, {refused} rejected with a reason, the longest "
         f"took {longest:.1f} s, {bad} bad",
     )
 

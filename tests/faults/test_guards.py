@@ -1,7 +1,7 @@
-"""The three guards that all else rests on, each seen to matter: without it the promise breaks.
+"""The three most important guards: without each of them, its promise breaks.
 
 The fence (a worker writes only while it holds the run), the lease tick (a run whose worker is gone
-is freed) and the one slot (one run for a topic and a time), here by real processes and at the
+is freed) and the one slot (one run per topic and time), here by real processes and at the
 database.  All guards, with the tests that fail without them, are in guards.py.
 """
 
@@ -89,10 +89,10 @@ def test_a_worker_that_was_given_up_on_and_wakes_writes_nothing(
     body = loose.value("SELECT body FROM research_report WHERE run_id = %s", run.id)
     by_lost = "frozen worker" in body
     say(
-        "a worker frozen, given up on and woken" + (", the fence taken out" if without else ""),
-        "without it, it is seen to write" if without else "it writes nothing",
-        f"the report is {'the lost' if by_lost else 'the present'} worker's, "
-        f"{'saved behind its back' if early.number else 'saved once'}",
+        "a worker frozen, replaced and woken" + (", without the fence" if without else ""),
+        "without the fence it writes" if without else "it writes nothing",
+        f"the report is {'the frozen' if by_lost else 'the new'} worker's, "
+        f"{'saved over the new one' if early.number else 'saved once'}",
     )
 
     assert by_lost == bool(without)
@@ -117,8 +117,8 @@ def test_a_run_whose_worker_is_gone_is_freed_by_the_tick(
     time.sleep(25)  # one and a half of beat's own ticks
     status = loose.runs(title)[0].status
     say(
-        "kill -9 of the worker, its lease over" + (", the lease tick taken out" if without else ""),
-        "without it, the run is seen to hang" if without else "the run goes on",
+        "kill -9 of the worker, after its lease" + (", without the lease tick" if without else ""),
+        "without it the run hangs" if without else "the run continues",
         f"after 25 s it is {status}",
     )
 

@@ -1,4 +1,4 @@
-"""Killed in the middle of a permanent deletion, and a disk that is full: all or nothing, and it is said.
+"""Kills during a permanent deletion, and a full disk: all or nothing, with an error.
 
 A process is held at an exact place by a lock that the test has on a table, and killed there.
 """
@@ -46,7 +46,7 @@ def beacon() -> Iterator[Site]:
 
 
 def _killed_at(beacon: Site, table: str, *act: str) -> None:
-    """Carry out an act of acts.py, and kill its process when it comes to delete from `table`."""
+    """Run an act of acts.py, and kill its process when it comes to delete from `table`."""
     with psycopg.connect(beacon.url) as held:
         held.execute(f'LOCK TABLE "{table}" IN SHARE MODE')  # type: ignore[call-overload]  # a name of ours
         acting = subprocess.Popen(
@@ -64,12 +64,12 @@ def _killed_at(beacon: Site, table: str, *act: str) -> None:
 
 # What is deleted -> the table to which it comes last, the act, and what counts the thing itself.
 DELETED = {
-    "a topic deleted for good": (
+    "permanently deleting a topic": (
         "memory_topic",
         ("purge", TOPIC),
         "SELECT count(*) FROM memory_topic",
     ),
-    "an account deleted": (
+    "deleting an account": (
         "axes_accesslog",
         ("leave", "alice", "carol"),
         "SELECT count(*) FROM memory_user WHERE username = 'alice'",
@@ -119,7 +119,7 @@ def test_a_backup_that_finds_no_room_leaves_the_one_before(beacon: Site, tmp_pat
     said = (ended.stderr.strip().splitlines() or [""])[-1]
     is_as_before = file.read_bytes() == before
     say(
-        "a disk that is full in the middle of a backup",
+        "a full disk in the middle of a backup",
         "an error that says why; the previous backup is kept; no partial file",
         f"“{said.replace(str(file), 'beacon.backup')}”; the previous one "
         f"{'is kept' if is_as_before else 'is gone'}, {len(list(tmp_path.iterdir()))} file there",
@@ -146,8 +146,8 @@ def test_a_copy_on_disk_that_finds_no_room_is_caught_up_with(
     stored = str(beacon.value(query, path))
     followed = copy.read_text() == stored
     say(
-        "a disk that is full while a file is saved",
-        "the save is in the database; the copy on disk stays whole, and follows later",
+        "a full disk while a file is saved",
+        "the save is in the database; the copy on disk stays complete, and is updated later",
         f"{len(stored)} characters stored; the copy was {'whole' if meanwhile == before else 'cut'},"
         f" and {'follows' if followed else 'is behind'}",
     )

@@ -151,8 +151,8 @@ def test_a_child_killed_at_any_place_costs_no_report_no_number_and_no_call_of_a_
     slowest = max(seconds for title, seconds in resumed.seconds.items() if title != WHOLE)
     say(
         f"kill -9 of the worker's child at {len(PLACES)} places: before and inside each step",
-        "succeeded as the one Run #1, no call of a finished step paid twice, resumed within 90 s",
-        f"{runs.count(('succeeded', 1, 1, 1))} of {len(runs)} so, {len(wrong)} calls too many, "
+        "succeeded as the one Run #1, no call of a finished step repeated, resumed within 90 s",
+        f"{runs.count(('succeeded', 1, 1, 1))} of {len(runs)} succeeded, {len(wrong)} extra calls, "
         f"resumed after at most {slowest:.0f} s",
     )
 
@@ -171,7 +171,7 @@ def test_a_run_whose_whole_worker_is_killed_goes_on_with_another_behind_its_last
         "kill -9 of the whole worker, another started",
         "the run resumes within 90 s",
         f"{run.status}, resumed after {resumed.seconds[WHOLE]:.0f} s, {calls[0]} plan and {calls[1]} "
-        "searches as if nothing had happened",
+        "searches, as in an undisturbed run",
     )
 
     assert (run.status, run.number, run.crashes, run.reports) == ("succeeded", 1, 1, 1)
@@ -209,7 +209,7 @@ def test_a_task_that_always_dies_fails_after_three_and_others_go_on(
     died, lived = beacon.ended(poison, other)
     say(
         "a task that kills its worker each time",
-        "failed with its reason after 3 attempts, other topics go on",
+        "failed with its reason after 3 attempts, other topics continue",
         f"{died.status} after {killer.deaths}: “{died.error}”; the other topic {lived.status}",
     )
 

@@ -1,4 +1,4 @@
-"""Answers of a model: every run ends, within its tries, with a cause that a person can read."""
+"""Bad model answers: every run ends within its attempts, with a readable cause."""
 
 from __future__ import annotations
 

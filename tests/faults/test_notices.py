@@ -60,10 +60,10 @@ def test_killed_between_handing_over_and_noting_it_no_mail_comes_twice(
     ids = [str(mail["Message-ID"]) for mail in mails.mails]
     hooks = {request.headers["webhook-id"] for request, _response in httpserver.log}
     say(
-        "kill -9 while a mail is handed over, each message delivered 6 times",
-        "no mail twice; each webhook under one id",
-        f"{len(ids)} mails of {len(set(ids))} ids, {len(hooks)} webhooks, {states.count('unsure')} "
-        "not known",
+        "kill -9 while an email is sent, each message delivered 6 times",
+        "no email twice; each webhook under one ID",
+        f"{len(ids)} emails with {len(set(ids))} IDs, {len(hooks)} webhooks, {states.count('unsure')} "
+        "unknown",
     )
 
     assert len(ids) == len(set(ids)) == len(TITLES)

@@ -77,7 +77,7 @@ def test_a_restart_under_four_runs_leaves_no_half_saved_report(
         f"Postgres restarted ({name}) under 4 runs: in plan, read and twice within the save",
         "no half-saved report; each run ends as Run #1",
         f"{half} half-saved, {found.count(('succeeded', 1, 1, 1))} of 4 succeeded "
-        + ("(leases ended by hand)" if is_quick else f"{took:.0f} s after it was back")
+        + ("(leases ended manually)" if is_quick else f"{took:.0f} s after it was back")
         + f", gone for {gone:.0f} s",
     )
 
@@ -131,7 +131,7 @@ def test_an_edit_while_postgres_restarts_is_saved_or_refused_whole_and_saved_the
     again = [_fact(broken, title, text), broken.person.get("/topics/")]
     say(
         "Postgres gone during an edit and a list, and back",
-        "the edit is saved or refused whole, and the answer says so; the next try works",
+        "the whole edit is saved or rejected, and the answer says which; the next try works",
         f"edit {refused.status_code}, list {listed.status_code} "
         f"after {slowest:.1f} s; then {again[0].status_code} and {again[1].status_code}",
     )
@@ -158,7 +158,7 @@ def test_an_edit_that_postgres_restarts_under_is_refused_whole_and_saved_the_nex
     again = _fact(broken, title, text)
     say(
         "Postgres restarted (immediate) in the middle of an edit",
-        "the edit is saved or refused whole; the next try works",
+        "the whole edit is saved or rejected; the next try works",
         f"edit {answer.status_code}, {stored} stored; then {again.status_code}",
     )
 

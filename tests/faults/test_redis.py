@@ -67,7 +67,7 @@ def test_without_redis_pages_answer_and_what_was_queued_starts_when_it_is_back(
         broken.redis.heal()
     after = _started_after(broken, titles, datetime.now(UTC))
     say(
-        f"Redis {how} for 10 s while 3 runs are asked for",
+        f"Redis {how} for 10 s while 3 runs are requested",
         "pages answer; “Run now” within 1 s says queued; all start within 60 s of its return",
         f"pages {page:.2f} s, “Run now” {press:.2f} s, all started after {after:.0f} s, 0 lost",
     )
@@ -93,7 +93,7 @@ def test_a_flushed_redis_loses_no_run(broken: Broken, outside: Outside, say: Say
     say(
         "Redis flushed during a run, with 2 more in its queue",
         "no run lost; all start within 60 s",
-        f"0 lost, the last started after {after:.0f} s, the one under way asked nothing twice",
+        f"0 lost, the last started after {after:.0f} s, the run in progress repeated no request",
     )
 
     assert after < 2 * 60
@@ -114,7 +114,7 @@ def test_a_restarted_redis_loses_no_run(broken: Broken, outside: Outside, say: S
     gate.answer(outside.good(going, "write", outside.chat.asked[-1].prompt))
     after = _started_after(broken, [going, *waiting], back)
     say(
-        f"Redis killed during a run and back after {gone:.0f} s with nothing in it",
+        f"Redis killed during a run and back after {gone:.0f} s, empty",
         "no run lost; all start within 60 s of its return",
         f"0 lost, the last started after {after:.0f} s",
     )

@@ -26,7 +26,7 @@ def test_no_address_is_open_to_a_stranger(say: Say):
     say(
         "every page as a stranger, by GET and by POST",
         "sent to sign in",
-        f"{len(GUARDED)} addresses, {len(let_in)} let in",
+        f"{len(GUARDED)} URLs, {len(let_in)} accepted",
     )
 
     assert let_in == []
@@ -42,7 +42,7 @@ def test_no_form_is_taken_without_its_token(
     say(
         "every page by POST without the token of its form",
         "403, or no POST at all",
-        f"{len(asked)} addresses, {len(taken)} taken",
+        f"{len(asked)} URLs, {len(taken)} accepted",
     )
 
     assert taken == []

@@ -1,4 +1,4 @@
-"""Twenty writers, a person and the reflector at one file: nothing that was saved is lost."""
+"""Twenty writers, a person and the reflector edit one file: no saved text is lost."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_of_many_writers_at_one_file_no_save_is_lost(
     lost = [line for line in wanted if lines.count(line) != 1]
     say(
         f"{writers} writers at one file, {times} saves each, at once",
-        "0 lost updates; who is refused is told so and tries again",
-        f"{len(wanted) - len(lost)} of {len(wanted)} lines stand, {refused} saves were refused "
+        "0 lost updates; a rejected writer gets an error and tries again",
+        f"{len(wanted) - len(lost)} of {len(wanted)} lines stand, {refused} saves were rejected "
         f"first, version {file.version}, {time.monotonic() - began:.0f} s",
     )
 
@@ -99,8 +99,8 @@ def test_a_person_and_the_reflector_at_one_file_lose_nothing_of_each_other(alice
     lost = [line for line in wanted if lines.count(line) != 1]
     say(
         "a person and the reflector at one file, 10 saves each, at once",
-        "0 lost updates; who is refused is told so and tries again",
-        f"{len(wanted) - len(lost)} of {len(wanted)} stand, {refused} saves were refused first",
+        "0 lost updates; a rejected writer gets an error and tries again",
+        f"{len(wanted) - len(lost)} of {len(wanted)} are there, {refused} saves were rejected first",
     )
 
     assert lost == []

@@ -24,7 +24,7 @@ class Unguarded(pytest.Function):
     def runtest(self) -> None:
         """Pass if the test fails."""
         guard = self.guard
-        told = [guard.name, guard.holds, guard.without, guard.test_in_words]
+        told = [guard.name, guard.holds, guard.without, guard.test_name]
         try:
             self._fail_without(guard)
         finally:

@@ -1,4 +1,4 @@
-"""Contradicting and near-duplicate pairs for the tests of Conflicts."""
+"""Contradictions and near-duplicates for the tests of Conflicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that a hostile page may hold, by the trick that each plays on a reader who obeys it."""
+"""Texts of hostile pages, by the trick that each plays on a reader who obeys it."""
 
 from __future__ import annotations
 

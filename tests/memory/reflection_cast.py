@@ -1,4 +1,4 @@
-"""What the tests of looking back are played with: a model's calls, and what it is asked about."""
+"""Data for the reflection tests: a model's calls, and the work it reflects on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An account goes with every row of it, and no row of another account."""
+"""Deleting an account deletes all its rows, and no others."""
 
 from __future__ import annotations
 

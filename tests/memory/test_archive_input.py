@@ -1,4 +1,4 @@
-"""Archives that are broken, hostile, foreign or newer: a clear answer, and nothing changes."""
+"""Archives that are broken, hostile, foreign or newer: a clear error, and nothing changes."""
 
 from __future__ import annotations
 

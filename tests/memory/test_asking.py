@@ -1,4 +1,4 @@
-"""The one door to a model: redacted, counted, recorded, within its budget."""
+"""All model calls: redacted, counted, recorded, and within the budget."""
 
 from __future__ import annotations
 

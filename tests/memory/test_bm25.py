@@ -100,7 +100,7 @@ def test_scores_and_order_equal_a_plain_reference(alice: Any, texts: list[Text])
 
 
 def _tied(expected: list[tuple[uuid.UUID, float]]) -> bool:
-    """Whether scores lie so near each other that rounding decides the order."""
+    """Return whether scores lie so near each other that rounding decides the order."""
     scores = [score for _pk, score in expected]
     return any(math.isclose(a, b, rel_tol=1e-9) for a, b in pairwise(scores))
 

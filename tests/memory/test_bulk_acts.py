@@ -1,4 +1,4 @@
-"""Acts on many records: batches, deliveries, refusals, and how they are undone."""
+"""Bulk actions: batches, deliveries, rejections, and Undo."""
 
 from __future__ import annotations
 

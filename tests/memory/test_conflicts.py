@@ -1,4 +1,4 @@
-"""Settling conflicts, one way or the other, and undoing that."""
+"""Resolving conflicts in each way, and undoing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not go together is noted once, and goes with its sides."""
+"""A conflict is recorded once, and is deleted with its records."""
 
 from __future__ import annotations
 

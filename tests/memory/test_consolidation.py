@@ -1,4 +1,4 @@
-"""What a conversation leaves: phrases as whole words, each message once, at most so long."""
+"""Observations from a conversation: whole-word phrases, each message once, with a maximum length."""
 
 from __future__ import annotations
 

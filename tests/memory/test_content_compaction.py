@@ -1,4 +1,4 @@
-"""The short forms of content items: by plugin, by a model, each the other's fallback."""
+"""Compact forms of content items: by plugin or by model, each with the other as fallback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/content-store.md tells of what there is."""
+"""docs/content-store.md names everything that exists."""
 
 from __future__ import annotations
 

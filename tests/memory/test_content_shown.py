@@ -1,4 +1,4 @@
-"""What a model is sent of results, turn by turn, and what a sub-agent sees of the store."""
+"""Which results a model gets in each turn, and what a sub-agent sees of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of a content item: what each shows, of how much, and what it refuses."""
+"""Views of a content item: contents, length, and rejected parameters."""
 
 from __future__ import annotations
 

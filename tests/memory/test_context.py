@@ -1,4 +1,4 @@
-"""The six layers that an agent is given: what enters, what never does, and what is said of it."""
+"""The six context layers of an agent: what they include, what they never include, and why."""
 
 from __future__ import annotations
 

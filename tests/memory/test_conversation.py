@@ -45,7 +45,7 @@ def session(alice: Any) -> Session:
 
 
 def said(session: Session, text: str) -> Message:
-    """What comes of a question once a worker had it."""
+    """The result of a question after a worker processed it."""
     waiting = ask(session, text, by=session.owner.actor)
     conversation_turn.answer(waiting.pk)
     waiting.refresh_from_db()

@@ -1,4 +1,4 @@
-"""Vectors are made after their writers are gone, and of nothing that must not leave."""
+"""Vectors are created after the transaction, and never for text that must not leave."""
 
 from __future__ import annotations
 

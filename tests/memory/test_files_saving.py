@@ -1,4 +1,4 @@
-"""Saving memory files: what is stored, what is fixed, what is refused."""
+"""Saving memory files: what is stored, fixed and rejected."""
 
 from __future__ import annotations
 

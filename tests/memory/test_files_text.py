@@ -1,4 +1,4 @@
-"""What is worked out from a memory file's text, without any database."""
+"""Functions on a memory file's text, without a database."""
 
 from __future__ import annotations
 

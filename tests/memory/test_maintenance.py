@@ -1,4 +1,4 @@
-"""The upkeep of notes: what it prunes, merges and leaves alone, and what it says."""
+"""Maintenance of notes: what it prunes, merges and keeps, and what it reports."""
 
 from __future__ import annotations
 

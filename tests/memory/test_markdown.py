@@ -136,7 +136,7 @@ def elements(html: str) -> list[tuple[str, dict[str, str | None]]]:
 
 
 def _is_ours(address: str) -> bool:
-    """Whether a browser, which drops control characters, would stay here or go by http(s)."""
+    """Return whether a browser (which drops control characters) would stay or use http(s)."""
     squeezed = re.sub(r"[\x00-\x20]", "", address).replace("\\", "/")
     if squeezed.startswith("//"):
         return False

@@ -1,4 +1,4 @@
-"""Notes: what may be written, what of it is found, and what an edit keeps."""
+"""Notes: what can be written, what is found, and what an edit keeps."""
 
 from __future__ import annotations
 

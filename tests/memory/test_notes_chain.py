@@ -1,4 +1,4 @@
-"""Superseding: what stands in for what, and what becomes of a chain whose links go."""
+"""Superseding: chains of replacement, and chains whose notes are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed into a search field, taken apart, and the rows that it keeps."""
+"""Parsing search queries, and the rows that match."""
 
 from __future__ import annotations
 

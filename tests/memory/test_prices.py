@@ -1,4 +1,4 @@
-"""Money in words: what is unknown is never said as nothing."""
+"""Prices as text: an unknown price is never shown as zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quarantine and refused sources: released or thrown away, turned away and counted, undone."""
+"""Quarantine and blocked sources: release, delete, block and count, undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recall: what is found among all that is remembered, in which order, and why."""
+"""Recall: what is found in memory, in which order, and why."""
 
 from __future__ import annotations
 

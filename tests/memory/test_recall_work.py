@@ -58,7 +58,7 @@ def reader(alice: Any, bob: Any) -> Any:
 
 
 def plans_of(act: Callable[[], object]) -> list[Plan]:
-    """Carry out `act`, then each of its queries again, and return the plans of these."""
+    """Run `act`, then each of its queries again, and return the plans of these."""
     asked: list[tuple[str, Any]] = []
 
     def noted(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

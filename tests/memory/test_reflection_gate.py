@@ -1,4 +1,4 @@
-"""Which finished work is worth looking back on: the seed's boundaries."""
+"""Which finished work gets a reflection: the seed's boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents' writes: which are stored at once, which wait, and what a person's decision does."""
+"""Agents' writes: stored at once or held, and the effect of a person's decision."""
 
 from __future__ import annotations
 

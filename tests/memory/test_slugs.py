@@ -1,4 +1,4 @@
-"""The slug by which a topic is reached."""
+"""The slug of a topic."""
 
 from __future__ import annotations
 

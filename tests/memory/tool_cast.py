@@ -1,4 +1,4 @@
-"""Who calls the tools in tests: an agent of alice's, in a session."""
+"""The caller of tools in tests: Alice's agent, in a session."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def call(owner: Any, name: str, context: ToolContext | None = None, **arguments:
 
 
 def accept_all(owner: Any) -> None:
-    """Let agents of this owner write without being looked at."""
+    """Turn off review for this owner's agents."""
     ReviewLevel.objects.update_or_create(owner=owner, kind="default", defaults={"level": "accept"})

@@ -1,4 +1,4 @@
-"""Coming in and going out."""
+"""Signing in and out."""
 
 from __future__ import annotations
 

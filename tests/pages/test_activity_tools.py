@@ -1,4 +1,4 @@
-"""Activity tells of the tools that agents called."""
+"""Activity shows the tools that agents called."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
 
 
 def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
-    """Make what is remembered, and what belongs to it."""
+    """Create what is remembered, and what belongs to it."""
     item = memory.ContentItem.objects.create(title=SECRET_TEXT, content=SECRET_TEXT, **hidden)
     item_as = {"title": SECRET_TEXT, "content": SECRET_TEXT, "sensitivity": "sensitive"}
     memory.SnapshotItem.objects.create(
@@ -101,14 +101,14 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
 
 
 def _talk(owner: User, n: int, hidden: dict[str, Any]) -> None:
-    """Make a session with its message, and an archive."""
+    """Create a session with its message, and an archive."""
     memory.Archive.objects.create(owner=owner, way="export", name=f"archive {n}")
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)
     memory.Message.objects.create(session=session, position=1, role="user", content=SECRET_TEXT)
 
 
 def _about(owner: User, n: int, topic: Topic) -> None:
-    """Make what tells of records and of those who come in."""
+    """Create what tells of records and of those who come in."""
     memory.PublishDue.objects.create(owner=owner, slug=SECRET_TEXT)
     memory.ModelCall.objects.create(
         owner=owner, purpose="plan", source="run:1", model="m", prompt=[SECRET_TEXT],
@@ -169,7 +169,7 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
 
 
 def _notices(run: research.Run, n: int) -> None:
-    """Make a channel with what was sent of the run, a digest that holds it, and a feed."""
+    """Create a channel with what was sent of the run, a digest that holds it, and a feed."""
     topic, owner = run.topic, run.topic.owner
     channel = research.Channel.objects.create(
         owner=owner, kind="email", name=SECRET_TEXT, address=SECRET_TEXT

@@ -32,7 +32,7 @@ def masked_in(model: Any) -> set[str]:
 
 
 def is_masked(model: Any, path: str) -> bool:
-    """Whether the text at the end of `path` is masked; a relation leads on to its row's key."""
+    """Return whether the text at the end of `path` is masked; a relation ends at its key."""
     field = get_fields_from_path(model, path)[-1]
     return not field.is_relation and field.name in masked_in(field.model)
 

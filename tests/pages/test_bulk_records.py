@@ -1,4 +1,4 @@
-"""Acts on the selected records of a list, or on all that match, over the page."""
+"""Bulk actions on selected or all matching records, on the page."""
 
 from __future__ import annotations
 

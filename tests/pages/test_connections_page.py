@@ -1,4 +1,4 @@
-"""Connections: outside services, for staff."""
+"""Connections: external services, for admins."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_what_is_alices_is_not_there_for_bob_by_any_method(
     say(
         "every page of one person's rows as another, by GET and by POST",
         "nothing leaks: 404, no row changes",
-        f"{len(hers)} addresses, {len(seen)} that answer otherwise",
+        f"{len(hers)} URLs, {len(seen)} with another answer",
     )
 
     assert seen == {}
@@ -188,9 +188,9 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
         if code not in (200, 286, 302, 405) and one.name not in NOT_THERE:
             broken[one.name] = (one.path, code)
     say(
-        "every page by GET, with rows in its address",
+        "every page by GET, with rows in its URL",
         "no row changes",
-        f"{len(addresses)} addresses, {len(wrote)} that wrote a row",
+        f"{len(addresses)} URLs, {len(wrote)} wrote a row",
     )
 
     # Their previews carry the act out in a savepoint that is rolled back (memory/pages/review/proposals.py).

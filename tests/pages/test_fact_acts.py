@@ -1,4 +1,4 @@
-"""What a fact's buttons do, and its history: struck, locked, moved, to the trash and back."""
+"""What a fact's buttons do, and its history: struck, locked, moved, to Trash and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of one note or observation: why it is there, where it went, and what stands in for what."""
+"""The page of one note or observation: origin, uses and replacement history."""
 
 from __future__ import annotations
 

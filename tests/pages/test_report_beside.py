@@ -1,4 +1,4 @@
-"""What a report's page shows beside it: sources, memory, trace, reading marks, advice."""
+"""The aside of a report's page: sources, memory, trace, read marks, advice."""
 
 from __future__ import annotations
 

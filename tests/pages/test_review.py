@@ -1,4 +1,4 @@
-"""Review: what agents want to write, and what a person makes of it."""
+"""Review: agents' proposals and a person's decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An acceptance is undone as a whole, one or many at once; an undo that comes too late loses no words."""
+"""Undoing one or many accepted proposals as a whole; a late undo loses no text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def accept_url(proposal: Proposal) -> str:
 
 
 def undone(browser: Client, page: Any) -> Any:
-    """What the page says once Undo of its one message is pressed."""
+    """Return the page's message after Undo."""
     (told,) = page.context["messages"]
     return browser.post(told.extra_tags.removeprefix("undo:"), follow=True)
 

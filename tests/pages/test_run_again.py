@@ -1,4 +1,4 @@
-"""Running an ended run again, starting with a step or as it was, and how often in an hour."""
+"""Retrying a run, from a step or as a repeat, and the hourly limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.research.factories import make_report, make_run, make_steps
 
 @pytest.fixture
 def failed(topic: Topic) -> Run:
-    """A run that failed in its search, behind two finished steps."""
+    """A run that failed in its search step, after two finished steps."""
     run = make_run(topic, saved=False, status="failed")
     make_steps(run, done=2, state="failed")
     return run
@@ -132,7 +132,7 @@ def test_how_long_it_waited_for_a_person_is_not_how_long_it_took(browser: Client
 
 
 def pressed(browser: Client, address: str, loaded: str) -> str:
-    """Press a page's button, and let the run end before the button is pressed again."""
+    """Click a page's button, and let the run end before the next click."""
     answer = browser.post(address, {"loaded": loaded}, follow=True)
     ended = {"status": Run.Status.FAILED, "finished_at": timezone.now()}
     Run.objects.unfinished().update(**ended)

@@ -1,4 +1,4 @@
-"""What the page of a run that ended without a report tells to do, and offers."""
+"""The advice and buttons on the page of a run that ended without a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing a run on its page: what goes is shown before, with Undo, and it is found in the trash."""
+"""Deleting a run on its page: a preview, Undo, and Trash."""
 
 from __future__ import annotations
 

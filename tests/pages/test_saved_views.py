@@ -1,4 +1,4 @@
-"""Views of lists that a person saves under a name."""
+"""Saved views of lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scratchpad's pages: by prefix and by words, set, edited on the version seen, trashed."""
+"""The scratchpad's pages: prefixes, search, setting, editing a version, Trash."""
 
 from __future__ import annotations
 

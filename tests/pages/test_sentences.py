@@ -1,4 +1,4 @@
-"""The pages of a report's sentences: each with its sources, checked or corrected by hand."""
+"""The pages of a report's sentences: sources, checking and correcting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page answers while something under it is broken."""
+"""Responses of pages while a service is down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the person: profile, password, sign-ins."""
+"""Personal settings: profile, password, sign-ins."""
 
 from __future__ import annotations
 

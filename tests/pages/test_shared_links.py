@@ -1,4 +1,4 @@
-"""A report shared by a private link: created, opened by anyone, ended, and what it never shows."""
+"""Shared reports: creating, opening and revoking a link, and what it never shows."""
 
 from __future__ import annotations
 

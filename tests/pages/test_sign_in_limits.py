@@ -1,4 +1,4 @@
-"""A hundred thousand sign-in attempts are refused, and don't fill the disk."""
+"""A hundred thousand sign-in attempts are rejected, and don't fill the disk."""
 
 from __future__ import annotations
 

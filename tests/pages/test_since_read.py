@@ -1,4 +1,4 @@
-"""Since you last read: several unread reports told as one delta, and their marks."""
+"""Since you last read: several unread reports as one delta, and their read marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of the content store: taken, viewed, restored and undone, as files and from files."""
+"""Snapshots of the content store: create, view, restore, undo, export and import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Sources page: what each domain and page gave a topic, and how a person treats it."""
+"""The Sources page: what each domain and page contributed, and the rules for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting everything from one source, in one act, and undoing it."""
+"""Forgetting everything from one source in one action, and undoing it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
 
 @pytest.fixture
 def run(alice: Any) -> Any:
-    """A run that left a note, two observations and a fact, beside what others left."""
+    """A run that created a note, two observations and a fact, among other records."""
     made = make_run(make_topic(alice, "Fares"))
     note(alice, "Summary of the fares run.", source=made.source)
     observation(alice, "Fares are stale.", source=made.source)

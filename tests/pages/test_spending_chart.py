@@ -1,4 +1,4 @@
-"""What was spent as drawings: month by month, topic by topic, with words for who does not see."""
+"""Charts of spending by month and topic, with text for screen readers."""
 
 from __future__ import annotations
 

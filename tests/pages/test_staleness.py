@@ -1,4 +1,4 @@
-"""Stale facts carry a badge wherever they are shown, and a button that has them checked."""
+"""Stale facts have a badge wherever they are shown, and a button to check them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standing rules on the pages: set, taken away and brought back, beside facts, sources and hits."""
+"""Standing rules on the pages: set, delete and restore, at facts, sources and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a topic, with what is known already while its name is typed."""
+"""Creating a topic, with known topics suggested while typing."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def chosen(page: str, name: str) -> list[str]:
 
 
 def sent(page: str, **typed: Any) -> dict[str, Any]:
-    """Return what a browser would send of the form that is shown, with what was typed."""
+    """Return what a browser would send for the form, with the typed text."""
     texts = {name: shown(page, name) for name in ("title", "objective", "focus")}
     radios = ("preset", "report_style", "reading", "plan_review")
     picked = {name: chosen(page, name)[0] for name in radios}

@@ -1,4 +1,4 @@
-"""A topic's tabs: report, timeline, sources, runs, memory, and what to know before a run."""
+"""A topic's tabs: report, timeline, sources, runs, memory, and the preview of a run."""
 
 from __future__ import annotations
 

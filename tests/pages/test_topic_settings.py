@@ -34,7 +34,7 @@ def topic(alice: Any) -> Topic:
 
 
 def opened(topic: Topic, **typed: Any) -> dict[str, Any]:
-    """Return what a browser sends that opened the form now and typed `typed`."""
+    """Return what a browser sends for the form as opened now, with `typed`."""
     form = TopicForm(owner=topic.owner, topic=topic, initial=initial_of(topic))
     shown = {name: form[name].value() for name in form.fields}
     sent = {name: value for name, value in shown.items() if value not in (None, False)}

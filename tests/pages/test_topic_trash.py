@@ -33,7 +33,7 @@ TRASH = "/trash/?type=topic"
 
 @pytest.fixture
 def trashed(topic: Topic) -> Topic:
-    """Alice's topic with two runs, in the trash."""
+    """Alice's topic with two runs, in Trash."""
     make_second_run(topic)
     topic.trash(by=topic.owner.actor)
     return topic

@@ -1,4 +1,4 @@
-"""The list of topics, and what is done to many of them at once."""
+"""The list of topics, and bulk actions."""
 
 from __future__ import annotations
 

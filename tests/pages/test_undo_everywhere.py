@@ -1,4 +1,4 @@
-"""Each act that can be undone offers Undo where it is done, and Undo works."""
+"""Each action that can be undone offers Undo, and Undo works."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 
 
 def done_and_undone(browser: Client, address: str, typed: dict[str, Any]) -> None:
-    """Do it, and press the Undo of its toast."""
+    """Do it, and click Undo in its toast."""
     html = browser.post(address, typed, follow=True).content.decode()
     forms = re.findall(r'<form[^>]*action="([^"]+)"[^>]*>(.*?)</form>', html, re.DOTALL)
     undos = [unescape(to) for to, inside in forms if ">Undo<" in inside]

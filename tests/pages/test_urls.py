@@ -98,7 +98,7 @@ def test_a_stranger_is_sent_to_sign_in_by_every_method(db: None) -> None:
 
 
 def _lets_in(address: str) -> list[str]:
-    """Return what a stranger is answered instead of “sign in”, “not here” or “not this way”."""
+    """Return a stranger's response, unless it's a sign-in, a 404 or a 405."""
     answers: list[Any] = [Client().get(address), Client().post(address)]
     said = [f"{a.status_code} {a.headers.get('Location', '')}".strip() for a in answers]
     if said == ["405", "405"]:

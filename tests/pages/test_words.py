@@ -1,7 +1,7 @@
-"""No page holds words that bypass gettext: rendered in a pseudo-language, all of them are marked.
+"""No page contains text that bypasses gettext: in a pseudo-language, all text is marked.
 
-The pseudo-language puts ⟦ and ⟧ round everything that is translated.  What a person wrote is Greek
-here, so Latin letters outside the marks are words that were forgotten, or names (NAMES).
+The pseudo-language puts ⟦ and ⟧ around all translated text.  People's text is Greek
+here, so Latin letters outside the marks are untranslated text, or names (NAMES).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _pseudo(real: Callable[..., str]) -> Callable[..., str]:
 
 @pytest.fixture
 def pseudo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Mark whatever is translated, by whichever door, and words that are kept from earlier too."""
+    """Mark all translated text, including cached text."""
     for name in ("gettext", "ngettext", "pgettext", "npgettext"):
         real = getattr(translation._trans, name)
         monkeypatch.setattr(translation._trans, name, _pseudo(real))
@@ -76,7 +76,7 @@ def _bare(text: str) -> str:
 
 
 def forgotten(html: str) -> Iterator[str]:
-    """Yield the texts of a page that no translation could reach."""
+    """Yield the untranslatable texts of a page."""
     page = lxml.html.document_fromstring(html)
     for part in page.xpath(NOT_WORDS):
         part.drop_tree()

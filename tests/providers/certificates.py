@@ -1,4 +1,4 @@
-"""Certificates made on the spot, for servers on loopback that speak TLS."""
+"""Temporary certificates for TLS servers on loopback."""
 
 from __future__ import annotations
 

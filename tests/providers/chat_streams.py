@@ -28,7 +28,7 @@ def chunk(delta: Mapping[str, object] | None, finish_reason: str | None = None) 
 
 
 def sse(*events: object, pace: float = 0.0, end: bytes = b"\n\n") -> Scene:
-    """A stream of these events: dictionaries are sent as JSON, texts as they are, bytes raw."""
+    """A stream of these events: dictionaries are sent as JSON, text and bytes unchanged."""
 
     def lines() -> Iterator[bytes]:
         for event in events:
@@ -48,7 +48,7 @@ def text_chunks(*pieces: str) -> list[dict[str, Any]]:
 
 
 def in_pieces(body: Mapping[str, Any], request: Request, pace: float = 0.0) -> Response:
-    """Send a completion's body as the stream that OpenAI would make of it."""
+    """Send a completion's body as a stream, like OpenAI."""
     choice = body["choices"][0]
     message = choice["message"]
     events: list[object] = text_chunks(*_cut(message.get("content") or ""))
@@ -94,7 +94,7 @@ def endless(piece: str = "word ", *, pace: float = 0.0, seconds: float = 30) -> 
 
 
 def falls_silent(seconds: float, *pieces: str, closing: object = None) -> Scene:
-    """A stream that says something and then nothing, its connection left open."""
+    """A stream that sends something and then nothing, with its connection left open."""
 
     def lines() -> Iterator[bytes]:
         for event in (*text_chunks(*pieces), *([closing] if closing else ())):
@@ -105,7 +105,7 @@ def falls_silent(seconds: float, *pieces: str, closing: object = None) -> Scene:
 
 
 def error_event(error: object, *pieces: str) -> Scene:
-    """A stream that tells of an error, after some text."""
+    """A stream that reports an error after some text."""
     return sse(*text_chunks(*pieces), {"error": error})
 
 

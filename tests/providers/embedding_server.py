@@ -1,4 +1,4 @@
-"""A loopback server that stands in for an endpoint with embeddings."""
+"""A loopback server that simulates an endpoint with embeddings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class EmbeddingServer(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """Return the address that a person would enter."""
+        """Return the base URL that a person would enter."""
         return f"{self.origin}/v1"
 
     @property
     def texts(self) -> list[str]:
-        """Return every text that came, in order."""
+        """Return every received text, in order."""
         return [text for body in self.asked for text in body.get("input", [])]
 
     def forget(self) -> None:
@@ -37,7 +37,7 @@ class EmbeddingServer(LoopbackServer):
         self.paths.clear()
 
     def record(self, request: Request) -> None:
-        """Keep what was asked."""
+        """Store the request."""
         self.asked.append(body_of(request))
         self.headers.append({key.lower(): value for key, value in request.headers.items()})
         self.paths.append(request.path)

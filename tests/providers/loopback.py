@@ -1,8 +1,8 @@
-"""A real HTTP server on loopback that plays scenes, and the scenes that any service may play.
+"""A real HTTP server on loopback that plays scenes, and scenes for all services.
 
 They speak real HTTP, so time limits, headers, retries and cut connections are real.  A scene is
-one answer; scenes are enqueued and played in order, and what is asked beyond them gets the
-server's standing answer.
+one answer; scenes are enqueued and played in order, and further requests get the
+server's default answer.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class LoopbackServer:
             self._scenes.clear()
 
     def record(self, request: Request) -> None:
-        """Keep what was asked."""
+        """Store the request."""
         raise NotImplementedError
 
     def stand(self, request: Request) -> Response:
-        """Return the answer that is given when no scene waits."""
+        """Return the default answer."""
         raise NotImplementedError
 
     def _play(self, request: Request) -> Response:
@@ -81,7 +81,7 @@ def status(
 
 
 def html(code: int = 200) -> Scene:
-    """A web page where JSON was asked for."""
+    """A web page instead of JSON."""
     page = "<!doctype html><html><title>Sign in</title><body>Please sign in</body></html>"
     return lambda _request: Response(page, code, content_type="text/html")
 
@@ -97,7 +97,7 @@ def slow(seconds: float, then: Scene | None = None) -> Scene:
 
 
 def trickle(seconds: float) -> Scene:
-    """A body that comes a byte at a time, each well within any time limit on one read."""
+    """A body sent one byte at a time, each within the time limit of one read."""
 
     def pieces() -> Any:
         until = time.monotonic() + seconds
@@ -109,7 +109,7 @@ def trickle(seconds: float) -> Scene:
 
 
 def cut() -> Scene:
-    """A connection that closes in mid-body."""
+    """A connection that closes in the middle of the body."""
 
     def scene(_request: Request) -> Response:
         response = Response(b'{"choices": [{"mess', content_type="application/json")

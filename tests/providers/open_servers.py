@@ -1,4 +1,4 @@
-"""The search services that want no key, on loopback, each in its vendor's words; feeds among them.
+"""The search services without a key (and feeds) on loopback, each with its vendor's wording.
 
 with ArxivServer(results=[ArxivServer.result(1)]) as server:
     get_search(server.profile()).search("x", SearchOptions())
@@ -31,12 +31,12 @@ WIKIMEDIA_LIMIT = "You are making too many requests. See https://w.wiki/4wJS for
 
 
 def text(body: str, code: int = 200, headers: Mapping[str, str] | None = None) -> Scene:
-    """A plain text, as services that answer data write their refusals."""
+    """A plain text, as data services write errors."""
     return lambda _request: Response(body, code, headers=dict(headers or {}), mimetype="text/plain")
 
 
 def wikipedia_error(code: str, info: str, headers: Mapping[str, str] | None = None) -> Scene:
-    """An error as MediaWiki writes it: with status 200."""
+    """A MediaWiki error: it has status 200."""
     body = {"error": {"code": code, "info": info, "docref": "See /w/api.php for API usage."}}
     return lambda _request: json_answer({**body, "servedby": "mw-api"}, 200, headers)
 
@@ -118,7 +118,7 @@ class HackerNewsServer(SearchServer):
 
 
 class ArxivServer(SearchServer):
-    """arXiv's Atom API; `results` are what goes into an entry, or a whole entry as text."""
+    """arXiv's Atom API; `results` are an entry's contents, or a whole entry as text."""
 
     service = "arxiv"
 
@@ -171,7 +171,7 @@ def _entry(fields: Mapping[str, str]) -> str:
 
 
 def arxiv_error(summary: str = ARXIV_BAD_QUERY, code: int = 200) -> Scene:
-    """A bad query, as arXiv answers it: one entry, titled Error."""
+    """arXiv's answer to a bad query: one entry with the title Error."""
     entry = {
         "id": "https://arxiv.org/api/errors#incorrect_query",
         "title": "Error",
@@ -216,7 +216,7 @@ class GdeltServer(SearchServer):
 
 
 class FeedServer(SearchServer):
-    """A site with one RSS feed at /feed; it is reached through the guard, so it has no profile."""
+    """A site with one RSS feed at /feed, fetched through the guard, so it has no profile."""
 
     service = "feeds"
 
@@ -251,7 +251,7 @@ class FeedServer(SearchServer):
         return SearchOptions(feeds=(self.feed_url,), **more)
 
     def provider(self) -> FeedSearch:
-        """Return the provider over a guard that lets this server in, with the tests' patience."""
+        """Return the provider with a guard that allows this server, and the tests' timeout."""
         fetcher = GuardedFetcher(
             allow_hosts=frozenset({self.origin.removeprefix("http://")}),
             limits=Limits(whole_seconds=PATIENCE),

@@ -1,4 +1,4 @@
-"""A small PDF with a text layer, written by hand so that the test knows what is in it."""
+"""A small handwritten PDF with a text layer, so the test knows its contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loopback server that answers with the very bytes a test names, as slowly as it names."""
+"""A loopback server that sends exact bytes at the speed a test sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answer = Callable[[socket.socket], None]
 
 
 class RawServer:
-    """Accepts connections on 127.0.0.1 and lets `answer` do what it likes with each."""
+    """Accepts connections on 127.0.0.1 and passes each to `answer`."""
 
     def __init__(self, answer: Answer | bytes, *, tls: ssl.SSLContext | None = None) -> None:
         self._answer = answer
@@ -38,7 +38,7 @@ class RawServer:
         return sum(map(len, self.requests))
 
     def pause(self, seconds: float) -> bool:
-        """Wait, but not past the end of the test; say whether to continue."""
+        """Wait, but not past the end of the test; return whether to continue."""
         return not self._stopped.wait(seconds)
 
     def __enter__(self) -> Self:

@@ -1,11 +1,11 @@
-"""The table in docs/dev/search-services.md: service x scenario -> what the run said.
+"""Writes the tables in docs/dev/search-services.md: what a run says for each service and scenario.
 
-    python -m tests.providers.scenario_table            prints it
-    python -m tests.providers.scenario_table --write    puts it into the document
+    python -m tests.providers.scenario_table            prints them
+    python -m tests.providers.scenario_table --write    writes them into the document
 
-Each service's real adapter asks its loopback server once through `research.search.searching.ask`, with
-its three tries (R47).  Two things differ from a run: pauses between tries are left out, and the
-patience is half a second; what is printed names the run's own.
+Each service's real adapter sends its loopback server one query by `research.search.searching.ask`,
+with up to three attempts (R47).  Unlike in a run, there are no pauses between attempts, and the
+timeout is half a second.  The tables name the real timeout.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pathlib import Path
 import django
 import pytest
 
-if __name__ == "__main__":  # the imports below need Django's settings
+if __name__ == "__main__":  # the imports below need Django settings
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     os.environ.setdefault("BEACON_DATA_DIR", tempfile.mkdtemp())
-    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never asked
+    os.environ.setdefault("DATABASE_URL", "postgres://nobody:x@127.0.0.1:1/none")  # never used
     os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
     django.setup()
 
@@ -63,37 +63,37 @@ SERPAPI_KEY = "serpapi-secret-0123456789"
 
 MEANING = {
     "ok": "answers with three results",
-    "empty": "answers that there is nothing",
-    "unauthorised": "refuses the key; without keys, a proxy wants a sign-in (401)",
-    "rate": "too many requests for now (429, `Retry-After: 7` where the vendor sends one)",
-    "quota": "the plan is used up; without plans, a proxy refuses (403)",
+    "empty": "answers without results",
+    "unauthorised": "rejects the key; if a service has no keys, a proxy requires a sign-in (401)",
+    "rate": "too many requests (429, with `Retry-After: 7` if the vendor sends it)",
+    "quota": "the plan is used up; if a service has no plans, a proxy blocks the request (403)",
     "html": "a web page with status 200",
     "slow": "no answer within the time limit",
-    "cut": "the connection closes in mid body",
-    "500 then ok": "a fault of the vendor's, then an answer",
+    "cut": "the connection closes in the middle of the answer",
+    "500 then ok": "a server error, then an answer",
 }
 FEED_PATIENCE = Limits().whole_seconds
 ENGINES_SILENT = {"results": [], "unresponsive_engines": [["google", "timeout"]]}
 OWN: dict[str, dict[str, Scene]] = {
     "searxng": {
-        "JSON is not enabled": html(403),
-        "its engines are silent": lambda _request: json_answer(ENGINES_SILENT),
+        "JSON is off": html(403),
+        "its engines don't answer": lambda _request: json_answer(ENGINES_SILENT),
     },
     "wikipedia": {"its databases lag": wikipedia_error("maxlag", "Waiting for db1: 7 s lagged")},
     "arxiv": {"a bad query": arxiv_error()},
-    "gdelt": {"a refusal in plain text with 200": text(GDELT_TOO_SHORT)},
+    "gdelt": {"an error in plain text with status 200": text(GDELT_TOO_SHORT)},
 }
-"""What only one service does."""
+"""Scenarios of only one service."""
 
 ASKS_NOBODY = {
-    "library": "cannot happen: it asks nobody, but reads the documents that Beacon holds",
-    "sample": "cannot happen: it asks nobody, its articles come with Beacon",
+    "library": "can't happen: the library sends no requests",
+    "sample": "can't happen: the sample sends no requests",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one service did in one scenario: what a run makes of it and how often it was asked."""
+    """The outcome of one scenario of one service, and the number of requests."""
 
     asked: Asked
     warnings: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """Return what the run says."""
+        """Return the text that the run shows."""
         asked = self.asked
         if asked.problem:
             told = searching.complaints([asked.as_json()])
@@ -112,15 +112,15 @@ class Outcome:
 
     @property
     def then(self) -> str:
-        """Return what the run does about it."""
-        tries = "asked once" if self.asked.tries == 1 else f"asked {self.asked.tries} times"
+        """Return how many attempts the run makes, and whether it can retry."""
+        tries = "1 attempt" if self.asked.tries == 1 else f"{self.asked.tries} attempts"
         if self.asked.may_retry and self.asked.retry_after:
-            return f"{tries}; may be tried again after {self.asked.retry_after:g} s"
-        return f"{tries}; may be tried again" if self.asked.may_retry else tries
+            return f"{tries}, can be retried after {self.asked.retry_after:g} s"
+        return f"{tries}, can be retried" if self.asked.may_retry else tries
 
 
 def measured() -> dict[tuple[str, str], Outcome]:
-    """Return what came of each scenario of each service that sends requests.  Takes some seconds."""
+    """Return the outcome of each scenario of each service that sends requests.  Takes seconds."""
     keyed = [SerpApiServer(key=SERPAPI_KEY), TavilyServer(), BraveServer(), SearxngServer()]
     every = [*keyed, *(kind() for kind in OPEN_SERVERS), FeedServer()]
     found: dict[tuple[str, str], Outcome] = {}
@@ -131,11 +131,11 @@ def measured() -> dict[tuple[str, str], Outcome]:
         patch.setattr(open_servers, "PATIENCE", FEED_PATIENCE)
         for server in every:
             server.__enter__()
-        # Side by side: to stop one takes half a second.
+        # In parallel, because stopping one takes half a second.
         stack.callback(lambda: list(pool.map(lambda server: server.__exit__(), every)))
         for outcomes in pool.map(_promptly, every):
             found.update(outcomes)
-        # Short only for this scenario: amid others a busy machine would look slow.
+        # Only for this scenario: in the others, a busy machine would look slow.
         patch.setattr(http, "PATIENCE", PATIENCE)
         patch.setattr(open_servers, "PATIENCE", PATIENCE)
         slow = pool.map(lambda server: _played(server, "slow"), every)
@@ -144,7 +144,7 @@ def measured() -> dict[tuple[str, str], Outcome]:
 
 
 def _promptly(server: SearchServer) -> dict[tuple[str, str], Outcome]:
-    """Return what came of all scenarios that end by themselves."""
+    """Return the outcomes of all scenarios except `slow`."""
     names = [name for name in SCENARIOS if name != "slow"]
     found = {(server.service, name): _played(server, name) for name in names}
     for name, scene in OWN.get(server.service, {}).items():
@@ -173,7 +173,7 @@ def _outcome(server: SearchServer) -> Outcome:
 
 
 def _as_in_a_run(text: str, service: str) -> str:
-    """Return a text with a run's own patience, and without the port of the moment."""
+    """Return a text with the timeout of a run and a fixed port."""
     seconds = FEED_PATIENCE if service == "feeds" else http.PATIENCE
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8888", text)
     return text.replace(f"{PATIENCE:g} seconds", f"{seconds:g} seconds")
@@ -190,7 +190,7 @@ def table(outcomes: Mapping[tuple[str, str], Outcome]) -> str:
 def _section(service: str, outcomes: Mapping[tuple[str, str], Outcome]) -> str:
     rows = [(name, *_cells(service, name, outcomes)) for name in SCENARIOS]
     rows += [(name, *_cells(service, name, outcomes)) for name in OWN.get(service, {})]
-    lines = ["| scenario | what the run said | and did |", "|---|---|---|"]
+    lines = ["| scenario | the run says | attempts |", "|---|---|---|"]
     lines += [f"| {' | '.join(map(_cell, row))} |" for row in rows]
     return f"### {BY_NAME[service].label}\n\n" + "\n".join(lines)
 
@@ -202,15 +202,15 @@ def _cells(
         outcome = outcomes[service, scenario]
         return outcome.said, outcome.then
     if scenario == "ok":
-        return _found_at_home(service), "asked once"
+        return _found_at_home(service), "1 attempt"
     if scenario == "empty" and service == "library":
-        return "nothing found; an empty library is not asked", "asked once"
+        return "nothing found; an empty library isn't searched", "1 attempt"
     return ASKS_NOBODY[service], "–"
 
 
 def _found_at_home(service: str) -> str:
     if service == "library":
-        return "the documents that hold the query's words"
+        return "the documents that contain the query's words"
     hits = get_search(SearchProfile(service)).search(QUERY, SearchOptions())
     return f"{len(hits)} hits"
 

@@ -1,6 +1,6 @@
-"""What can happen when a search service is asked: nine scenarios, the same for every service.
+"""Nine scenarios of a search request, the same for every service.
 
-A service's server is a subclass of `SearchServer` that says how that vendor writes things:
+A service's server is a subclass of `SearchServer` with the vendor's formats:
 
     class TavilyServer(SearchServer):
         service = "tavily"                      # its name in the catalog
@@ -70,7 +70,7 @@ class SearchServer(LoopbackServer):
     key = ""
 
     def __init__(self, results: Any = (), *, page: int = 10) -> None:
-        """`results` are as the vendor writes them; a page of them holds `page`."""
+        """`results` are in the vendor's format; a page has `page` of them."""
         super().__init__()
         self.asked: list[Asked] = []
         self.results = results
@@ -85,11 +85,11 @@ class SearchServer(LoopbackServer):
         raise NotImplementedError
 
     def answer(self, asked: Asked) -> Response:
-        """Return what the vendor answers from `self.results`, which may be none."""
+        """Return the vendor's answer from `self.results`, which can be empty."""
         raise NotImplementedError
 
     def unauthorised(self) -> Scene:
-        """A key that is refused, or a proxy that wants one."""
+        """A rejected key, or a proxy that requires one."""
         return status(401, "Unauthorized")
 
     def rate(self) -> Scene:
@@ -97,19 +97,19 @@ class SearchServer(LoopbackServer):
         return status(429, "Too Many Requests", {"Retry-After": RETRY_AFTER})
 
     def quota(self) -> Scene:
-        """Nothing left of what was paid for, or a proxy that allows no more."""
+        """A used-up quota, or a proxy that blocks the request."""
         return status(403, "Quota exceeded")
 
     def html(self) -> Scene:
-        """A web page with 200 where data was asked for."""
+        """A web page with 200 instead of data."""
         return loopback.html()
 
     def cut(self) -> Scene:
-        """A connection that closes in mid body."""
+        """A connection that closes in the middle of the body."""
         return loopback.cut()
 
     def failing(self) -> Scene:
-        """What the vendor's own fault looks like."""
+        """The vendor's server error."""
         return status(500, "Internal Server Error")
 
     # --- what a test does -----------------------------------------------------------------------
@@ -131,7 +131,7 @@ class SearchServer(LoopbackServer):
             raise ValueError(scenario)
 
     def profile(self, *, key: str | None = None, base_url: str | None = None) -> SearchProfile:
-        """Return the profile that leads here, with the right key unless another is given."""
+        """Return the profile of this server, with the correct key by default."""
         return SearchProfile(
             service=self.service,
             base_url=self.origin if base_url is None else base_url,

@@ -1,4 +1,4 @@
-"""The search services that want a key or an address, on loopback, each in its vendor's words."""
+"""The search services with a key or base URL on loopback, each with its vendor's wording."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class BraveServer(SearchServer):
 
 
 class SearxngServer(SearchServer):
-    """A SearXNG's /search with JSON enabled; `json` False is how it is installed."""
+    """A SearXNG's /search with JSON enabled; `json` is False by default in SearXNG."""
 
     service = "searxng"
 

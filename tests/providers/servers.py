@@ -1,4 +1,4 @@
-"""Loopback servers that stand in for a model endpoint and for search services.
+"""Loopback servers that simulate a model endpoint and search services.
 
     with ScriptedChatServer() as chat, SerpApiServer(results=[result(1)]) as serp:
         chat.enqueue(says("hello"), status(500), fenced({"queries": ["a"]}))
@@ -103,14 +103,14 @@ def says(
 
 
 def calls_tool(name: str, arguments: object, call_id: str = "call-1") -> Scene:
-    """An answer that wants a tool called; arguments that aren't text are sent as JSON."""
+    """An answer with a tool call; arguments that aren't text are sent as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
     return says(None, finish_reason="tool_calls", tool_calls=[call])
 
 
 def in_one(scene: Scene) -> Scene:
-    """An endpoint that does not stream: it sends the answer whole, whatever it was asked."""
+    """An endpoint that doesn't stream: it always sends the whole answer."""
 
     def played(request: Request) -> Response:
         body = {**body_of(request), "stream": False}
@@ -138,7 +138,7 @@ def fenced(data: object) -> Scene:
 
 
 def in_prose(data: object) -> Scene:
-    """JSON amid prose with its own brackets."""
+    """JSON within prose that contains brackets."""
     return says(f"As [1] says {{so}}, I answer: {json.dumps(data)} – I hope that helps [2].")
 
 
@@ -173,7 +173,7 @@ def rate(seconds: str = "7") -> Scene:
 
 
 def only_without(kind: str, code: int, then: Scene) -> Scene:
-    """A server that answers `code` to one kind of response_format, and else plays `then`."""
+    """A server that answers `code` to one kind of response_format, and otherwise plays `then`."""
 
     def scene(request: Request) -> Response:
         asked = (body_of(request).get("response_format") or {}).get("type")

@@ -1,4 +1,4 @@
-"""No URL that the web names reaches a machine beside this one."""
+"""No URL from the web can reach a neighboring machine."""
 
 from __future__ import annotations
 
@@ -218,9 +218,9 @@ def test_look_ups_that_change_or_mix_reach_no_private_server(
                 fetcher.get_bytes(f"http://rebind.example.org:{private.port}/")
         reached = private.received
         say(
-            "a name that leads to another private address at each look-up, alone or among public ones",
+            "a name that resolves to a new private address at each lookup, with or without public ones",
             "0 bytes reach the private server",
-            f"60 fetches refused, {reached} bytes reached it",
+            f"60 fetches rejected, {reached} bytes reached it",
         )
 
         assert reached == 0

@@ -1,4 +1,4 @@
-"""The one rule about addresses that an operator types."""
+"""The rule for URLs that an operator enters."""
 
 from __future__ import annotations
 

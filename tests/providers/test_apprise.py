@@ -1,4 +1,4 @@
-"""Apprise, the optional extra: what is sent, what fails, and that no address is repeated."""
+"""Apprise, the optional extra: what is sent, what fails, and that URLs are never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedders: the endpoint's against a real loopback server, the local one as it is."""
+"""The embedders: the endpoint's with a real loopback server, and the real local one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of endpoints: where their addresses lead, what they tell, what is missing there."""
+"""The kinds of endpoints: URLs, hints and missing features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of the pages one meets on the web: each has a clear outcome."""
+"""Fetching typical web pages: each has a clear outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that misbehave are given up on in time, in memory and in words."""
+"""Servers that misbehave: limits on time and memory, and a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a query for services that want every word of it."""
+"""Shortened queries for services that require every word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection hands on of a server that sends without end."""
+"""How much a connection passes on from a server that never stops sending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What applies to every search service that wants no key, against its loopback server."""
+"""Common tests of all search services without a key, with their loopback servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits that vendors ask for, kept over threads and over processes."""
+"""Vendors' rate limits, across threads and processes."""
 
 from __future__ import annotations
 

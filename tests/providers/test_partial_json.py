@@ -1,4 +1,4 @@
-"""What of a structured answer can be read while it is still being written."""
+"""Reading a structured answer while it's still being written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test button: four tiny calls, what each showed, and never longer than a person waits."""
+"""The test button: four tiny calls, their results, and a time limit."""
 
 from __future__ import annotations
 

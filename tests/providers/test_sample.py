@@ -1,4 +1,4 @@
-"""The bundled sample: what each batch serves, and that its articles are what they claim to be."""
+"""The bundled sample: the articles of each batch, and their correctness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every search service in every scenario, asked as a run asks, and the document that tells of it."""
+"""Every search service in every scenario, searched as in a run, and the document about it."""
 
 from __future__ import annotations
 

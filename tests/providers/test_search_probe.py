@@ -1,4 +1,4 @@
-"""The test button of a search service: what it says, how long it may take, what it never shows."""
+"""The test button of a search service: its messages, its time limit, and no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question costs and how long it takes, over all the tries and forms that it needs."""
+"""Cost and duration of a request over all its attempts and formats."""
 
 from __future__ import annotations
 

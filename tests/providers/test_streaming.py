@@ -1,4 +1,4 @@
-"""Answers that come in pieces: put together, told as they come, and borne when they break."""
+"""Streamed answers: joined, passed on as they arrive, and handled if they break."""
 
 from __future__ import annotations
 

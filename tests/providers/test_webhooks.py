@@ -1,4 +1,4 @@
-"""Webhooks: how they are signed, where they do not go, and what each answer means."""
+"""Webhooks: signatures, blocked URLs, and the meaning of each response."""
 
 from __future__ import annotations
 

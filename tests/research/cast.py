@@ -1,4 +1,4 @@
-"""What the tests of runs are played with: pages, hits, a model's answers, and lost workers."""
+"""Data for tests of runs: pages, results, a model's answers, and lost workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAN = {"queries": ["cell lines", "cell prices"]}
 
 
 class Killed(BaseException):
-    """The worker is gone, as after kill -9: nothing more of it is carried out."""
+    """The worker is gone, as after kill -9: it does nothing more."""
 
 
 def url(n: int) -> str:
@@ -89,7 +89,7 @@ def work_of(topic: Topic) -> RunContext:
 
 
 def through(work: RunContext, last: str) -> RunContext:
-    """Carry out the steps of a run up to and with `last`."""
+    """Run the steps of a run up to and including `last`."""
     for kind in pipeline.STEPS:
         work.carry_out(kind)
         if kind.name == last:
@@ -118,7 +118,7 @@ def killed_after(step: str) -> Iterator[None]:
 
 @contextmanager
 def before_step(step: str, act: Callable[[], object]) -> Iterator[None]:
-    """Do something at the moment when the function of `step` begins."""
+    """Do something when the function of `step` begins."""
 
     def function(kind: StepKind) -> Callable[[RunContext], Any]:
         return lambda work: (act(), kind.function(work))[1]

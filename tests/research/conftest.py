@@ -26,7 +26,7 @@ class Providers:
 
 @pytest.fixture
 def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Providers]:
-    """Scripted search, pages and model in place of the site's own; no pauses between tries."""
+    """Scripted search, pages and model instead of the site's; no pauses between attempts."""
     scripted = Providers()
     monkeypatch.setattr(connections, "search_services", lambda names=(): ["fake"])
     monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: scripted.search)

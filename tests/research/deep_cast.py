@@ -1,4 +1,4 @@
-"""A model on a scripted endpoint that goes along the tracks of a deep run, and what it was sent."""
+"""A model on a scripted endpoint for the tracks of a deep run, and the requests it got."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def deep(topic: Topic) -> Run:
 
 
 def results(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """Return what tools answered, as it was sent."""
+    """Return the tools' answers as they were sent."""
     return [str(one["content"]) for one in messages if one["role"] == "tool"]
 
 

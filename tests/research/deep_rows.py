@@ -1,4 +1,4 @@
-"""Rows as a deep run leaves them, for tests of pages: tracks and their calls of tools."""
+"""A deep run's rows, for tests of pages: tracks and their tool calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as a run leaves them, for tests of pages: topics, runs, reports, hits, delta items."""
+"""A run's rows, for tests of pages: topics, runs, reports, hits, delta items."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BODY = """Version 18.1 closes two faults [1], and support for version 13 ends [2
 
 
 def make_topic(owner: User, title: str = "PostgreSQL releases", **more: Any) -> Topic:
-    """Return a topic with settings and schedule, as every way in makes it."""
+    """Return a topic with settings and a schedule."""
     return create_topic(owner=owner, title=title, by=owner.actor, **more)
 
 

@@ -1,4 +1,4 @@
-"""A small SMTP server on loopback that keeps what it is given, and fails as a test wishes."""
+"""A small SMTP server on loopback that stores emails, and fails when a test wants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class MailServer:
-    """`mails` are those it took; `refuse` maps a verb (AUTH, RCPT, DATA …) to the line it answers.
+    """`mails` are the accepted ones; `refuse` maps a verb (AUTH, RCPT, DATA …) to its reply.
 
     `hang_up_at` names a verb at which it closes the connection; BODY is when a mail has come whole,
     before it says that it took it.

@@ -1,4 +1,4 @@
-"""Programs that come in by MCP in tests: the official client, over HTTP and standard input."""
+"""MCP clients in tests: the official client, over HTTP and standard input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def token_of(owner: User, *scopes: str, name: str = "claude") -> str:
-    """Make a token and return its text."""
+    """Create a token and return its text."""
     wanted = scopes or ("read", "write")
     return tokens.issue(owner, name=name, scopes=wanted, by=owner.actor)[1]
 
@@ -85,5 +85,5 @@ def by_pipe(token: str, **more: Any) -> Client:
 
 
 def text_of(result: Any) -> str:
-    """Return the words of a result."""
+    """Return the text of a result."""
     return "\n".join(one.text for one in result.content)

@@ -1,4 +1,4 @@
-"""Channels and receivers, for tests of notifications."""
+"""Channels and receivers for tests of notifications."""
 
 from __future__ import annotations
 

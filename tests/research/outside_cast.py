@@ -1,4 +1,4 @@
-"""All who are asked from outside, on loopback: a model, an embedder, a search; and who asks them."""
+"""All external services on loopback: a model, an embedder, a search; and their clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways by which a text marked sensitive comes into memory, each a function of owner and text."""
+"""The ways in which sensitive text gets into memory, each a function of owner and text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _merged(owner: User, text: str) -> None:
 
 
 def _old(owner: User, text: str) -> None:
-    """Two that the upkeep merges."""
+    """Two notes that maintenance merges."""
     long_ago = timezone.now() - timedelta(days=9)
     for words in (text, f"{text} Again."):
         note = write_note(owner, "log", words, by=AGENT, stability="volatile", ttl_days=30, **MARK)

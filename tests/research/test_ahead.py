@@ -1,4 +1,4 @@
-"""What is found out of the pages while the model writes, and is not done again behind it."""
+"""Work on pages while the model writes, which isn't repeated afterward."""
 
 from __future__ import annotations
 

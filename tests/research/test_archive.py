@@ -1,4 +1,4 @@
-"""Everything of an owner as one file: what it holds, and that it comes back as it was."""
+"""Exporting everything of an owner to one file, and importing it unchanged."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def full(topic: Topic, providers: Providers) -> User:
 
 
 def shown_and_corrected(topic: Topic, run: Run) -> None:
-    """Make what a person does with a report: look into its content, check, correct, share it."""
+    """Create what a person does with a report: look into its content, check, correct, share it."""
     owner, by = topic.owner, topic.owner.actor
     one, two = ContentItem.objects.filter(owner=owner)[:2]
     run.tool_calls.create(part=1, position=1, round=1, tool="open_page", content_item=one)
@@ -131,7 +131,7 @@ def shown_and_corrected(topic: Topic, run: Run) -> None:
 
 
 def told(topic: Topic, run: Run) -> None:
-    """Make a channel, a topic's choice, a digest and a feed, as an import leaves them: at rest."""
+    """Create a channel, a topic's choice, a digest and a feed, as an import leaves them: off."""
     owner, by = topic.owner, topic.owner.actor
     address = {"kind": "email", "name": "Desk", "address": "desk@example.org"}
     channel = channels.add(owner, by=by, enabled=False, **address)

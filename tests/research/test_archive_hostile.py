@@ -1,4 +1,4 @@
-"""Archives that were changed by hand: what cannot be is refused, and no page breaks by the rest."""
+"""Manually changed archives: impossible values are rejected, and the rest breaks no page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known pages that come back in another shape: whole runs over a local web server, and what the report says.
+"""Known pages that return in another shape: whole runs over a local web server, and their reports.
 
 The topic has one page.  Run #1 reads it as `FIRST` or as the test says, later runs as it has become.
 """
@@ -91,7 +91,7 @@ class Site:
 
     @property
     def report(self) -> str:
-        """Return the words of the last run's page."""
+        """Return the text of the last run's page."""
         client = Client()
         client.force_login(self.topic.owner)
         page = client.get(f"/topics/{self.topic.slug}/runs/{self.run.pk}/").content.decode()

@@ -1,4 +1,4 @@
-"""What a run, and a month, may spend."""
+"""Budgets of a run and of a month."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What real documentation holds that isn't a finding: log lines, parameter lists, cut sentences."""
+"""Text in real documentation that isn't a finding: log lines, parameter lists, cut sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs held against each other: which two, what became of each fact, which sources."""
+"""Comparing two runs: the choice of runs, each fact's change, the sources."""
 
 from __future__ import annotations
 

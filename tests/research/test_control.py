@@ -1,4 +1,4 @@
-"""What people ask of a run in progress, and what its budgets forbid."""
+"""Controlling a run in progress, and its budgets."""
 
 from __future__ import annotations
 

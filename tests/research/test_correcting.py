@@ -1,4 +1,4 @@
-"""A sentence of a report is checked by hand, or corrected: facts, lesson, prompts, and back again."""
+"""Checking or correcting a sentence of a report: facts, lesson, prompts, and Undo."""
 
 from __future__ import annotations
 

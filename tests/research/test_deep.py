@@ -254,7 +254,7 @@ def id_in(text: str) -> str:
 
 
 def retrieves(q: str) -> Scene:
-    """Ask the store for the lines with `q` of what the last result was shortened from."""
+    """Get the lines with `q` from the full text of the last result."""
 
     def scene(request: Request) -> Response:
         item = id_in(deep_cast.results(body_of(request)["messages"])[-1])

@@ -1,4 +1,4 @@
-"""Findings held against what was known: new, confirmed, changed, contradicted, gone quiet."""
+"""Comparing findings with facts: new, confirmed, changed, contradicted, not mentioned."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 
 @pytest.fixture
 def disputed(topic: Topic, providers: Providers, run_of: RunOf) -> DeltaItem:
-    """A second run that tells another number for the same month than the first."""
+    """A second run that reports a different number for the same month."""
     cast.set_up(providers, 1)
     run_of(topic)
     cast.set_up(providers, 1, 2)

@@ -1,4 +1,4 @@
-"""The dated scenarios for the measure of deltas: whether each file keeps the format it promises."""
+"""The dated scenarios of the delta benchmark: each file has the documented format."""
 
 from __future__ import annotations
 

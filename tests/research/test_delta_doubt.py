@@ -1,4 +1,4 @@
-"""A change that is not sure removes no fact; a change found twice is reported once, with its sources."""
+"""An uncertain change removes no fact; a change found twice is reported once, with its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measure of deltas: what it counts, and that the matcher does not fall behind on the open half."""
+"""The delta benchmark: its counts, and that the matcher doesn't get worse on the open half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests: when they come, what they contain, and that no run is in two."""
+"""Digests: when they are sent, what they contain, and that no run is in two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An edit by sed on the mirror's copy of a memory file: the page, the next run and Ask know of it."""
+"""An edit by sed on the mirror's copy of a memory file: the page, the next run and Ask show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The follow-up that keeps what a run found out: facts as findings, and what the report adds."""
+"""The follow-up step that stores a run's findings: facts, and observations from the report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXTRACTED = {
 
 
 def followed(run: Run) -> Step:
-    """Carry out the run's follow-up, as a worker does, and return its row."""
+    """Run the run's follow-up, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="extract")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
     pipeline.carry_out_follow_up(step.pk)

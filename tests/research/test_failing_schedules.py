@@ -1,4 +1,4 @@
-"""A schedule that starts nothing but failures pauses itself, once, and says so."""
+"""A schedule whose runs keep failing pauses itself once, and says so."""
 
 from __future__ import annotations
 

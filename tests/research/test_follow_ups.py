@@ -1,4 +1,4 @@
-"""The summary note that follows a run: what it says, once, and what a failing model leaves."""
+"""The summary note after a run: its text, once, and a failing model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUMMED_UP = {
 
 
 def followed(run: Run) -> Step:
-    """Carry out the run's summary, as a worker does, and return its row."""
+    """Run the run's summary, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="summarise")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
     pipeline.carry_out_follow_up(step.pk)

@@ -1,4 +1,4 @@
-"""What a run will probably take, and whether it still fits into the month."""
+"""A run's estimate, and whether it fits into the month."""
 
 from __future__ import annotations
 

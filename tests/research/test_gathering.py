@@ -1,4 +1,4 @@
-"""Asking the search services, and telling new hits from known ones."""
+"""Searching with the services, and separating new hits from known ones."""
 
 from __future__ import annotations
 

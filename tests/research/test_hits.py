@@ -1,4 +1,4 @@
-"""What a hit says that several services found, in whatever order they answer."""
+"""A hit that several services found, in any order of answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer(service: str, query: str = "cells", **said: Any) -> Asked:
 
 
 def kept(topic: Topic, batches: Sequence[Sequence[Asked]]) -> list[dict[str, Any]]:
-    """Return what the hits say after these batches of answers came one after the other."""
+    """Return the hits after these batches of answers arrived one after another."""
     work, count = cast.work_of(topic), 0
     for batch in batches:
         count = gathering.keep(work, batch, ORDER, count)

@@ -1,4 +1,4 @@
-"""Runs over hostile pages, with a model that does whatever a page says.
+"""Runs over hostile pages, with a model that obeys them.
 
 Each page plays one of the tricks of `tests/memory/hostile_texts.py`.  The model copies the page's
 words into all that it is asked to write, with a remote image, and calls every tool that it is
@@ -42,7 +42,7 @@ SMELLERS = (
 
 
 class Obedient:
-    """A language model that does what the page says: `text` is what it says."""
+    """A language model that obeys the page; `text` is the page's text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -115,7 +115,7 @@ def outside(owner: User, topic: Topic) -> dict[str, Any]:
 
 
 def researched(topic: Topic, providers: Providers, text: str) -> Run:
-    """Carry out a run that reads the page, and all that follows it."""
+    """Run a run that reads the page, and all that follows it."""
     cast.set_up(providers, 1, 2)
     hostile = f"{cast.page(2)}\n\n{text}\n\n![chart]({IMAGE})"
     providers.pages = FakeFetcher({cast.url(1): cast.page(1), cast.url(2): hostile})

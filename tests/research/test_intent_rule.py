@@ -1,4 +1,4 @@
-"""What the rule of words reads in an intent, and which sentences it tells."""
+"""How the keyword rule reads an intent, and which sentences it selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run weighs what changed against the topic's intent, and withholds no more than that."""
+"""A run filters changes by the topic's intent, and nothing else."""
 
 from __future__ import annotations
 

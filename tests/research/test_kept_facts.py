@@ -1,4 +1,4 @@
-"""What a run can do to facts, and what people do to them while it runs."""
+"""How a run changes facts, and people's changes during the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page whose address leads to where the run does not look: it is not read, and it is said why."""
+"""A page that redirects to a blocked source: it isn't read, and the run says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sentence says of what is known: which fact it is about, and how it relates to it."""
+"""Linking a sentence to a fact: which fact it's about, and how it relates to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FACTS = [STAFF, PLANT, NICKEL]
 
 
 def one_for_each_text(texts: Sequence[str]) -> list[list[float]]:
-    """Embed as a model does that knows no meanings: a text is only near itself."""
+    """Embed without meaning: a text is only near itself."""
     made = []
     for text in texts:
         found = [float(byte) - 128 for byte in sha256(text.casefold().encode()).digest()[:12]]

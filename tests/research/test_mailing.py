@@ -1,4 +1,4 @@
-"""Emails by a real SMTP server: what it is given, and what its refusals are called."""
+"""Emails through a real SMTP server: their contents, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confirmed, changed or new: a sentence held against earlier ones."""
+"""Confirmed, changed or new: comparing a sentence with earlier ones."""
 
 from __future__ import annotations
 

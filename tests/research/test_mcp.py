@@ -1,4 +1,4 @@
-"""What programs can do by MCP: scopes, whose records, answers; without a network."""
+"""What clients can do by MCP: scopes, records, answers; without a network."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_long_answer_is_not_sent_twice(alice: User) -> None:
 
 
 def reported(owner: User) -> str:
-    """Carry out the sample's first run; return its topic's slug."""
+    """Run the sample's first run; return its topic's slug."""
     topic = create_sample_topic(owner, by=owner.actor)
     run = start_run(topic, trigger="person", by=owner.actor)
     pipeline.execute(run.pk, worker="test")

@@ -1,4 +1,4 @@
-"""What each tool and resource shows by MCP lowers the trust of what the agent writes next."""
+"""Text read by MCP tools and resources lowers the trust of the agent's next writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person no longer wants, or pressed for twice, between a message's making and its sending."""
+"""Cancelled or repeated requests between creating and sending a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must run is a row: a message that is lost costs a tick, never a run."""
+"""Queued work is a row: a lost message delays a run, but never loses it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.research.conftest import Providers
 
 @pytest.fixture(params=["closed", "silent"])
 def no_redis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A broker whose port is closed, or that takes connections and never says a word."""
+    """A broker whose port is closed, or that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1] if request.param == "silent" else 1
         url = f"redis://127.0.0.1:{port}/0"

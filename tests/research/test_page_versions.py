@@ -1,4 +1,4 @@
-"""What a page says by statements, how two versions of it differ, and what of that is news."""
+"""A page's statements, differences between two versions, and which of them are news."""
 
 from __future__ import annotations
 

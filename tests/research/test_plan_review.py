@@ -35,7 +35,7 @@ def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def topic(topic: Topic, providers: Providers) -> Topic:
-    """A topic that wants its plans looked at, and a model that plans two queries."""
+    """A topic with plan review, and a model that plans two queries."""
     cast.set_up(providers, 1, 2)
     providers.model = cast.model(cast.PLAN, cast.report(1, 2))
     TopicSettings.objects.update(plan_review="wait")

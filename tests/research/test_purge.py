@@ -1,4 +1,4 @@
-"""What a purged topic takes with it."""
+"""What is deleted with a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deleted permanently is gone from every column of every table, and from the data folder.
+"""Permanently deleted text is gone from every column of every table, and from the data folder.
 
 A marker is put into a record of each kind, the record is used by every door, deleted, and the marker
 is searched for everywhere.
@@ -247,7 +247,7 @@ def _by_runs(owner: User) -> None:
 
 
 def found(words: str = MARKER) -> set[tuple[str, str]]:
-    """Return the tables and columns which contain the words, in whatever case."""
+    """Return the tables and columns that contain the words, ignoring case."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, column_name FROM information_schema.columns "
@@ -282,7 +282,7 @@ def used(
     request: pytest.FixtureRequest, alice: User, settings: Any, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Remembered:  # fmt: skip
-    """A record of each kind that was used by every door, in the trash."""
+    """A record of each kind that was used by every door, in Trash."""
     settings.DATA_DIR = tmp_path
     settings.BEACON_MIRROR_DIR = ""
     monkeypatch.setattr(connections, "language_model", lambda: None)

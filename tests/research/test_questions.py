@@ -1,4 +1,4 @@
-"""Queries that a service puts into the same words are one question to it."""
+"""Queries with the same terms are sent to a service once."""
 
 from __future__ import annotations
 

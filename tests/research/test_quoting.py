@@ -1,4 +1,4 @@
-"""A quote has one exact place in the stored text, however either is written."""
+"""A quote has one exact position in the stored text, despite different formatting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading pages: what is kept of each, and why nothing is kept of some."""
+"""Reading pages: what is stored, and why some are skipped."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read(
     extractor: Extractor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Run]:
-    """Carry out a run whose search finds these paths of a real server, through the real guard."""
+    """Run a run whose search finds these paths of a real server, through the real guard."""
     allowed = frozenset({f"{httpserver.host}:{httpserver.port}"})
     fetcher = GuardedFetcher(allow_hosts=allowed, extractor=extractor)
     monkeypatch.setattr(reading, "get_fetcher", lambda: fetcher)

@@ -1,4 +1,4 @@
-"""Stale facts are held against their sources again, by a small run without plan and model."""
+"""Rechecking stale facts against their sources, in a small run without plan and model."""
 
 from __future__ import annotations
 

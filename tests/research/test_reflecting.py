@@ -1,4 +1,4 @@
-"""Reflection on a run: when it happens, what it gets, and that the web's words wait for approval."""
+"""Reflection on a run: when it happens, its input, and that web text waits for approval."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRITES = ("facts/user.md", "facts/memory.md")
 
 
 def followed(run: Run, name: str = "reflect") -> Step:
-    """Carry out one follow-up of the run, as a worker does, and return its row."""
+    """Run one follow-up of the run, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name=name)
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
     pipeline.carry_out_follow_up(step.pk)

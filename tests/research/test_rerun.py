@@ -1,4 +1,4 @@
-"""A run that repeats another as it was: its settings and queries, against the memory of now."""
+"""A repeated run: the old settings and queries, with current memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a retry carries out again, and what it keeps."""
+"""What a retry repeats, and what it keeps."""
 
 from __future__ import annotations
 

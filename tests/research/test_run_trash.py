@@ -1,4 +1,4 @@
-"""Removing one run: what only it brought goes, what it retired is current again, all can be restored."""
+"""Deleting a run: its records are removed, replaced facts return, and Undo restores all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The save: one number, one report, and a memory that is saved whole or left as it was."""
+"""Saving a run: one number, one report, and memory saved completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules on real clocks, what is refused, and how they read."""
+"""Schedules on real clocks, rejected ones, and their descriptions."""
 
 from __future__ import annotations
 

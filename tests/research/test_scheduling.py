@@ -1,4 +1,4 @@
-"""Schedules: what people set, the expiry they give, and how the tick starts runs."""
+"""Schedules: settings, expiry, and how the tick starts runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queries of a run learn of a service from each other, and how a failure is reported."""
+"""What a run's queries learn from each other about a service, and how failures are reported."""
 
 from __future__ import annotations
 

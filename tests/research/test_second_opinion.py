@@ -1,4 +1,4 @@
-"""Where a model is set up, it is asked where words don't decide, and can retire nothing."""
+"""With a model, uncertain pairs get a second opinion, which can't retire facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run found is sent once to each channel: over retries, lost workers, twice-sent messages."""
+"""A run's news is sent once to each channel, despite retries, lost workers and duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is marked sensitive never leaves this machine, by whatever path it came in and no matter who asks."""
+"""Sensitive text never leaves this machine, no matter how it came in or who asks."""
 
 from __future__ import annotations
 

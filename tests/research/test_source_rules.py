@@ -1,4 +1,4 @@
-"""Block, boost, mute, forget, read next time: what a person says of a source, and what runs make of it."""
+"""Block, boost, mute, forget, read next time: rules for sources, and their effect on runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""“Always check” and “Never read”: what a person sets, and what each run then obeys."""
+"""“Always check” and “Never read”: a person's rules, and how runs follow them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report is seen while a model writes it: real pipeline, real client, a slow server on loopback."""
+"""The report is visible while a model writes it: a slow server on loopback."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def headings(markdown: str) -> list[str]:
 
 @pytest.fixture
 def written(topic: Topic, providers: Providers) -> Callable[..., Run]:
-    """Carry out a run over eight pages in a style; with answers, a model's."""
+    """Run a run over eight pages in a style; with answers, a model's."""
 
     def carried_out(style: str, *answers: Any, **settings: Any) -> Run:
         settings |= {"report_style": style}

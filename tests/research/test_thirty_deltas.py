@@ -1,4 +1,4 @@
-"""Over thirty runs nothing that is known comes as new again: no fact, and no address."""
+"""In thirty runs, nothing known is reported as new again: no fact, and no URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thirty runs of one topic over 1,500 addresses: what is seen, returning, known and cited."""
+"""Thirty runs of one topic over 1,500 URLs: seen, returning, known and cited ones."""
 
 from __future__ import annotations
 

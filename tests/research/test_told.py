@@ -1,4 +1,4 @@
-"""What a finding is compared with beside its words: the day, title and sentences of its page."""
+"""The context of a finding for comparisons: the day, title and sentences of its page."""
 
 from __future__ import annotations
 

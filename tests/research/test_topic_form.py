@@ -1,4 +1,4 @@
-"""The form of a topic: what is taken, what is refused, and in which words."""
+"""The topic form: accepted and rejected values, and the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lists say about unread reports is counted once, and again as soon as it changes."""
+"""The counts of unread reports in lists, and when they are updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a topic owns: trashed and restored, an archive of it says the same as before."""
+"""A topic moved to Trash and restored: its archive is the same as before."""
 
 from __future__ import annotations
 

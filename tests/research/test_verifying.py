@@ -1,4 +1,4 @@
-"""Quotes are looked up in what was stored; what is not there supports nothing."""
+"""Quotes are looked up in the stored text; a missing quote supports nothing."""
 
 from __future__ import annotations
 

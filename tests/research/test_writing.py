@@ -1,4 +1,4 @@
-"""Writing the report: what a model gives is checked, and what it fails to give is made without."""
+"""Writing the report: a model's output is checked, and missing parts are written without it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROSE = (
 
 @pytest.fixture
 def write(topic: Topic, providers: Providers) -> Callable[..., Run]:
-    """Carry out a run over pages 1 and 2 whose report is written by a model that gives this."""
+    """Run a run over pages 1 and 2 whose report is written by a model that gives this."""
 
     def carried_out(*answers: Any) -> Run:
         cast.set_up(providers, 1, 2)

@@ -1,4 +1,4 @@
-"""`make audit`: what it makes of pip-audit's answer."""
+"""`make audit`: how it handles pip-audit's answer."""
 
 from __future__ import annotations
 

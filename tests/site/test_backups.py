@@ -1,4 +1,4 @@
-"""All of Beacon in one file, and back: row for row, or not at all."""
+"""Backing up all of Beacon to one file and restoring it: row for row, or not at all."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_restore_that_is_killed_leaves_what_was_there(
 
 
 def _die_within(file: Path, share: float) -> None:
-    """Begin a restore, and be killed once tables are dropped and that much of the dump was read."""
+    """Start a restore, and kill it after tables are dropped and part of the dump was read."""
 
     def dying(dump: IO[bytes], pipe: IO[bytes]) -> None:
         with pipe:

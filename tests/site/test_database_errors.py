@@ -1,4 +1,4 @@
-"""What waits or pauses for too long, or loses to another change, is explained or tried again."""
+"""Lock waits, long pauses and deadlocks are explained or retried."""
 
 from __future__ import annotations
 

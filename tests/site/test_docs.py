@@ -1,4 +1,4 @@
-"""The documents lead where they say they lead, and none is out of a reader's reach."""
+"""The docs' links work, and every page can be reached."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_every_module_of_the_house_that_is_named_is_there():
 
 
 def resolves(name: str) -> bool:
-    """Say whether a dotted name is a module, or a name in one."""
+    """Return whether a dotted name is a module, or a name in one."""
     try:
         pkgutil.resolve_name(name)
     except (ImportError, AttributeError):

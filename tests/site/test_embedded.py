@@ -1,4 +1,4 @@
-"""The embedded servers: started once, shared, stopped by the last one out."""
+"""The embedded servers: started once, shared, and stopped by the last user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk without room: explained everywhere, nothing lost, and it works again once there is room."""
+"""A full disk: explained everywhere, nothing lost, and everything works again with free space."""
 
 from __future__ import annotations
 

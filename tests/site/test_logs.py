@@ -1,4 +1,4 @@
-"""What a line of the log tells, and what no line holds."""
+"""The contents of log lines, and what they never contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beacon is loaded before the web server's processes part: nothing of it may be one process's own."""
+"""Beacon is loaded before the web server forks, so nothing may belong to one process."""
 
 from __future__ import annotations
 

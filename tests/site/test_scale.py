@@ -1,4 +1,4 @@
-"""What docs/dev/queries.md says of one database for many owners, and of workers on many hosts."""
+"""Claims of docs/dev/queries.md: one database for many owners, and workers on many hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Living with other processes: waiting within bounds, and letting their users in."""
+"""Helpers for other processes: waiting with a limit, and access for their users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Say whether `holds` became true within `seconds`."""
+    """Return whether `holds` became true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
