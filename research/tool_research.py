@@ -247,7 +247,7 @@ TOOLS = (
     MemoryTool(
         "research_topic",
         "Research a topic on the web. Starts its next run in the background, and creates "
-        "the topic if it doesn't exist. The report has citations. From the second run on, "
+        "the topic if it doesn't exist. The report has citations. Starting with the second run, "
         "it says what changed. The number of runs per hour is limited.",
         TopicArguments,
         _research,

@@ -65,7 +65,7 @@ ALL = tuple(KINDS)
 
 # Quotes: requirements as they were given, reports on real pages, and the patterns themselves.
 QUOTED = re.compile(
-    r"docs/requirements\.md|docs/examples/.*-run-\d+\.md"
+    r"docs/dev/requirements\.md|docs/examples/.*-run-\d+\.md"
     r"|scripts/words\.py|tests/site/test_words\.py"
 )
 

@@ -156,8 +156,9 @@ def _run(caller: Caller, run_id: int) -> Run:
 
 
 def _own_run(caller: Caller, run_id: int) -> Run:
-    """Return a run that the caller may change. Raises Locked (403) for an agent that didn't start
-    it.
+    """Return a run that the caller can change.
+
+    Raises Locked (403) for an agent that didn't start it.
     """
     run = _run(caller, run_id)
     agents_topics.check_own_run(run, caller.by)
