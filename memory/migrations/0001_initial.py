@@ -470,7 +470,7 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     models.CharField(
-                        choices=[("open", "open"), ("settled", "settled")],
+                        choices=[("open", "open"), ("settled", "resolved")],
                         default="open",
                         max_length=7,
                     ),
@@ -484,7 +484,7 @@ class Migration(migrations.Migration):
                             ("right", "kept right"),
                             ("both", "kept both"),
                             ("merged", "merged"),
-                            ("gone", "settled automatically because one of the two is gone"),
+                            ("gone", "resolved automatically because one of the two is gone"),
                         ],
                         max_length=6,
                     ),
@@ -2583,7 +2583,7 @@ class Migration(migrations.Migration):
                             ("unavailable", "it couldn’t be reached or was unavailable"),
                             ("rejected", "it refused the request"),
                             ("nonsense", "its answer couldn’t be used"),
-                            ("left", "the call was given up before it answered"),
+                            ("left", "Beacon stopped waiting for the answer"),
                         ],
                         max_length=12,
                     ),

@@ -972,7 +972,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("new", "new"),
                             ("known", "known"),
-                            ("returning", "returning"),
+                            ("returning", "seen again"),
                             ("blocked", "blocked"),
                         ],
                         default="new",
