@@ -631,12 +631,14 @@ def summary(found: list[Hit], stored: dict[str, dict[str, int]]) -> None:
 
 
 def sample(pieces: list[Text], kinds: tuple[str, ...], number: int, seed: int) -> list[str]:
-    """Return random texts of at least three words; of documents, sentences."""
+    """Return random texts of at least three words; of documents, only whole sentences."""
     found = set()
     for piece in pieces:
         if piece.kind in kinds:
             text = " ".join(piece.text.split())
-            parts = re.split(r"(?<=[.!?]) ", text) if piece.kind == "docs" else [text]
+            parts = [text]
+            if piece.kind == "docs":
+                parts = [part for part in re.split(r"(?<=[.!?]) ", text) if part[-1] in ".!?"]
             found |= {part for part in parts if len(re.findall(r"[A-Za-z]{2,}", part)) > 2}
     return sorted(found, key=lambda text: sha256(f"{seed} {text}".encode()).digest())[:number]
 
