@@ -638,7 +638,11 @@ def sample(pieces: list[Text], kinds: tuple[str, ...], number: int, seed: int) -
             text = " ".join(piece.text.split())
             parts = [text]
             if piece.kind == "docs":
-                parts = [part for part in re.split(r"(?<=[.!?]) ", text) if part[-1] in ".!?"]
+                parts = [
+                    part
+                    for part in re.split(r"(?<=[.!?]) ", text)
+                    if part.endswith((".", "!", "?"))
+                ]
             found |= {part for part in parts if len(re.findall(r"[A-Za-z]{2,}", part)) > 2}
     return sorted(found, key=lambda text: sha256(f"{seed} {text}".encode()).digest())[:number]
 
