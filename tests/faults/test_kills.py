@@ -214,5 +214,5 @@ def test_a_task_that_always_dies_fails_after_three_and_others_go_on(
     )
 
     assert (died.status, died.crashes, killer.deaths) == ("failed", 3, 3)
-    assert died.error.startswith("crashed 3 times")
+    assert died.error.startswith("the worker stopped unexpectedly 3 times")
     assert lived.status == "succeeded"

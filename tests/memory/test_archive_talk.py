@@ -174,7 +174,7 @@ def test_a_strangers_proposal_says_that_it_is_one(alice: User, bob: User, tmp_pa
     carried(alice, bob, tmp_path / "theirs.zip", own=False)
 
     mine = review_services.waiting(bob).get()
-    assert (mine.source, mine.reasons[0][:12]) == ("import:theirs.zip", "it comes wit")
+    assert (mine.source, mine.reasons[0][:12]) == ("import:theirs.zip", "it comes fro")
 
 
 def test_an_imported_proposal_is_as_dangerous_as_it_is_and_not_as_it_says(

@@ -246,8 +246,8 @@ def test_more_calls_than_may_be_made_store_nothing_more(loop: Loop):
     ("act", "said"),
     [
         (lambda item, by: item.change(by=by, sensitivity="sensitive"), "Only people can see"),
-        (lambda item, by: item.trash(by=by), "is no longer there"),
-        (lambda item, by: item.purge(by=by), "is no longer there"),
+        (lambda item, by: item.trash(by=by), "no longer exists"),
+        (lambda item, by: item.purge(by=by), "no longer exists"),
     ],
 )
 def test_what_a_person_hides_or_throws_away_meanwhile_is_sent_no_more(

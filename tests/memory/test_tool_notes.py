@@ -182,7 +182,7 @@ def test_an_owner_without_a_soul_gets_one(alice: Any):
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("sensitive", "people only"),
+        ("sensitive", "Only people"),
         ("locked", "Only a person can change it"),
         ("trashed", "Trash"),
         ("persons", "you wrote"),

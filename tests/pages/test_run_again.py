@@ -74,7 +74,7 @@ def test_a_saved_run_can_be_run_again_as_it_was(
 
     again = Run.objects.get(rerun_of=saved)
     assert url("run", again) in (answer.headers.get("Location") or answer["HX-Redirect"])
-    assert "manually, repeating Run #1" in page(browser, again)
+    assert "manually by alice, repeating Run #1" in page(browser, again)
 
 
 def test_a_run_without_a_report_is_not_run_again_as_it_was(browser: Client, failed: Run):

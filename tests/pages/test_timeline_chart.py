@@ -118,7 +118,7 @@ def test_it_says_in_words_what_it_shows(topic: Topic):
     make_fact(topic, COST, ran(topic))
     make_fact(topic, FIRE, ran(topic))
 
-    assert drawn(topic).words == "2 facts over Run #1 to Run #2"
+    assert drawn(topic).words == "2 facts from Run #1 to Run #2"
 
 
 def test_many_runs_are_drawn_some_at_a_time(topic: Topic):

@@ -100,7 +100,7 @@ def test_a_topic_that_is_here_already_stays_as_it_is(
     imported(settings)
 
     assert Topic.objects.get(owner=alice).summary == MEMORY["reportSummary"]
-    assert "isn’t changed" in capsys.readouterr().out
+    assert "left unchanged" in capsys.readouterr().out
 
 
 def test_a_trial_stores_nothing_and_says_so(

@@ -168,7 +168,7 @@ def test_a_run_that_loses_its_worker_three_times_fails_with_its_reason(topic: To
     Run.objects.free_stalled()
     run.refresh_from_db()
     assert (run.status, run.crashes) == ("failed", 3)
-    assert run.error.startswith("crashed 3 times")
+    assert run.error.startswith("the worker stopped unexpectedly 3 times")
     assert Activity.objects.filter(kind="run-failed", is_warning=True).exists()
 
 
