@@ -50,7 +50,7 @@ def look_round(visitor: Visitor) -> None:
     visitor.goto("/settings/tokens/")
     expect(page.locator("#new-token")).to_have_count(0)  # shown once
     visitor.goto("/admin/")
-    expect(page.locator("body")).to_contain_text("All accounts (read only)")
+    expect(page.locator("body")).to_contain_text("All accounts (read-only)")
 
 
 def test_the_one_time_link_makes_the_first_account_and_leads_to_an_empty_home(
