@@ -147,7 +147,7 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
     second.press("Save")
     expect(second.page.locator(".merge-hunk").first).to_contain_text("Fri 10:00")
     second.page.get_by_label("Both, theirs first").first.check()
-    second.press("Merge with these sides")
+    second.press("Merge with these choices")
     expect(second.page.get_by_role("heading", name="Merge again")).to_be_visible()
     second.press("Replace version")
     expect(second.page.locator(".file-text")).to_contain_text("Fri 10:00")

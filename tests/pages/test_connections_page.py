@@ -37,7 +37,7 @@ def test_without_a_model_the_page_tells_what_works(browser: Client) -> None:
 
     assert "Without a model" in body
     assert "Search services that need no setup" in body
-    assert "Topics without their own choice search Feeds, Library." in body
+    assert "Topics that don’t select their own services search Feeds, Library." in body
 
 
 @pytest.mark.parametrize("secret", ["k\r\nX-Evil: 1", "ключ-длинный"])
@@ -243,7 +243,7 @@ def test_a_services_test_is_kept_and_shown_until_it_changes(
 
     assert "Last test succeeded" in browser.get(PAGE).content.decode()
     save(browser, "tavily", base_url=httpserver.url_for(""), secret="tvly-another-key-9876")
-    assert "Last test, before it was changed" in browser.get(PAGE).content.decode()
+    assert "Last test, with the previous settings" in browser.get(PAGE).content.decode()
 
 
 def test_a_services_refusal_is_shown_without_javascript_in_its_place(

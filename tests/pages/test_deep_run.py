@@ -85,7 +85,7 @@ def test_the_number_of_queries_is_fixed_however_many_calls(browser: Client, topi
 
 def test_run_deep_this_once_starts_a_deep_run_of_a_quick_topic(browser: Client, topic: Topic):
     page = browser.get(reverse("research:topic", args=[topic.slug])).content.decode()
-    assert "Run deep once" in page
+    assert "Run once in deep mode" in page
 
     browser.post(reverse("research:topic-run", args=[topic.slug]), {"depth": "deep"})
 
@@ -114,6 +114,6 @@ def test_the_form_says_what_deep_costs_and_keeps_it(browser: Client, topic: Topi
     )
 
     assert TopicSettings.objects.get(topic=topic).depth == "deep"
-    assert "Run quick once" in browser.get(
+    assert "Run once in quick mode" in browser.get(
         reverse("research:topic", args=[topic.slug])
     ).content.decode()  # fmt: skip

@@ -129,7 +129,7 @@ def test_what_is_unchanged_is_folded_until_asked_for(browser: Client, alice: Any
     save_file(alice, USER, f"{MOVED}{lines}", by=alice.actor)
     save_file(alice, USER, f"{MOVED}{lines}- More\n", by=alice.actor)
 
-    assert "lines unchanged" in text_of(browser.get(COMPARE))
+    assert "unchanged lines" in text_of(browser.get(COMPARE))
     assert "Line 20" in text_of(browser.get(COMPARE, {"from": 4, "to": 5, "show": "all"}))
 
 

@@ -72,7 +72,7 @@ def test_a_section_is_locked_and_unlocked_where_it_is_read(browser: Client, alic
     assert answer["Location"] == f"{page}#{work}"
     html = text_of(browser.get(page))
     assert now(alice).section_locks == [["User", "Work"]] and "Locked: User › Work" in html
-    assert html.count('name="unlock"') == 1 and html.count("only you can change") == 2
+    assert html.count('name="unlock"') == 1 and html.count("only you can edit") == 2
     browser.post(LOCK, {"unlock": work, "next": page})
     assert now(alice).section_locks == []
 

@@ -72,7 +72,7 @@ def test_a_section_that_is_locked_says_so(browser: Client, alice: Any):
     file = save_file(alice, USER, "# User\n\n## Work\n\n- Wed 10:00\n", by=alice.actor).file
     file.change(by=alice.actor, section_locks=[["User", "Work"]])
 
-    assert "only you can change this section" in text_of(browser.get(f"/files/{USER}/"))
+    assert "only you can edit this section" in text_of(browser.get(f"/files/{USER}/"))
 
 
 @pytest.mark.parametrize(

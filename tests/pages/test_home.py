@@ -45,7 +45,7 @@ def home(browser: Client) -> str:
 def test_a_fresh_account_is_told_what_works_and_offered_the_sample(browser: Client):
     body = home(browser)
 
-    assert "Available without a model or a key" in body
+    assert "Available without a model or API key" in body
     assert "Try the sample topic" in body
     assert 'action="/topics/sample/"' in body
     assert 'href="/topics/new/"' in body

@@ -70,7 +70,7 @@ def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note)
 def test_before_anything_is_asked_it_teaches_the_operators(browser: Client):
     html = browser.get(RECALL).content.decode()
     assert "category:lesson" in html
-    assert "Search with words, or narrow by filters" in html
+    assert "Enter search words or use filters" in html
 
 
 def test_over_htmx_the_hits_alone_answer(browser: Client, note: Note):

@@ -73,7 +73,7 @@ def test_the_chain_leads_from_the_first_note_to_the_one_that_stands(
     second = supersede(first, "Fares are fresh.", by=alice.actor)
     third = supersede(second, "Fares are gone.", by=alice.actor)
     html = text_of(browser.get(first.get_absolute_url()))
-    assert "A newer note has replaced this one." in html
+    assert "A newer note replaced this one." in html
     for one in (second, third):
         assert f'href="{one.get_absolute_url()}">{one}</a>' in html
 

@@ -96,7 +96,7 @@ def test_a_gone_item_quotes_its_old_page_and_not_the_present_one(browser: Client
     shown = section(page(browser, run), "what-changed")
     item = re.search(r"− Gone.*?</li>", shown, re.DOTALL)
 
-    assert item and "Its page no longer says this." in item[0]
+    assert item and "The source page no longer says this." in item[0]
     before, now = item[0].split(">Now<")
     assert ">Before<" in before and "fixes are made until November 2025" in before
     assert "old.example" in before and "3 Nov 2025" in before

@@ -68,7 +68,7 @@ def test_it_is_deleted_for_good_by_name_and_it_is_said_what_goes(browser: Client
     purge = reverse("memory:record-purge", args=["report", run.report.pk])
     assert purge in browser.get("/trash/").content.decode()
     html = text_of(browser.get(purge))
-    assert "Deleted with it: 1 version in its history, 1 topic fact" in html
+    assert "Also deleted: 1 version in its history, 1 topic fact" in html
     assert "That doesn’t match" in text_of(browser.post(purge, {"name": "Run"}))
     name = "PostgreSQL releases, Run #2"
     assert browser.post(purge, {"name": name}).status_code == 302

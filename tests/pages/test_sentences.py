@@ -105,7 +105,7 @@ def test_a_source_whose_text_is_gone_keeps_its_quotes(browser: Client, run: Run)
 
     shown = page(browser, url("run-source", run, 1))
 
-    assert "The text has been deleted or has expired" in shown
+    assert "The text was deleted or has expired" in shown
     assert TRUE in shown
 
 

@@ -87,7 +87,7 @@ def test_an_earlier_month_is_opened_over_htmx_alone(browser: Client, alice: User
 def test_a_month_that_is_not_there_is_explained(browser: Client) -> None:
     body = body_of(browser, "?month=<soon>")
 
-    assert "There are no calls in “&lt;soon&gt;”" in body
+    assert "There are no calls for “&lt;soon&gt;”" in body
     assert browser.get(f"{PAGE}calls.csv?month=soon").status_code == 404
 
 

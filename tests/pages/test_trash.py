@@ -232,7 +232,7 @@ def test_a_row_says_how_long_it_has_and_what_comes_along(browser: Client, alice:
     assert "30 days left" in html
     assert "1 topic fact" in html
     assert "a hoax" in html
-    assert "1 more was deleted with a run" in html
+    assert "1 more item was deleted with a run" in html
     assert "Version 18.1 repairs index corruption" not in html
     assert (
         "Version 18.1 repairs index" in browser.get(TRASH, {"type": "topicfact"}).content.decode()

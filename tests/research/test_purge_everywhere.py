@@ -342,7 +342,7 @@ def test_the_page_that_asks_names_the_sessions_that_stay(
     page = client_of(alice).get(address).content.decode()
 
     assert f'href="{session.get_absolute_url()}"' in page
-    assert "These say the same and stay." in page
+    assert "These items say the same thing" in page
 
 
 def test_emptying_the_trash_takes_the_copies_of_all_that_lay_there(
