@@ -84,14 +84,14 @@ def up() -> int:
         other = read_state(folder).get("up")
         where = f"at {other['url']} (process {other['pid']})" if other else "and is still starting"
         raise CannotStart(
-            f"Beacon is already running on {folder}, {where}. Use that one, stop it with "
+            f"Beacon is already running in {folder}, {where}. Use that one, stop it with "
             f"`{MAKE} down`, or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
         )
     is_first = not read_state(folder)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     if _end_leftovers(folder):
-        print("Stopped processes left over from a Beacon that was killed.", flush=True)
+        print("Stopped processes left over from a Beacon instance that was killed.", flush=True)
     os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
     if is_first:  # otherwise nothing is printed before the processes start

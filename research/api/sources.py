@@ -31,7 +31,7 @@ class SourcesWanted(Paged):
 
     by: Literal["domain", "page"] = "domain"
     q: str = Field("", max_length=200, description="Words in the title or URL.")
-    domain: str = Field("", max_length=255, description="Only pages of this domain.")
+    domain: str = Field("", max_length=255, description="Only pages on this domain.")
     state: Literal[
         "", "block", "boost", "mute", "cited", "facts", "contradicted", "unsupported", "failed",
         "quarantined",
@@ -139,5 +139,5 @@ def _topic(request: ApiRequest, slug: str) -> Any:
         topics = topics.for_agents()
     topic = topics.first()
     if topic is None:
-        raise not_found(_("There is no such topic outside Trash, or it isn’t yours."))
+        raise not_found(_("This topic doesn’t exist, is in Trash, or isn’t yours."))
     return topic

@@ -152,7 +152,7 @@ def _execute(run: Run) -> None:
         run.requeue(_("interrupted"))
         raise
     except Exception:
-        run.finish(Run.Status.FAILED, _("internal error, see the worker’s log"))
+        run.finish(Run.Status.FAILED, _("internal error (see the worker’s log)"))
         raise
 
 

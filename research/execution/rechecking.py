@@ -42,7 +42,7 @@ def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> 
     else:
         found = ids_of_stale(fresh)
     if not found:
-        raise NotNow(_("Nothing to recheck. None of this topic’s facts is stale."))
+        raise NotNow(_("Nothing to recheck. None of this topic’s facts are stale."))
     trigger = Run.Trigger.RECHECK
     return starting.start_run(fresh, trigger=trigger, by=by, depth="quick", rechecks=found)
 

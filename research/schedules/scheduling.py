@@ -376,7 +376,9 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
     if fit.smaller is not None:
-        said = _("Ran smaller than usual (quick, few pages, within the remaining budget): %(why)s")
+        said = _(
+            "This run was smaller than usual (quick, few pages, within the remaining budget): %(why)s"
+        )
         fields = {**fit.smaller, "warnings": [said % {"why": fit.why}]}
     try:
         run: Run = Run.objects.start(
