@@ -98,9 +98,9 @@ VARIABLES = {
             "`?sslmode=require`. These detect a lost server: `connect_timeout` (5 s), "
             "`keepalives_idle` (15 s), `keepalives_interval` (5 s), `keepalives_count` (3) and "
             "`tcp_user_timeout` (30000 ms). These apply to web, mcp, worker, upkeep and beat: "
-            "`lock_timeout` (10000 ms) limits the wait for a lock, and "
-            "`idle_in_transaction_session_timeout` (60000 ms) a pause in a transaction. `0` leaves "
-            "either to the server",
+            "`lock_timeout` (10000 ms) limits how long to wait for a lock, and "
+            "`idle_in_transaction_session_timeout` (60000 ms) limits idle time in a transaction. `0` "
+            "uses the server's own limit",
             usual="embedded Postgres",
         ),
         Variable(

@@ -207,7 +207,7 @@ def _set_password(programs: Path, cluster: Path, account: Account, password: str
     )
     if done.returncode != 0:
         raise EmbeddedError(
-            f"The password of the database in {cluster} is lost and couldn't be reset:\n"
+            f"The password for the database in {cluster} was lost and couldn't be reset:\n"
             + done.stderr.strip()
         )
 

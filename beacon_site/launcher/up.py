@@ -171,8 +171,8 @@ def _for_others() -> list[str]:
     if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
         return []
     said = (
-        "Other machines can connect, but Beacon doesn't answer them yet. Set BEACON_URL to the "
-        f"address that people use, such as http://nas.local:{settings.BEACON_PORT}."
+        "Other machines can connect, but Beacon won't respond to them until you set BEACON_URL "
+        f"to the address that people use, such as http://nas.local:{settings.BEACON_PORT}."
     )
     return [said]
 

@@ -34,10 +34,10 @@ class Command(MigratedCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import all keys and report each one. Fail at the end if any was refused."""
+        """Import all keys and report each one. Fail at the end if any was rejected."""
         owner = self._owner(options["user"])
         counts: Counter[str] = Counter()
-        words = {TAKEN: _("imported"), LEFT: _("skipped"), REFUSED: _("refused")}
+        words = {TAKEN: _("imported"), LEFT: _("skipped"), REFUSED: _("rejected")}
         # A URL can contain a password, so only its host and port are ever shown.
         parts = urlsplit(options["url"])
         try:
