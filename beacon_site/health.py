@@ -100,7 +100,7 @@ _FULL = _(
     "The server’s disk is full, so nothing new can be saved. What you saved before is safe. Free up "
     "disk space on the server, or ask your admin to."
 )
-_LOW = _("The server’s disk is almost full. Free up disk space before saving fails.")
+_LOW = _("The server’s disk is almost full. Free up disk space soon, or saving will fail.")
 SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # checked by a request to them
 
 

@@ -168,7 +168,7 @@ KINDS = [
     Kind("corrections", gettext_lazy("corrections"), models.Correction),
     Kind(
         "corrected-facts",
-        gettext_lazy("facts that corrections changed"),
+        gettext_lazy("facts changed by corrections"),
         models.CorrectedFact,
         owner="correction__owner",
         key=("correction_id", "fact_id"),

@@ -187,7 +187,7 @@ def _check_port(bind: str, port: int, variable: str) -> None:
     except OSError as exc:
         raise CannotStart(
             f"Beacon can't listen on {bind}, port {port}: {exc.strerror or exc}. Stop the program "
-            f"that uses the port, or set {variable} (and BEACON_BIND) to another."
+            f"that uses the port, or change {variable} (and BEACON_BIND)."
         ) from exc
 
 

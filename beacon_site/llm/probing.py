@@ -275,9 +275,9 @@ def try_search(profile: SearchProfile) -> ProbeResult:
         return ProbeResult(
             False, text % {"name": name, "seconds": SEARCH_PROBE_PATIENCE}, ms_since(began)
         )
-    text = _("%(name)s answered, but found nothing for “%(word)s”.")
+    text = _("%(name)s responded, but found nothing for “%(word)s”.")
     if hits:
-        text = _("%(name)s answered. Its first result is “%(title)s”.")
+        text = _("%(name)s responded. Its first result is “%(title)s”.")
     shown = {"name": name, "word": WORD, "title": hits[0].title if hits else ""}
     message = " ".join([text % shown, *warnings])
     return ProbeResult(True, message, ms_since(began), count=len(hits))

@@ -87,7 +87,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def reason_of(exc: BaseException) -> str:
     """Return why a connection failed, with the system's message but without its number."""
     first = next(iter(str(exc).splitlines()), "")
-    return _ERRNO.sub("", first) or _("no answer")
+    return _ERRNO.sub("", first) or _("no response")
 
 
 def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline: float) -> bytes:

@@ -39,7 +39,7 @@ class FactSeenIn(Body):
 
 
 class CorrectionIn(Body):
-    """What is wrong with a sentence of a report."""
+    """What is wrong with a sentence in a report."""
 
     run: int = Field(description="The run whose report contains the sentence.")
     sentence: str = Field(max_length=4000, description="As in the report, without citations.")

@@ -129,7 +129,7 @@ def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 def retry_run(
     request: ApiRequest, response: HttpResponse, run_id: int, retry: RetryIn | None = None
 ) -> Status[RunWithSteps]:
-    """Queue a failed or cancelled run again, with the same ID. 409: it has another state."""
+    """Queue a failed or cancelled run again, with the same ID. 409: it hasn't failed or been cancelled."""
     caller, run = request.auth, _own_run(request.auth, run_id)
     try:
         done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")

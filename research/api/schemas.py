@@ -73,7 +73,7 @@ class TopicFields(Body):
     intent: str | None = Field(
         None,
         max_length=LONGEST,
-        description="Which changes to notify about. Only a person can set this. Empty: all.",
+        description="Which changes to notify about. Empty: all changes. Only a person can set this.",
     )
     tell_also: list[Line] | None = Field(
         None, max_length=50, description="Only a person can set this."

@@ -114,7 +114,7 @@ def list_sources(
 def treat_source(
     request: ApiRequest, response: HttpResponse, slug: str, rule: SourceRuleIn
 ) -> SourceRuleOut:
-    """Block, boost or mute a place, or remove its rule (`none`). Applies from the next run.
+    """Block, boost or mute a source, or remove its rule (`none`). Applies from the next run.
 
     403 for agents: muting hides changes from the owner, and only the owner can set rules for all
     topics or change their own.

@@ -54,7 +54,7 @@ class MoneyOut(BaseModel):
 
 
 class ForecastOut(Textless):
-    """The estimate of a run, and whether a scheduled one would fit into the monthly limit."""
+    """The estimate of a run, and whether a scheduled one would fit within the monthly limit."""
 
     depth: TopicSettings.Depth
     basis: str = Field(
@@ -196,7 +196,7 @@ def read_forecast(
 
 @api.post(_ONE + "/recheck", auth=WRITE, response={202: RunWithSteps})
 def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Status[RunWithSteps]:
-    """Recheck the topic's stale facts. 409: none is stale, or a run is unfinished."""
+    """Recheck the topic's stale facts. 409: no facts are stale, or a run is unfinished."""
     started = recheck(request.auth, topic_of(request.auth, slug))
     located(response, f"/runs/{started.pk}")
     return Status(202, RunWithSteps.whole(started))

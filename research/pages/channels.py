@@ -182,7 +182,7 @@ class DigestForm(forms.Form):
         queryset=Topic.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("New topics are included until you remove them."),
+        help_text=gettext_lazy("New topics are included unless you remove them."),
     )
 
     def __init__(
@@ -222,7 +222,7 @@ class FeedForm(_TakesRefusals):
     with_private = forms.BooleanField(
         label=gettext_lazy("Include private topics"),
         required=False,
-        help_text=gettext_lazy("Anyone with the URL can read what changed in them."),
+        help_text=gettext_lazy("Anyone with the URL can see what changed in these topics."),
     )
 
     def __init__(self, *args: Any, owner: User, **more: Any) -> None:

@@ -93,7 +93,7 @@ class ScheduleForm(forms.Form):
                 (number % 7, scheduling.weekday_names()[number % 7]) for number in range(1, 8)
             ],
             "day": [
-                (day, _("the last") if day == scheduling.LAST_DAY else f"{day}.")
+                (day, _("last day") if day == scheduling.LAST_DAY else f"{day}.")
                 for day in scheduling.DAYS
             ],
         }

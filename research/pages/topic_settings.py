@@ -152,8 +152,8 @@ TEMPLATES = (
         services=("feeds", *AT_LARGE, "hackernews", "library"),
         values={
             "objective": gettext_lazy(
-                "For each release, find out its version and date, what breaks, what is fixed, and "
-                "when support ends."
+                "For each release, find out its version and date, what it breaks and fixes, and "
+                "when its support ends."
             ),
             "focus": gettext_lazy("Release notes, changelogs, security advisories."),
             "time_frame": Frame.MONTH.value,

@@ -371,7 +371,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     topic = schedule.topic
     fit = forecasting.fit_of(topic)
     if fit.why and fit.smaller is None:
-        words = _("%(why)s. It was skipped, as set in the topic’s settings")
+        words = _("%(why)s, and the topic’s settings skip runs over the limit")
         _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}

@@ -34,7 +34,7 @@ def test_it_says_what_came_and_searches_once(serp):
     outcome = try_search(serp.profile())
 
     assert (outcome.ok, outcome.count) == (True, 1)
-    assert outcome.message == "SerpAPI answered. Its first result is “Result 1”."
+    assert outcome.message == "SerpAPI responded. Its first result is “Result 1”."
     assert len(serp.asked) == 1
 
 
