@@ -31,7 +31,9 @@ def send(task: str, *args: Any, queue: str) -> bool:
             app.send_task(task, args=args, queue=queue, connection=connection, retry=False)
     except (OperationalError, OSError) as exc:
         logger.warning(
-            "broker unreachable, the next tick sends the task", task=task, error=type(exc).__name__
+            "broker unreachable, so the next tick will send the task",
+            task=task,
+            error=type(exc).__name__,
         )
         return False
     return True

@@ -31,11 +31,11 @@ def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     risks = [
         (is_open and not settings.BEACON_HTTPS,
          _("Other machines can reach Beacon without TLS."),
-         _("Put a proxy with TLS in front. In a container, publish the port to 127.0.0.1 only.")),
+         _("Put a TLS proxy in front of Beacon. In a container, publish the port to 127.0.0.1 only.")),
         (local, _("BEACON_ENV is local, but other machines can reach Beacon."),
          _("Set BEACON_ENV=production.")),
         (is_open and settings.BEACON_TRUST_PROXY,
-         _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can claim any address."),
+         _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can claim any IP address."),
          _("Set BEACON_BIND to an address that only the proxy can reach.")),
         ("*" in settings.ALLOWED_HOSTS, _("ALLOWED_HOSTS accepts any host name."), _("List your own host names.")),
         (len(settings.SECRET_KEY) < 50, _("SECRET_KEY is too short."), _("Use 50 characters or more.")),
@@ -59,7 +59,7 @@ def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             continue
         if is_readable:
             text = _(
-                "Other users of this machine can read %(path)s, and sign in as anyone with it."
+                "Other users of this machine can read %(path)s and use it to sign in as anyone."
             )
             hint = _("Run: chmod 600 %(path)s")
             values = {"path": path}
@@ -99,7 +99,7 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     missing = sorted(f"{table}.{column}" for table, column in wanted - columns)
     if not missing:
         return []
-    text = _("Columns are missing, although all migrations are applied: %(names)s.")
+    text = _("These columns are missing even though all migrations have been applied: %(names)s.")
     hint = _("The tables were changed outside Beacon. Restore a backup, or add the columns.")
     return [Warning(text % {"names": _few(missing)}, hint=hint, id="beacon.W011")]
 
@@ -109,7 +109,7 @@ def redis(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckM
     """Warn when Redis doesn't answer."""
     if not databases or not (problem := health.redis_problem()):
         return []
-    text = _("Redis doesn’t answer (%(why)s). Runs wait until it does.") % {"why": problem}
+    text = _("Redis doesn’t respond (%(why)s). Runs wait until it does.") % {"why": problem}
     hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one that Beacon includes.")
     return [Warning(text, hint=hint % BY_HAND, id="beacon.W012")]
 

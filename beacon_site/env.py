@@ -131,7 +131,7 @@ def origin(name: str, default: str) -> str:
     more = parts.path or parts.query or parts.fragment or "@" in parts.netloc
     if more or not host or value.endswith(("?", "#")):
         raise ImproperlyConfigured(
-            f"{name} must have only a scheme, a host and a port, such as https://beacon.example, "
+            f"{name} must contain only a scheme, a host and a port, such as https://beacon.example, "
             "without a path, a query, or a name and password."
         )
     return f"{parts.scheme}://{host}" + (
@@ -187,14 +187,14 @@ def check_service_passwords(urls: dict[str, str]) -> None:
         host, password = parts.hostname or "", unquote(parts.password or "")
         if password == COMPOSE_PASSWORD:
             raise ImproperlyConfigured(
-                f"{name} has the password {COMPOSE_PASSWORD!r} from docker-compose.yml, which everyone "
-                "knows. Set POSTGRES_PASSWORD and REDIS_PASSWORD in .env. A database that was already "
+                f"{name} has the password {COMPOSE_PASSWORD!r} from docker-compose.yml, which is "
+                "public. Set POSTGRES_PASSWORD and REDIS_PASSWORD in .env. A database that was already "
                 "created keeps its password until you change it there (ALTER USER)."
             )
         if name == "REDIS_URL" and not password and host not in _LOOPBACK:
             raise ImproperlyConfigured(
-                f"{name} names a Redis on another host without a password. Set one (requirepass) and "
-                "write it as redis://:password@host:port/0."
+                f"{name} points to a Redis server on another host without a password. Set one "
+                "(requirepass) and write it as redis://:password@host:port/0."
             )
 
 

@@ -100,7 +100,7 @@ _FULL = _(
     "The server’s disk is full, so nothing new can be saved. What you saved before is safe. Free up "
     "disk space on the server, or ask your admin to."
 )
-_LOW = _("The server’s disk is almost full. Free up disk space before saving fails.")
+_LOW = _("The server’s disk is almost full. Free up disk space soon, or saving will fail.")
 SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # checked by a request to them
 
 
@@ -195,14 +195,14 @@ def main(kind: str) -> int:
     if kind in SERVERS:
         port = getattr(settings, SERVERS[kind])
         does = answers(port)
-        sys.stdout.write(f"{kind}: {'answers' if does else 'no answer'} at port {port}\n")
+        sys.stdout.write(f"{kind}: {'responds' if does else 'no response'} on port {port}\n")
         return 0 if does else 1
     # No app is loaded for this one query, and Django would warn about that.
     warnings.filterwarnings("ignore", "Accessing the database during app initialization")
     try:
         age = ages().get(kind)
     except DatabaseError as exc:
-        sys.stderr.write(f"the database doesn't answer: {type(exc).__name__}\n")
+        sys.stderr.write(f"the database isn't responding: {type(exc).__name__}\n")
         return 1
     alive = age is not None and age <= OLDEST.get(kind, 0)
     sys.stdout.write(f"{kind}: {'never checked in' if age is None else f'{age:.0f} s ago'}\n")

@@ -28,13 +28,13 @@ BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _own = CollectorRegistry()
 REQUESTS = Counter(
     "beacon_http_requests",
-    "Requests answered, by route name, method and status class.",
+    "Requests handled, by route name, method and status class.",
     ["route", "method", "status"],
     registry=_own,
 )
 SECONDS = Histogram(
     "beacon_http_request_seconds",
-    "Time until a request was answered, by route name.",
+    "Time taken to respond to a request, by route name.",
     ["route"],
     buckets=BUCKETS,
     registry=_own,

@@ -167,8 +167,8 @@ def _service_urls() -> dict[str, str]:
     missing = [name for name, value in urls.items() if not value]
     if missing:
         raise ImproperlyConfigured(
-            f"{' and '.join(missing)} is not set and no embedded server is running. Start Beacon "
-            f"with `{installed.MAKE} up`, use `{installed.MANAGE}` (which starts them while it runs), or set it."
+            f"No embedded server is running. Start Beacon with `{installed.MAKE} up`, use "
+            f"`{installed.MANAGE}` (which starts the servers while it runs), or set {' and '.join(missing)}."
         )
     return urls
 

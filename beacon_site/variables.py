@@ -65,7 +65,7 @@ VARIABLES = {
         ),
         Variable(
             "ALLOWED_HOSTS",
-            "host names that Beacon answers to, separated by commas",
+            "host names that Beacon responds to, separated by commas",
             usual="localhost and the host of `BEACON_URL`",
         ),
         Variable(
@@ -75,13 +75,13 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_SIGN_INS_PER_MINUTE",
-            "sign-in attempts allowed per minute from one IP address, for any usernames. Each "
-            "deliberately costs half a second of CPU time",
+            "sign-in attempts allowed per minute from one IP address, regardless of the username. "
+            "Each deliberately takes half a second of CPU time",
         ),
         Variable(
             "BEACON_LOG_FORMAT",
-            "the format of the log ([contents](../hosting.md#the-log)): `readable` is "
-            "`key=value`, `json` is one object per line",
+            "the log format ([contents](../hosting.md#the-log)): `readable` is `key=value`, "
+            "`json` is one object per line",
             usual="`readable`; `json` in production",
         ),
         Variable(
@@ -98,9 +98,9 @@ VARIABLES = {
             "`?sslmode=require`. These detect a lost server: `connect_timeout` (5 s), "
             "`keepalives_idle` (15 s), `keepalives_interval` (5 s), `keepalives_count` (3) and "
             "`tcp_user_timeout` (30000 ms). These apply to web, mcp, worker, upkeep and beat: "
-            "`lock_timeout` (10000 ms) limits the wait for a lock, and "
-            "`idle_in_transaction_session_timeout` (60000 ms) a pause in a transaction. `0` leaves "
-            "either to the server",
+            "`lock_timeout` (10000 ms) limits how long to wait for a lock, and "
+            "`idle_in_transaction_session_timeout` (60000 ms) limits idle time in a transaction. `0` "
+            "uses the server's own limit",
             usual="embedded Postgres",
         ),
         Variable(
@@ -170,7 +170,7 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_SEARCH",
-            "the only search services that topics can use, and those used by topics that don't "
+            "the only search services that topics can use, and the ones used by topics that don't "
             f"choose any: `{' '.join(BY_NAME)}`. If unset, GDELT and the sample are used only by "
             "topics that choose them",
             usual="services with a key, and services that need none",
@@ -225,9 +225,9 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_PUBLISH_OWNER",
-            "the username whose topics are copied to Redis as `beacon:memory:<slug>`, in JSON. "
-            "Every change to a topic or fact updates the copy, and failed updates are retried every "
-            "minute",
+            "the username of the account whose topics are copied to Redis as "
+            "`beacon:memory:<slug>`, in JSON. Every change to a topic or fact updates the copy, "
+            "and failed updates are retried every minute",
         ),
         Variable(
             "BEACON_API_REQUESTS_PER_MINUTE",

@@ -20,14 +20,14 @@ _OPEN_FOLLOW_UP = Q(is_follow_up=True, state__in=["waiting", "running"])
 
 
 def _unfinished(run: Any) -> str:
-    return _("it is still in progress there") if run.status in models.Run.UNFINISHED else ""
+    return _("it’s still in progress there") if run.status in models.Run.UNFINISHED else ""
 
 
 def _to_be_done(step: Any) -> str:
     if not all(type(count) in (int, float) for count in step.counts.values()):
         return _("its counts aren’t numbers")
     waits = step.is_follow_up and step.state in ("waiting", "running")
-    return _("it is still waiting there") if waits else ""
+    return _("it’s still waiting there") if waits else ""
 
 
 _MOST_SOURCES = 10_000  # the highest source number accepted
@@ -148,7 +148,7 @@ KINDS = [
     ),
     Kind(
         "tool-calls",
-        gettext_lazy("tool calls of runs"),
+        gettext_lazy("tool calls in runs"),
         models.ToolCall,
         owner="run__topic__owner",
         key=("run_id", "part", "position"),
@@ -168,7 +168,7 @@ KINDS = [
     Kind("corrections", gettext_lazy("corrections"), models.Correction),
     Kind(
         "corrected-facts",
-        gettext_lazy("facts that corrections changed"),
+        gettext_lazy("facts changed by corrections"),
         models.CorrectedFact,
         owner="correction__owner",
         key=("correction_id", "fact_id"),
@@ -184,7 +184,7 @@ KINDS = [
     ),
     Kind(
         "topic-notices",
-        gettext_lazy("notifications of topics"),
+        gettext_lazy("topic notifications"),
         models.TopicNotices,
         owner="topic__owner",
         key=("topic_id",),
@@ -210,7 +210,7 @@ KINDS = [
 ]
 LEFT_OUT = {
     "research.Delivery": "messages this Beacon sent and their responses, which must not be sent again elsewhere",
-    "research.TopicNews": "counted again from the imported reports and changes",
+    "research.TopicNews": "recounted from the imported reports and changes",
 }
 
 

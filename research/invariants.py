@@ -132,8 +132,8 @@ def _trash_content(rows: Rows) -> None:
 
 
 _LINE = _(
-    "Run “%(manage)s verify --fix”. If a schedule remains, its cron expression can’t be read, and "
-    "its owner has to set a new one."
+    "Run “%(manage)s verify --fix”. If a schedule is still listed, its cron expression isn’t "
+    "valid, and its owner must set a new one."
 )
 
 INVARIANTS += [
@@ -143,15 +143,15 @@ INVARIANTS += [
     ),
     Invariant(
         "waiting-research", _WAITING, START,
-        sentence=_("No run, follow-up step or notification is 30 minutes late."),
+        sentence=_("No run, follow-up step or notification is more than 30 minutes late."),
     ),
     Invariant(
         "run-numbers", _RUN_NUMBERS, REPAIR, _count_runs,
-        sentence=_("Each topic’s next run gets a number that no other run has."),
+        sentence=_("Each topic’s next run gets a unique number."),
     ),
     Invariant(
         "saved-runs", _SAVED_RUNS, RESTORE,
-        sentence=_("Each run that succeeded, and no other run, has a number and a report."),
+        sentence=_("Every successful run has a number and a report, and no other run does."),
     ),
     Invariant(
         "citations", _CITATIONS, RESTORE,
@@ -167,6 +167,6 @@ INVARIANTS += [
     ),
     Invariant(
         "run-content", _ORPHAN_CONTENT, REPAIR, _trash_content,
-        sentence=_("Each page stored for a run belongs to a run that exists."),
+        sentence=_("Each page stored for a run belongs to an existing run."),
     ),
 ]  # fmt: skip

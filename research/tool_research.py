@@ -38,8 +38,8 @@ class TopicArguments(Arguments):
     topic: str = Field(
         min_length=1,
         max_length=500,
-        description="The topic in plain words. If one with this title or slug exists, this starts its "
-        "next run, which reports what changed.",
+        description="The topic, in plain language. If one with this title or slug exists, this "
+        "starts its next run, which reports what changed.",
     )
     objective: str = Field(
         "", max_length=2000, description="What a new topic should answer, in one or two sentences."
@@ -72,11 +72,11 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
     title = one_line(clean(asked.topic)[0])
     topic = _topic(context, title)
     if topic is not None and not context.may_read(topic):
-        return refused("refused", _("An agent can’t research this. Ask the person to."))
+        return refused("refused", _("An agent can’t research this. Ask the user to."))
     if topic is None and not _may_make(context, title):
         text = _(
-            "Topic “%(topic)s” doesn’t exist. Because you read untrusted text, only the "
-            "person can create it. Ask them to."
+            "Topic “%(topic)s” doesn’t exist. Because you’ve read untrusted text, only the user "
+            "can create it. Ask them to."
         )
         return refused("refused", text % {"topic": shorten(title, 80)})
     try:
@@ -195,16 +195,16 @@ def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
     if asked.topic:
         topic = _topic(context, one_line(clean(asked.topic)[0]))
         if topic is None or not context.may_read(topic):
-            text = _("There is no topic “%(topic)s”. Call research_topic to create it.")
+            text = _("Topic “%(topic)s” doesn’t exist. Call research_topic to create it.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
         runs = runs.filter(topic=topic)
     if asked.number is not None:
         if not asked.topic and asked.run is None:
-            return refused("bad_arguments", _("A report number needs its topic. Pass both."))
+            return refused("bad_arguments", _("A report number requires a topic. Pass both."))
         runs = runs.filter(number=asked.number)
     run = _wanted(runs, any_of_topic=asked.run is None)
     if run is None:
-        return refused("not_found", _("There is no such run. Call research_topic to start one."))
+        return refused("not_found", _("This run doesn’t exist. Call research_topic to start one."))
     return _told(context, run)
 
 

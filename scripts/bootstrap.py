@@ -27,8 +27,8 @@ MAC_CHROMIUMS = (
 )
 # What Beacon does without where a machine has no package of it: lock file -> what is missing then.
 OPTIONAL = {
-    "embeddings": "Beacon continues without the local embedder: recall searches by words only. Each "
-    "start tries again."
+    "embeddings": "Beacon continues without the local embedder, so recall searches by words only. It "
+    "tries again at each start."
 }
 COVERAGE = 95  # percent of the lines of memory and research
 # Each test runs in the same order every time: pytest-randomly is for `make test ARGS=...`.
@@ -122,8 +122,8 @@ def install(lock_file: Path) -> None:
     if done.returncode != 0:
         sys.exit(
             f"Beacon: the packages in requirements/{lock_file.name} couldn't be installed. pip's "
-            "output is above. Usually the network or the package index couldn't be reached. "
-            "Check it, then run the same command again."
+            "output is above. Usually this means that the network or the package index couldn't be "
+            "reached. Check the connection, then run the same command again."
         )
     # pip would compile on one processor; a file that isn't valid Python is left to its package.
     compiled = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]

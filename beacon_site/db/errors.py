@@ -34,7 +34,7 @@ class Failure:
 GONE = Failure(
     503,
     5,
-    _("The database doesn’t answer"),
+    _("The database isn’t responding"),
     _(
         "The database can’t be reached at the moment. What you saved before is safe, and nothing "
         "was changed. Try again soon."
@@ -73,8 +73,8 @@ TOO_LONG = Failure(
     5,
     _("This took too long"),
     _(
-        "The database ended this change because it paused for too long. Nothing was changed. Try "
-        "again."
+        "The database ended this change because it was idle for too long. Nothing was changed. "
+        "Try again."
     ),
 )
 DEADLOCK = Failure(

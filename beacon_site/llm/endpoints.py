@@ -81,7 +81,7 @@ _ALL = (
         default_context=4096,
         hint=gettext_lazy(
             "By default, Ollama reads only 4,096 tokens and silently drops the rest of a longer "
-            "question."
+            "prompt."
         ),
         context=gettext_lazy(
             "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in the model’s "

@@ -99,7 +99,7 @@ def _loaded() -> tuple[Any, Any]:
     model = Path(model_path())
     for path in (TOKENIZER, model):
         if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256[path.name]:
-            text = _("%(path)s doesn’t match the reviewed file, so Beacon doesn’t use it.")
+            text = _("%(path)s doesn’t match the reviewed file, so Beacon won’t use it.")
             raise ProviderRejected(text % {"path": path})
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS

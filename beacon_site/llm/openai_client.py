@@ -363,7 +363,7 @@ class ChatWire:
             return Completion(reading.completion(), streamed=True)
         elif broken is None:
             text = _(
-                "The connection to the model at %(host)s was lost before its answer was complete."
+                "The connection to the model at %(host)s was lost before its response was complete."
             )
             broken = CallFailed(ProviderUnavailable(text % {"host": self._host}))
         if reading.has_begun:
@@ -388,7 +388,7 @@ class ChatWire:
     def _failed(self, exc: Exception, seconds: float) -> CallFailed:
         """Return the failure for an exception of the client or its network."""
         if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
-            text = _("The model at %(host)s didn’t answer within %(seconds)d seconds.")
+            text = _("The model at %(host)s didn’t respond within %(seconds)d seconds.")
             told = text % {"host": self._host, "seconds": math.ceil(seconds)}
             return CallFailed(ProviderUnavailable(told), timed_out=True)
         if isinstance(exc, openai.APIStatusError):
@@ -401,12 +401,12 @@ class ChatWire:
         if elapsed < seconds - 1:
             seconds = IDLE_SECONDS
             text = _(
-                "The model at %(host)s started to answer, but then sent nothing for %(seconds)d "
+                "The model at %(host)s started to respond, but then sent nothing for %(seconds)d "
                 "seconds, so Beacon stopped reading."
             )
         else:
             text = _(
-                "The model at %(host)s started to answer, but didn’t finish within %(seconds)d "
+                "The model at %(host)s started to respond, but didn’t finish within %(seconds)d "
                 "seconds."
             )
         told = text % {"host": self._host, "seconds": math.ceil(seconds)}
@@ -432,7 +432,7 @@ class ChatWire:
 
     def _too_large(self, limit: int) -> CallFailed:
         text = _(
-            "The answer from the model at %(host)s is larger than %(mib)d MiB, so it was discarded."
+            "The response from the model at %(host)s is larger than %(mib)d MiB, so it was discarded."
         )
         told = {"host": self._host, "mib": limit // MIB}
         return CallFailed(ProviderNonsense(text % told), status=200, too_large=True)

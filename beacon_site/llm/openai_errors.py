@@ -100,10 +100,10 @@ def failure_for(
     if status == 402 or (status == 429 and _is_out_of_money(code, said)):
         return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % told)
     if status in (401, 403):
-        text = _("%(host)s refused the key (HTTP %(status)d: %(why)s). Check it in Settings.")
+        text = _("%(host)s rejected the key (HTTP %(status)d: %(why)s). Check it in Settings.")
         if kind.needs_key or status == 401:
             return ProviderRejected(text % told)
-        text = _("%(host)s refused the request (HTTP %(status)d: %(why)s).")
+        text = _("%(host)s rejected the request (HTTP %(status)d: %(why)s).")
         return ProviderRejected(text % told)
     if _takes_no_tools(status, code, said):
         text = _("“%(model)s” at %(host)s doesn’t support tools (%(why)s).")
@@ -119,10 +119,10 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
     """Return the message, without its values, for an error that a retry won't fix."""
     lowered = f"{code} {said}".lower()
     if is_too_long(code, said):
-        text = _("The question is too long for “%(model)s” at %(host)s (%(why)s).")
+        text = _("The prompt is too long for “%(model)s” at %(host)s (%(why)s).")
         return f"{text} {_percent(kind.context)}".rstrip()
     if "content_filter" in lowered or "content management policy" in lowered:
-        return _("The content filter at %(host)s refused the question (%(why)s).")
+        return _("The content filter at %(host)s rejected the prompt (%(why)s).")
     if _NO_MODEL.search(lowered[:2000]):
         text = _(
             "%(host)s has no model “%(model)s” at this URL (%(why)s). Check the name and "

@@ -132,7 +132,7 @@ class _Probing:
         try:
             self._ask(question, schema=ProbeShape)
         except ProviderError as exc:
-            text = _("It can’t return structured answers, so Beacon will use fallbacks: %(why)s")
+            text = _("It doesn’t support structured output, so Beacon will use fallbacks: %(why)s")
             self.notes.append(text % {"why": exc})
             return ""
         if self.learned.ignored_schema:
@@ -271,13 +271,13 @@ def try_search(profile: SearchProfile) -> ProbeResult:
     except ProviderError as exc:
         return ProbeResult(False, str(exc), ms_since(began))
     except TimeoutError:
-        text = _("%(name)s didn’t answer within %(seconds)g seconds. Check its URL.")
+        text = _("%(name)s didn’t respond within %(seconds)g seconds. Check its URL.")
         return ProbeResult(
             False, text % {"name": name, "seconds": SEARCH_PROBE_PATIENCE}, ms_since(began)
         )
-    text = _("%(name)s answered, but found nothing for “%(word)s”.")
+    text = _("%(name)s responded, but found nothing for “%(word)s”.")
     if hits:
-        text = _("%(name)s answered. Its first result is “%(title)s”.")
+        text = _("%(name)s responded. Its first result is “%(title)s”.")
     shown = {"name": name, "word": WORD, "title": hits[0].title if hits else ""}
     message = " ".join([text % shown, *warnings])
     return ProbeResult(True, message, ms_since(began), count=len(hits))

@@ -98,7 +98,7 @@ def check_url(url: str, allow_hosts: frozenset[str] = frozenset()) -> httpx.URL:
         )
     if "\\" in url or any(unicodedata.category(char) in _UNSEEN for char in url):
         raise ForbiddenAddress(
-            _("The URL contains a backslash or a control character, so Beacon doesn’t open it.")
+            _("The URL contains a backslash or a control character, so Beacon won’t open it.")
         )
     try:
         parsed = httpx.URL(url)
@@ -113,7 +113,7 @@ def check_url(url: str, allow_hosts: frozenset[str] = frozenset()) -> httpx.URL:
         )
     if parsed.userinfo:
         raise ForbiddenAddress(
-            _("The URL contains a username or password, so Beacon doesn’t open it.")
+            _("The URL contains a username or password, so Beacon won’t open it.")
         )
     host = parsed.raw_host.decode("ascii")
     if not is_allowed(host, port, allow_hosts):
@@ -130,13 +130,13 @@ def _check_host(host: str) -> None:
         raise ForbiddenAddress(_("The URL has no host name."))
     if ":" in host or NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         raise ForbiddenAddress(
-            _("The host “%(host)s” is a number, not a name, so Beacon doesn’t open it.")
+            _("The host “%(host)s” is a number, not a name, so Beacon won’t open it.")
             % {"host": host}
         )
     if "." not in host.rstrip("."):
         raise ForbiddenAddress(
             _(
-                "The host “%(host)s” has no dot, so it’s on the local network and Beacon doesn’t open it."
+                "The host “%(host)s” has no dot, so it’s on the local network and Beacon won’t open it."
             )
             % {"host": host}
         )
@@ -310,7 +310,7 @@ def problem_of(url: str) -> str:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port
     except ValueError:  # such as an unclosed bracket, or a port that isn't a number
-        return _("The host or the port of this URL isn’t valid.")
+        return _("The host or port in this URL isn’t valid.")
     if parts.scheme not in {"http", "https"} or "://" not in url:
         return _("Enter a URL that starts with http:// or https://, such as http://127.0.0.1:8888.")
     if not host:

@@ -50,7 +50,7 @@ def unpacker_for(encoding: str, *, limit: int) -> Unpacker:
     if name in ("gzip", "x-gzip"):
         return _Gunzip(limit)
     raise ProviderRejected(
-        _("The server compressed the page as “%(encoding)s”, which Beacon didn’t ask for.")
+        _("The server compressed the page with “%(encoding)s”, which Beacon didn’t ask for.")
         % {"encoding": name[:60]}
     )
 

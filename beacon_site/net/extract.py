@@ -347,7 +347,7 @@ def explain(trouble: str) -> str:
             "The page was skipped because a tag has too many attributes, which may be an attack."
         ),
         "levels": _(
-            "The page was skipped because its tags are nested too deep, which may be an attack."
+            "The page was skipped because its tags are nested too deeply, which may be an attack."
         ),
         "slow": _("Reading the page took too long, so it was stopped."),
         "memory": _("Reading the page took too much memory, so it was stopped."),

@@ -243,9 +243,7 @@ def _check_answer(
         raise too_large(limits.wire_bytes)
     kind = _media_type(fields.get("content-type", ""))
     if only_text and kind not in READABLE and not kind.startswith("text/"):
-        raise ProviderRejected(
-            _("This is a file of type “%(kind)s”, which Beacon can’t read.") % {"kind": kind}
-        )
+        raise ProviderRejected(_("Beacon can’t read “%(kind)s” files.") % {"kind": kind})
 
 
 def _body(
@@ -280,13 +278,13 @@ def _redirected(target: httpx.URL, fields: Mapping[str, str], allowed: frozenset
         ) from exc
     except ForbiddenAddress as exc:
         raise ForbiddenAddress(
-            _("“%(host)s” redirects to a URL that Beacon doesn’t open. %(why)s")
+            _("“%(host)s” redirects to a URL that Beacon won’t open. %(why)s")
             % {"host": target.host, "why": exc}
         ) from exc
     if target.scheme == "https" and following.scheme == "http":
         raise ProviderRejected(
             _(
-                "“%(host)s” redirects from https to http, which isn’t secure, so Beacon doesn’t follow it."
+                "“%(host)s” redirects from https to http, which isn’t secure, so Beacon didn’t follow the redirect."
             )
             % {"host": target.host}
         )

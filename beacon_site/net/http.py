@@ -87,7 +87,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def reason_of(exc: BaseException) -> str:
     """Return why a connection failed, with the system's message but without its number."""
     first = next(iter(str(exc).splitlines()), "")
-    return _ERRNO.sub("", first) or _("no answer")
+    return _ERRNO.sub("", first) or _("no response")
 
 
 def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline: float) -> bytes:
@@ -223,21 +223,21 @@ class ServiceHttp:
             )
         except (httpx.TimeoutException, TimeoutError):
             failure = ProviderUnavailable(
-                _("%(name)s didn’t answer within %(seconds)s seconds.") % names
+                _("%(name)s didn’t respond within %(seconds)s seconds.") % names
             )
         except BodyTooLarge:
             failure = ProviderRejected(
-                _("The answer from %(name)s is larger than %(bytes)s bytes, so it was discarded.")
+                _("The response from %(name)s is larger than %(bytes)s bytes, so it was discarded.")
                 % {**names, "bytes": self.max_body}
             )
         except httpx.TransportError as exc:
             failure = ProviderUnavailable(
-                _("The connection to %(name)s was lost before its answer was complete: %(why)s.")
+                _("The connection to %(name)s was lost before its response was complete: %(why)s.")
                 % {**names, "why": self._why(exc)}
             )
         except ValueError as exc:
             failure = ProviderUnavailable(
-                _("The answer from %(name)s can’t be read: %(why)s.")
+                _("The response from %(name)s can’t be read: %(why)s.")
                 % {**names, "why": self._why(exc)}
             )
         raise failure  # outside the handlers, so that no client exception is chained to it
@@ -280,7 +280,7 @@ def refusal(status: int, fields: Mapping[str, str], url: str) -> ProviderError:
         429: _("too many requests"),
         451: _("the page is unavailable for legal reasons"),
     }
-    message = _("“%(host)s” answered %(status)d: %(why)s.") % {
+    message = _("“%(host)s” responded with %(status)d: %(why)s.") % {
         "host": host,
         "status": status,
         "why": words.get(status, phrase),

@@ -180,7 +180,7 @@ def _said(code: int, text: bytes | str) -> str:
 def _broke_off(exc: Exception) -> str:
     return _(
         "The connection to the mail server %(server)s was lost while sending (%(why)s). The email "
-        "may have arrived, so Beacon doesn’t send it again."
+        "may have arrived, so Beacon won’t send it again."
     ) % {"server": _server(), "why": reason_of(exc).rstrip(".")}
 
 
@@ -191,8 +191,8 @@ def _failure(exc: Exception) -> ProviderError:
         names["said"] = _said(exc.smtp_code, exc.smtp_error)
         return ProviderUnavailable(
             _(
-                "The mail server %(server)s refused the username and password: “%(said)s”. "
-                "Ask your admin to correct EMAIL_URL."
+                "The mail server %(server)s rejected the username and password: “%(said)s”. Ask "
+                "your admin to correct EMAIL_URL."
             )
             % names
         )
@@ -203,7 +203,7 @@ def _failure(exc: Exception) -> ProviderError:
         return _by_code(code, words % names)
     if isinstance(exc, smtplib.SMTPResponseException):
         names["said"] = _said(exc.smtp_code, exc.smtp_error)
-        words = _("The mail server %(server)s refused the email: “%(said)s”.")
+        words = _("The mail server %(server)s rejected the email: “%(said)s”.")
         return _by_code(exc.smtp_code, words % names)
     if isinstance(exc, smtplib.SMTPNotSupportedError):
         return ProviderUnavailable(

@@ -106,19 +106,20 @@ def post(
     names = {"host": target.host, "status": answer.status}
     if answer.status == HTTPStatus.GONE:
         raise ReceiverGone(
-            _("“%(host)s” answered 410 (Gone), so it no longer accepts messages.") % names, answer
+            _("“%(host)s” responded with 410 (Gone), so it no longer accepts messages.") % names,
+            answer,
         )
     if 300 <= answer.status < 400:
         raise ReceiverFailed(
             _(
-                "“%(host)s” answered %(status)d and redirects to “%(place)s”. Webhooks don’t follow "
-                "redirects. Enter the final URL."
+                "“%(host)s” responded with %(status)d and redirects to “%(place)s”. Webhooks "
+                "don’t follow redirects. Enter the final URL."
             )
             % {**names, "place": fields.get("location", "")[:200]},
             answer,
         )
     raise ReceiverFailed(
-        _("“%(host)s” answered %(status)d %(phrase)s, so the message wasn’t delivered.")
+        _("“%(host)s” responded with %(status)d %(phrase)s, so the message wasn’t delivered.")
         % {**names, "phrase": _phrase(answer.status)},
         answer,
         retry_after=retry_after(fields),

@@ -116,8 +116,8 @@ def odd_shape(http: ServiceHttp, why: str = "") -> ProviderUnavailable:
     """Return the failure for JSON in an unknown format; `why` is an error text in it."""
     told = {"name": http.name, "why": why}
     if why:
-        return ProviderUnavailable(_("%(name)s answered in an unknown format (%(why)s).") % told)
-    return ProviderUnavailable(_("%(name)s answered in an unknown format.") % told)
+        return ProviderUnavailable(_("%(name)s responded in an unknown format (%(why)s).") % told)
+    return ProviderUnavailable(_("%(name)s responded in an unknown format.") % told)
 
 
 def parsed(reply: Reply) -> object:
@@ -164,8 +164,8 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
         return refused_key(http, reply, why)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         text = _(
-            "%(name)s refused the search (HTTP %(status)d: %(why)s). It needs no key, so a proxy "
-            "or a rule on the server may block Beacon."
+            "%(name)s rejected the search (HTTP %(status)d: %(why)s). It doesn’t need a key, so a "
+            "proxy or a rule on the server may be blocking Beacon."
         )
     elif 300 <= status < 400:
         text = _("%(name)s redirects to another URL (HTTP %(status)d). Correct its base URL.")
@@ -181,7 +181,7 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
 
 def refused_key(http: ServiceHttp, reply: Reply, why: str) -> ServiceRefused:
     """Return the failure for a key that the service doesn't accept, with any status."""
-    text = _("%(name)s refused the key (HTTP %(status)d: %(why)s). Check it in Settings.")
+    text = _("%(name)s rejected the key (HTTP %(status)d: %(why)s). Check it in Settings.")
     told = {"name": http.name, "status": reply.status, "why": why or _("no reason given")}
     return ServiceRefused(text % told)
 

@@ -78,7 +78,7 @@ CATALOGUE = (
     SearchService(
         "searxng",
         "SearXNG",
-        _("a metasearch server that you run"),
+        _("a metasearch server that you host"),
         needs=ADDRESS,
         adapter=_HERE + "searxng:SearxngSearch",
         url_variable="SEARXNG_BASE_URL",
@@ -129,7 +129,7 @@ CATALOGUE = (
     SearchService(
         "sample",
         _("Sample"),
-        _("bundled articles about PostgreSQL, without a network"),
+        _("bundled articles about PostgreSQL, available offline"),
         adapter=_HERE + "sample:SampleSearch",
         usual=False,
     ),

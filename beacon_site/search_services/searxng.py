@@ -70,9 +70,9 @@ class SearxngSearch:
         if reply.status == HTTPStatus.FORBIDDEN:
             raise ServiceRefused(
                 _(
-                    "SearXNG refused the search (HTTP 403). Usually its JSON output is off. Add "
-                    "“json” to search.formats in its settings.yml and restart it. "
-                    "Otherwise, a proxy in front of it blocks Beacon."
+                    "SearXNG rejected the search (HTTP 403). Its JSON output is probably off. Add "
+                    "“json” to search.formats in its settings.yml and restart it. If that doesn’t "
+                    "help, a proxy in front of it may be blocking Beacon."
                 )
             )
         body = answers.json_object(self._http, reply, keyed=False)
@@ -85,7 +85,7 @@ class SearxngSearch:
         if not isinstance(engines, list) or not engines:
             return
         named = "; ".join(_named(engine) for engine in engines[:MOST_ENGINES])
-        warning = _("SearXNG found nothing, and some of its engines didn’t answer: %(engines)s.")
+        warning = _("SearXNG found nothing, and some of its engines didn’t respond: %(engines)s.")
         text = warning % {"engines": named}
         if text not in self.warnings:
             self.warnings.append(text)

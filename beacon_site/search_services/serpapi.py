@@ -96,7 +96,7 @@ class SerpApiSearch:
             raise answers.odd_shape(self._http)
         if said and not _results(body):
             if _is_about_account(said):
-                raise ServiceRefused(_("SerpAPI refused the search: %(why)s") % {"why": said})
+                raise ServiceRefused(_("SerpAPI rejected the search: %(why)s") % {"why": said})
             if _status(body) == "error":
                 raise ProviderUnavailable(_("SerpAPI failed: %(why)s") % {"why": said})
             logger.debug("search found nothing", service=self.service, said=said)

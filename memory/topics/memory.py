@@ -483,4 +483,4 @@ def _why_retired(number: int, successor: str, *, was_confirmed: bool) -> str:
         return _("replaced in Run #%(number)d by “%(text)s”") % values
     if was_confirmed:
         return _("confirmed by Run #%(number)d, but 10 newer facts ranked higher") % values
-    return _("not among the facts of Run #%(number)d") % values
+    return _("not a fact in Run #%(number)d") % values

@@ -28,9 +28,8 @@ api = BeaconAPI(
     urls_namespace="research:api-1.0.0",
     description=str(
         _(
-            "The REST API of Beacon. Send a token with every request (Authorization: Bearer "
-            "bcn_…). Errors are application/problem+json. docs/api.md starts with examples "
-            "for curl."
+            "Beacon’s REST API. Send a token with every request (Authorization: Bearer bcn_…). "
+            "Errors are application/problem+json. For curl examples, see docs/api.md."
         )
     ),
 )

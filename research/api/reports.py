@@ -39,16 +39,16 @@ class FactSeenIn(Body):
 
 
 class CorrectionIn(Body):
-    """What is wrong with a sentence of a report."""
+    """What is wrong with a sentence in a report."""
 
-    run: int = Field(description="The run whose report says it.")
+    run: int = Field(description="The run whose report contains the sentence.")
     sentence: str = Field(max_length=4000, description="As in the report, without citations.")
     wrong: str = Field(max_length=correcting.MOST_WORDS)
     right: str = Field("", max_length=correcting.MOST_WORDS)
     facts: list[FactSeenIn] | None = Field(
         None,
         max_length=40,
-        description="Omit for all facts that came from the sentence. Empty: none.",
+        description="Omit to change all facts that came from the sentence. An empty list changes none.",
     )
 
 
@@ -132,7 +132,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     reports = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
     report = reports.select_related("run__topic__owner", "owner").filter(run=told.run).first()
     if report is None:
-        raise not_found(_("There is no report of this run, or it isn’t yours."))
+        raise not_found(_("This run has no report, or it isn’t yours."))
     key = report_text.sentence_key(report_sentences.plain_words(told.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
@@ -169,13 +169,13 @@ def take_back_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
     mine = _mine(request.auth).select_related("lesson", "report__owner", "topic")
     one = mine.filter(pk=key).first()
     if one is None:
-        raise not_found(_("There is no such correction, or it isn’t yours."))
+        raise not_found(_("This correction doesn’t exist, or it isn’t yours."))
     try:
         done = correcting.take_back(one, by=request.auth.by)
     except MemoryRefused as exc:
         raise Problem(409, str(exc)) from exc
     if not done:
-        raise Problem(409, _("This correction is already undone."))
+        raise Problem(409, _("This correction has already been undone."))
     return CorrectionOut.of(_mine(request.auth).get(pk=key))
 
 

@@ -52,7 +52,7 @@ def refusal(exc: RunInTheWay | NotNow) -> Problem:
         return Problem(429, str(exc), headers={"Retry-After": str(exc.retry_after)})
     if exc.run is None:
         return Problem(409, str(exc))
-    words = _("%(what)s Location has its URL. Wait until it ends, or cancel it.")
+    words = _("%(what)s Its URL is in the Location header. Wait for it to end, or cancel it.")
     where = {"Location": f"{PREFIX}/runs/{exc.run.pk}"}
     return Problem(409, words % {"what": exc}, headers=where, run=exc.run.pk)
 
@@ -129,7 +129,7 @@ def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 def retry_run(
     request: ApiRequest, response: HttpResponse, run_id: int, retry: RetryIn | None = None
 ) -> Status[RunWithSteps]:
-    """Queue a failed or cancelled run again, with the same ID. 409: it has another state."""
+    """Queue a failed or cancelled run again, with the same ID. 409: it hasn't failed or been cancelled."""
     caller, run = request.auth, _own_run(request.auth, run_id)
     try:
         done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")
@@ -151,7 +151,7 @@ def _run(caller: Caller, run_id: int) -> Run:
         rows = rows.exclude(**hidden[0]).exclude(**hidden[1])
     run: Run | None = rows.select_related("topic__owner").filter(pk=run_id).first()
     if run is None:
-        raise not_found(_("There is no such run, or it isn’t yours."))
+        raise not_found(_("This run doesn’t exist, or it isn’t yours."))
     return run
 
 

@@ -73,7 +73,7 @@ class TopicFields(Body):
     intent: str | None = Field(
         None,
         max_length=LONGEST,
-        description="Which changes to notify about. Only a person can set this. Empty: all.",
+        description="Which changes to notify about. Empty: all changes. Only a person can set this.",
     )
     tell_also: list[Line] | None = Field(
         None, max_length=50, description="Only a person can set this."
@@ -85,17 +85,17 @@ class TopicFields(Body):
         None, description="In USD, with up to two decimals."
     )
     month_tokens: Annotated[int, Field(ge=0, le=2_000_000_000)] | None = Field(
-        None, description="Limit per month for all runs of the topic."
+        None, description="Monthly limit for all runs of the topic."
     )
     month_money: Annotated[float, Field(ge=0, le=99_999_999)] | None = Field(
-        None, description="The same in USD, with up to two decimals."
+        None, description="Monthly limit in USD, with up to two decimals."
     )
     over_limit: OverLimit | None = Field(
         None, description="What happens to a scheduled run that would exceed the limit."
     )
     stale_days: Annotated[int, Field(ge=1, le=3_650)] | None = Field(
         None,
-        description="Number of days without a check until a fact is stale. Null: depends on the schedule.",
+        description="Number of days without a check before a fact becomes stale. Null: depends on the schedule.",
     )
     recheck: bool | None = Field(None, description="Whether stale facts are rechecked each month.")
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
@@ -111,7 +111,9 @@ class TopicPatch(TopicFields):
     """The fields of a topic to change. Omitted fields stay the same."""
 
     schedule: SchedulePatch | None = None
-    archived: bool | None = Field(None, description="Archived or not. Only a person can set this.")
+    archived: bool | None = Field(
+        None, description="Whether the topic is archived. Only a person can set this."
+    )
 
 
 class TopicIn(TopicFields):
@@ -149,7 +151,7 @@ class TopicOut(BaseModel):
     private: bool
     run_count: int
     last_run_at: datetime | None
-    expires_at: datetime | None = Field(description="When its memory expires.")
+    expires_at: datetime | None = Field(description="When the topic's memory expires.")
     archived_at: datetime | None
     created: datetime
     updated: datetime
@@ -254,7 +256,7 @@ class RunCounts(BaseModel):
     known: int
     returning: int
     read: int
-    unsupported: int = Field(description="Sentences of its report without a supporting source.")
+    unsupported: int = Field(description="Sentences in its report without a supporting source.")
 
 
 _OF_RUN = (
@@ -275,7 +277,9 @@ class RunOut(BaseModel):
     trigger: RunTrigger
     actor: str
     is_baseline: bool | None = Field(description="Null until the run is saved, as is its number.")
-    waits_for_a_person: bool = Field(description="Whether it waits for a review of its plan.")
+    waits_for_a_person: bool = Field(
+        description="Whether the run is waiting for its plan to be reviewed."
+    )
     error: str
     stop_reason: str
     warnings: list[str]

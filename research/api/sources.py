@@ -31,7 +31,7 @@ class SourcesWanted(Paged):
 
     by: Literal["domain", "page"] = "domain"
     q: str = Field("", max_length=200, description="Words in the title or URL.")
-    domain: str = Field("", max_length=255, description="Only pages of this domain.")
+    domain: str = Field("", max_length=255, description="Only pages on this domain.")
     state: Literal[
         "", "block", "boost", "mute", "cited", "facts", "contradicted", "unsupported", "failed",
         "quarantined",
@@ -114,7 +114,7 @@ def list_sources(
 def treat_source(
     request: ApiRequest, response: HttpResponse, slug: str, rule: SourceRuleIn
 ) -> SourceRuleOut:
-    """Block, boost or mute a place, or remove its rule (`none`). Applies from the next run.
+    """Block, boost or mute a source, or remove its rule (`none`). Applies from the next run.
 
     403 for agents: muting hides changes from the owner, and only the owner can set rules for all
     topics or change their own.
@@ -139,5 +139,5 @@ def _topic(request: ApiRequest, slug: str) -> Any:
         topics = topics.for_agents()
     topic = topics.first()
     if topic is None:
-        raise not_found(_("There is no such topic outside Trash, or it isn’t yours."))
+        raise not_found(_("This topic doesn’t exist, is in Trash, or isn’t yours."))
     return topic

@@ -54,7 +54,7 @@ class MoneyOut(BaseModel):
 
 
 class ForecastOut(Textless):
-    """The estimate of a run, and whether a scheduled one would fit into the monthly limit."""
+    """The estimate of a run, and whether a scheduled one would fit within the monthly limit."""
 
     depth: TopicSettings.Depth
     basis: str = Field(
@@ -68,7 +68,9 @@ class ForecastOut(Textless):
     has_model: bool
     tokens_left: int | None = Field(description="This month. Null: no limit.")
     money_left: str | None = Field(description="For this month, in USD. Null: no limit.")
-    does_not_fit: str = Field(description="Why a scheduled run wouldn't fit. Empty if it does.")
+    does_not_fit: str = Field(
+        description="Why a scheduled run wouldn't fit within the limit. Empty if it would."
+    )
     words: str
 
     @classmethod
@@ -168,7 +170,7 @@ def edit_topic(
 def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
     """Move a topic to Trash for 30 days. Only for people. A current run is cancelled."""
     topic = topic_of(request.auth, slug)
-    only_people(request.auth, _("Only a person can move a topic to Trash. Ask them to do it."))
+    only_people(request.auth, _("Only a person can move a topic to Trash. Ask the user to do it."))
     topic.version = expected_version(request, topic)
     topic_editing.trash_topic(topic, by=request.auth.by)
     return Status(204, None)
@@ -194,7 +196,7 @@ def read_forecast(
 
 @api.post(_ONE + "/recheck", auth=WRITE, response={202: RunWithSteps})
 def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Status[RunWithSteps]:
-    """Recheck the topic's stale facts. 409: none is stale, or a run is unfinished."""
+    """Recheck the topic's stale facts. 409: no facts are stale, or a run is unfinished."""
     started = recheck(request.auth, topic_of(request.auth, slug))
     located(response, f"/runs/{started.pk}")
     return Status(202, RunWithSteps.whole(started))
@@ -229,7 +231,7 @@ def read_report(request: ApiRequest, slug: str, number: int) -> Any:
     found = reports_of(caller).filter(run__topic=topic, run__number=number).first()
     if found is None:
         told = {"number": number}
-        raise not_found(_("This topic has no report of Run #%(number)d.") % told)
+        raise not_found(_("This topic has no report for Run #%(number)d.") % told)
     return report_answer(request, found)
 
 
@@ -252,7 +254,7 @@ def _check_title(caller: Caller, title: str | None) -> None:
     """Respond with 409 if a topic hidden from agents has the title, without naming the topic."""
     found = Topic.objects.titled(caller.owner, clean(title)[0]) if title else None
     if found is not None and not _topics(caller).filter(pk=found.pk).exists():
-        raise Problem(409, _("An agent can’t use this title. Choose another, or ask the person."))
+        raise Problem(409, _("An agent can’t use this title. Choose another, or ask the user."))
 
 
 def _topics(caller: Caller) -> TopicQuerySet:
@@ -267,5 +269,5 @@ def topic_of(caller: Caller, slug: str) -> Topic:
     """Return the topic with this slug. Raises Problem (404) if the caller has none."""
     topic: Topic | None = held(_topics(caller).filter(slug=clean(slug)[0])).first()
     if topic is None:
-        raise not_found(_("There is no such topic outside Trash, or it isn’t yours."))
+        raise not_found(_("This topic doesn’t exist, is in Trash, or isn’t yours."))
     return topic

@@ -95,7 +95,7 @@ class Forecast:
         """Return what the forecast is based on."""
         depth = Depth(self.depth).label
         if self.basis == USUAL:
-            return _("typical for a %(depth)s run (you have none yet)") % {"depth": depth}
+            return _("typical for a %(depth)s run (you haven’t run one yet)") % {"depth": depth}
         if self.basis == TOPIC:
             words = ngettext(
                 "based on this topic’s last %(depth)s run",

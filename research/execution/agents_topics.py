@@ -75,7 +75,7 @@ def check_fields(named: Iterable[str], by: Actor) -> None:
     fields = sorted(PERSONS_FIELDS.intersection(named))
     if fields and not by.is_person:
         words = _(
-            "Only a person can set %(fields)s of a topic. Leave it out, or ask them to set it."
+            "Only a person can set a topic’s %(fields)s. Leave it out, or ask the user to set it."
         )
         raise Locked(words % {"fields": ", ".join(fields)})
 
@@ -87,7 +87,7 @@ def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) ->
     )
     if found.is_held:
         words = _(
-            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the person to do it."
+            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to do it."
         )
         raise Locked(words % {"why": found.held})
 
@@ -106,7 +106,7 @@ def check_hour(owner: User, by: Actor) -> None:
     if len(moments) == MOST_AN_HOUR:
         wait = max(1, round((moments[-1] - an_hour_ago).total_seconds()))
         words = _(
-            "This agent created %(most)d topics in the last hour, which is the limit. Try again in %(minutes)d min, or ask the person to create the topic."
+            "This agent created %(most)d topics in the last hour, which is the limit. Try again in %(minutes)d min, or ask the user to create the topic."
         )
         told = {"most": MOST_AN_HOUR, "minutes": -(-wait // 60)}
         raise NotNow(words % told, retry_after=wait)

@@ -50,7 +50,7 @@ def used_in(item: ContentItem) -> Iterator[Usage]:
         words = _("read by %(run)s of “%(topic)s”")
         url = _page(hit.run)
         if hit.cited_as:
-            words = _("cited as [%(n)s] in the report of %(run)s of “%(topic)s”")
+            words = _("cited as [%(n)s] in the report for %(run)s of “%(topic)s”")
             url = url and f"{url}#source-{hit.cited_as}"
         yield Usage(words % told, url, hit.run.started_at or hit.run.created)
     calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")

@@ -44,7 +44,7 @@ STEPS: list[StepKind] = [
     StepKind("load_memory", gettext_lazy("Load memory"), planning.load_memory),
     StepKind("plan", gettext_lazy("Plan"), planning.plan),
     StepKind("search", gettext_lazy("Search"), gathering.search),
-    StepKind("filter_seen", gettext_lazy("Filter seen"), gathering.filter_seen),
+    StepKind("filter_seen", gettext_lazy("Filter seen URLs"), gathering.filter_seen),
     StepKind("read", gettext_lazy("Read"), reading.read),
     StepKind("write", gettext_lazy("Write"), writing.write),
     StepKind("verify", gettext_lazy("Verify citations"), verifying.verify),
@@ -152,7 +152,7 @@ def _execute(run: Run) -> None:
         run.requeue(_("interrupted"))
         raise
     except Exception:
-        run.finish(Run.Status.FAILED, _("internal error, see the worker’s log"))
+        run.finish(Run.Status.FAILED, _("internal error (see the worker’s log)"))
         raise
 
 

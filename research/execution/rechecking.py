@@ -35,14 +35,16 @@ def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> 
     fresh = Topic.objects.select_related("owner", "settings", "schedule").get(pk=topic.pk)
     if not fresh.memory_is_live():
         raise NotNow(
-            _("The topic’s memory has expired. Restore it, or run the topic for a new baseline.")
+            _(
+                "The topic’s memory has expired. Restore it, or run the topic to create a new baseline."
+            )
         )
     if fact is not None:
         found = [str(fact.pk)] if fact.state == TopicFact.State.CURRENT else []
     else:
         found = ids_of_stale(fresh)
     if not found:
-        raise NotNow(_("Nothing to recheck. None of this topic’s facts is stale."))
+        raise NotNow(_("Nothing to recheck. None of this topic’s facts are stale."))
     trigger = Run.Trigger.RECHECK
     return starting.start_run(fresh, trigger=trigger, by=by, depth="quick", rechecks=found)
 

@@ -69,8 +69,8 @@ class Allowance:
             return NotNow(_("You can’t start runs manually because the limit is 0 per hour."))
         wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
         started = ngettext(
-            "You started %(most)d run in the last hour, which is the limit.",
-            "You started %(most)d runs in the last hour, which is the limit.",
+            "You’ve started %(most)d run in the last hour, which is the limit.",
+            "You’ve started %(most)d runs in the last hour, which is the limit.",
             self.most,
         )
         next_one = _(
@@ -185,7 +185,7 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
     if TopicSettings.objects.get(topic=found).services != services:
         raise InvalidValue(
             _(
-                "You already have a topic “%(title)s” that isn’t the sample. Rename it, or use another title for the sample."
+                "You already have a topic named “%(title)s” that isn’t the sample. Rename it, or use another title for the sample."
             )
             % {"title": found.title}
         )

@@ -241,7 +241,7 @@ def correct(
     except IntegrityError as exc:
         if "sentence_corrected_once" not in str(exc):
             raise
-        problem = _("This sentence already has a correction. Undo that one first.")
+        problem = _("This sentence already has a correction. Undo it first.")
         raise InvalidValue(problem) from exc
     return correction
 
@@ -351,7 +351,7 @@ def corrected_sentences(topic: Topic) -> dict[str, bool]:
 
 # --- undo ---
 
-PROBLEM = gettext_lazy("The whole correction can’t be undone, so nothing was changed. %(why)s")
+PROBLEM = gettext_lazy("The correction can’t be fully undone, so nothing was changed. %(why)s")
 
 
 def take_back(correction: Correction, *, by: Actor) -> bool:

@@ -37,7 +37,7 @@ def tell_such(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
         topic = Topic.objects.select_for_update().get(pk=run.topic_id)
         item: DeltaItem | None = DeltaItem.objects.filter(run=run, pk=item_id).first()
         if item is None or not item.is_unasked or item.judged_by not in _OF_INTENT:
-            raise InvalidValue(_("This change isn’t filtered out, or no longer is."))
+            raise InvalidValue(_("This change isn’t currently filtered out."))
         also = topic_editing.settings_of(topic).tell_also
         if len(also) >= MOST_ALSO:
             problem = _(
@@ -59,7 +59,7 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
         told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
         item: DeltaItem | None = told.first()
         if item is None or judge not in _OF_INTENT:
-            raise InvalidValue(_("This change isn’t one you asked to see, or no longer is."))
+            raise InvalidValue(_("You haven’t asked to see changes like this, or no longer do."))
         also = topic_editing.settings_of(topic).tell_also
         wanted = [text for text in also if text != item.sentence]
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})

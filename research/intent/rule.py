@@ -323,7 +323,7 @@ def verdict(
             return Verdict(True, words % {"text": shorten(example, 120)}, "rule")
     for part in asked.unwanted:
         if _meets(part, said, sentence):
-            return Verdict(False, _("you don’t want %(what)s") % {"what": part.shown}, "rule")
+            return Verdict(False, _("you excluded %(what)s") % {"what": part.shown}, "rule")
     if asked.contradictions and status == "contradicted":
         return Verdict(True, _("contradicts a known fact"), "rule")
     for part in asked.wanted:
@@ -332,7 +332,7 @@ def verdict(
     if asked.wanted or asked.contradictions:
         why = _("doesn’t mention %(what)s") % {"what": asked.in_words}
         return Verdict(False, why, "rule")
-    return Verdict(True, _("nothing you excluded"), "rule")
+    return Verdict(True, _("mentions nothing you excluded"), "rule")
 
 
 @lru_cache(maxsize=512)

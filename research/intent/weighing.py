@@ -88,7 +88,7 @@ def weigh(
             verdicts += found
             warnings += [warning] if warning else []
     except (ProviderError, BudgetReached) as exc:
-        words = _("No filter applied, because the model couldn’t judge the changes. %(why)s")
+        words = _("No filter applied because the model couldn’t judge the changes. %(why)s")
         return Weighed(everything, words % {"why": shorten(str(exc), 300)}, model.profile.model)
     return Weighed(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
 

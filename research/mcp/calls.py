@@ -116,8 +116,8 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             return answered(result)
     except NotOpen:
         text = _(
-            "This token no longer works: it was revoked or has expired. Ask the person to "
-            "create a new one in Settings → API tokens."
+            "This token was revoked or has expired. Ask the user to create a new one in Settings "
+            "→ API tokens."
         )
         return answered(refused("unauthorized", text))
     except (DatabaseError, InterfaceError) as exc:
@@ -142,8 +142,8 @@ def _without_stored_text(result: ToolResult, arguments: Mapping[str, Any]) -> To
 
 def _not_allowed(name: str, wanted: str) -> ToolResult:
     text = _(
-        "“%(tool)s” wasn’t called. It needs the scope %(scope)s, which this token lacks. "
-        "The person can create a token with it in Settings → API tokens."
+        "“%(tool)s” wasn’t called because this token lacks the %(scope)s scope. The user can "
+        "create a token with that scope in Settings → API tokens."
     )
     return refused("forbidden", text % {"tool": name, "scope": wanted})
 

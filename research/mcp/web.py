@@ -83,7 +83,9 @@ def _in_our_words(scope: Scope, receive: Receive, send: Send) -> Send:
         if message["type"] == "http.response.start" and message["status"] == TOO_LARGE:
             is_told = True
             most = {"most": MOST_BYTES // (1024 * 1024)}
-            text = _("This message is larger than the limit of %(most)d MiB. Send less at once.")
+            text = _(
+                "This message is larger than the limit of %(most)d MiB. Send smaller messages."
+            )
             await problem(TOO_LARGE, text % most)(scope, receive, send)
         elif not is_told:
             await send(message)
@@ -110,7 +112,7 @@ def foreign(headers: Headers) -> Response | None:
         return problem(HTTPStatus.MISDIRECTED_REQUEST, text)
     origin = headers.get("origin")
     if origin is not None and not _is_known(origin.partition("://")[2]):
-        text = _("This origin isn’t allowed. Pages of other sites can’t call Beacon.")
+        text = _("This origin isn’t allowed. Pages on other sites can’t call Beacon.")
         return problem(HTTPStatus.FORBIDDEN, text)
     return None
 
@@ -124,7 +126,7 @@ def _wrong_method(method: str) -> Response | None:
     if method == "POST":
         return None
     text = _(
-        "Send each message by POST. This server keeps no sessions and sends no messages by itself."
+        "Send each message with POST. This server has no sessions and doesn’t send messages on its own."
     )
     return problem(HTTPStatus.METHOD_NOT_ALLOWED, text, {"Allow": "POST"})
 
@@ -142,8 +144,8 @@ def _token_of(header: str) -> ApiToken | Response:
     if token is not None:
         return _too_many(token) or token
     text = _(
-        "Send a valid token as “Authorization: Bearer bcn_…”. It’s missing, unknown, revoked or "
-        "expired. Create one in Settings → API tokens."
+        "The token is missing, unknown, revoked or expired. Send a valid one as “Authorization: "
+        "Bearer bcn_…”. You can create one in Settings → API tokens."
     )
     return problem(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="Beacon"'})
 

@@ -391,7 +391,7 @@ class Migration(migrations.Migration):
                         max_digits=8,
                         null=True,
                         validators=[django.core.validators.MinValueValidator(Decimal("0"))],
-                        verbose_name="money per run",
+                        verbose_name="cost per run",
                     ),
                 ),
                 (
@@ -420,7 +420,7 @@ class Migration(migrations.Migration):
                         max_digits=10,
                         null=True,
                         validators=[django.core.validators.MinValueValidator(Decimal("0"))],
-                        verbose_name="money per month",
+                        verbose_name="cost per month",
                     ),
                 ),
                 (

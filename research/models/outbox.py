@@ -37,7 +37,9 @@ def dispatch(*, send_run: Callable[[int], bool] = nudge) -> int:
     waiting = Run.objects.waiting_to_start().filter(not_lately).values_list("pk", flat=True)
     sent = 0
     if is_full("research") or is_full("reflect"):
-        logger.warning("queue is full because no worker takes messages, so nothing more is sent")
+        logger.warning(
+            "queue is full because no worker is consuming messages, so nothing more is sent"
+        )
         return sent
     for run_id in waiting[:200]:
         if not send_run(run_id):

@@ -119,7 +119,7 @@ class TopicSettings(models.Model):
     )
     max_tokens = models.PositiveIntegerField(_("tokens per run"), null=True, blank=True)
     max_money = models.DecimalField(
-        _("money per run"),
+        _("cost per run"),
         max_digits=8,
         decimal_places=2,
         null=True,
@@ -131,7 +131,7 @@ class TopicSettings(models.Model):
     # What all runs of the topic together can spend per month, in the owner's time zone.
     month_tokens = models.PositiveIntegerField(_("tokens per month"), null=True, blank=True)
     month_money = models.DecimalField(
-        _("money per month"),
+        _("cost per month"),
         max_digits=10,
         decimal_places=2,
         null=True,

@@ -47,7 +47,7 @@ def check_address(kind: str, address: str, *, by: User) -> str:
             allowed = sending.allowed_hosts(by)
             address = webhooks.check_address(address, allow_hosts=allowed)
         except ForbiddenAddress as exc:
-            way = _("Admins can add webhooks to the hosts in BEACON_FETCH_ALLOW_HOSTS.")
+            way = _("Admins can add webhooks for the hosts in BEACON_FETCH_ALLOW_HOSTS.")
             problem = f"{exc} {way}"
     elif not by.is_staff:
         problem = _("Only admins can use Apprise.")
@@ -93,7 +93,7 @@ def _check_room(owner: User) -> None:
     # The lock keeps two tabs from exceeding the limit together.
     User.objects.select_for_update().get(pk=owner.pk)
     if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
-        words = _("You have %(most)d channels, which is the limit. Remove one first.")
+        words = _("You already have %(most)d channels, which is the limit. Remove one first.")
         raise InvalidValue(words % {"most": MOST_CHANNELS})
 
 

@@ -148,7 +148,8 @@ def _carry_out(delivery: Delivery) -> None:
         is_second_test = delivery.kind == Kind.TEST and delivery.attempt > 1
         if delivery.handed_at is not None or is_second_test:
             _unsure(
-                delivery, _("The worker stopped while sending, so the message may have arrived.")
+                delivery,
+                _("The worker stopped while sending, so the message may or may not have arrived."),
             )
             return
         _try(delivery)
@@ -165,7 +166,7 @@ def _not_wanted(delivery: Delivery) -> str:
     if not delivery.owner.is_active:
         return _("The account is disabled.")
     if channel.is_barred:
-        return _("Only admins can use Apprise, and this account isn’t one.")
+        return _("Only admins can use Apprise, and this account isn’t an admin account.")
     if topic is not None and topic.trashed_at is not None:
         return _("The topic is in Trash.")
     if report is not None and report.trashed_at is not None:
@@ -183,12 +184,12 @@ def _not_wanted_there(delivery: Delivery) -> str:
     """Return why this channel no longer gets it, by its owner's or a recipient's choice."""
     if delivery.kind == Kind.DIGEST and delivery.digest is not None:
         if not delivery.channel.digest:
-            return _("The channel no longer gets digests.")
+            return _("The channel no longer receives digests.")
         if digests.content(delivery.digest).is_empty:
-            return _("Everything in it is in Trash.")
+            return _("Everything in this digest is in Trash.")
     chosen = TopicNotices.objects.filter(topic=delivery.topic_id, left_out=delivery.channel_id)
     if delivery.topic_id is not None and chosen.exists():
-        return _("The channel no longer gets messages about this topic.")
+        return _("The channel no longer receives messages about this topic.")
     return ""
 
 
@@ -207,7 +208,7 @@ def _try(delivery: Delivery) -> None:
         _failed(delivery, exc)
     except Exception as exc:
         _note(delivery, started, ok=False, said=type(exc).__name__)
-        _failed(delivery, ProviderUnavailable(_("internal error, see the worker’s log")))
+        _failed(delivery, ProviderUnavailable(_("internal error (see the worker’s log)")))
         raise
     else:
         _note(delivery, started, ok=True, said=said, answer=answer)
@@ -283,7 +284,7 @@ def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
         key=parts["key"],
         allow_hosts=allowed_hosts(delivery.owner),
     )
-    return _("The receiver accepted it (%(status)d).") % {"status": answer.status}, answer
+    return _("The receiver accepted the message (%(status)d).") % {"status": answer.status}, answer
 
 
 def _hand_over(delivery: Delivery) -> None:

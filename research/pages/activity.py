@@ -493,7 +493,7 @@ def _call(row: Any, user: User) -> Line:
     actor = "research" if row.source.startswith("run:") else row.source
     return Line(
         "call", row.pk, row.created, activity_words.who(actor, user.username), actor,
-        _("asked %(model)s") % {"model": row.model}, _("model call"), row.aim,
+        _("called %(model)s") % {"model": row.model}, _("model call"), row.aim,
         details=[*activity_words.of_call(row), *([row.error[:300]] if row.error else [])],
         is_warning=bool(row.failure),
     )  # fmt: skip
@@ -617,7 +617,7 @@ def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | Streaming
     """Download everything that matches the filters."""
     export = EXPORTS.get(kind)
     if export is None:
-        why = _("There’s no such format. Available formats: %(kinds)s.")
+        why = _("Unknown export format. Available formats: %(kinds)s.")
         said = why % {"kinds": ", ".join(EXPORTS)}
         return render(request, "404.html", {"why": said}, status=404)
     zone = timezone.get_current_timezone()

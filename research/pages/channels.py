@@ -44,14 +44,14 @@ _ADDRESSES = {
     Channel.Kind.WEBHOOK: (
         gettext_lazy("URL"),
         gettext_lazy(
-            "Receives a POST request. Starts with https://. Beacon encrypts it and never "
-            "shows it in full again."
+            "Enter a URL that starts with https:// and accepts POST requests. Beacon encrypts it "
+            "and never shows it in full again."
         ),
     ),
     Channel.Kind.APPRISE: (
         gettext_lazy("Apprise URL"),
         gettext_lazy(
-            "Such as ntfy://topic or discord://id/token. Beacon encrypts it and never shows it again."
+            "For example, ntfy://topic or discord://id/token. Beacon encrypts the URL and never shows it again."
         ),
     ),
 }
@@ -81,19 +81,19 @@ class ChannelForm(_TakesRefusals):
         label=gettext_lazy("Name"),
         required=False,
         max_length=LONGEST_NAME,
-        help_text=gettext_lazy("Shown in lists. Empty: the URL."),
+        help_text=gettext_lazy("Shown in lists. Leave empty to show the address."),
     )
     reports = forms.ChoiceField(
         label=gettext_lazy("Reports"),
         choices=Reports,
         initial=Reports.EACH,
-        help_text=gettext_lazy("For every topic without its own settings."),
+        help_text=gettext_lazy("Applies to every topic without its own settings."),
     )
     failures = forms.BooleanField(
         label=gettext_lazy("Failures"),
         required=False,
         initial=True,
-        help_text=gettext_lazy("When a run fails or a channel is turned off."),
+        help_text=gettext_lazy("Sent when a run fails or a channel is turned off."),
     )
     digest = forms.BooleanField(label=gettext_lazy("Digest"), required=False, initial=True)
     enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)
@@ -112,7 +112,7 @@ class ChannelForm(_TakesRefusals):
             field.widget.attrs["inputmode"] = "email"
         if channel is not None and channel.needs_secret:
             field.required = False
-            field.help_text = gettext_lazy("Empty: keeps %(address)s.") % {
+            field.help_text = gettext_lazy("Leave empty to keep %(address)s.") % {
                 "address": channel.address
             }
         if channel is None:
@@ -132,7 +132,7 @@ class TopicNoticesForm(forms.Form):
         label=_REPORTS,
         choices=[
             ("", gettext_lazy("use the channel settings")),
-            ("1", gettext_lazy("use the selection here")),
+            ("1", gettext_lazy("use this selection")),
         ],
         coerce=bool,
         required=False,
@@ -175,14 +175,14 @@ class DigestForm(forms.Form):
         help_text=gettext_lazy("For a weekly digest."),
     )
     even_if_quiet = forms.BooleanField(
-        label=gettext_lazy("Also if nothing changed"), required=False
+        label=gettext_lazy("Send even if nothing changed"), required=False
     )
     topics = forms.ModelMultipleChoiceField(
         label=gettext_lazy("Topics in the digest"),
         queryset=Topic.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("New topics are included until you remove them."),
+        help_text=gettext_lazy("New topics are included unless you remove them."),
     )
 
     def __init__(
@@ -222,7 +222,7 @@ class FeedForm(_TakesRefusals):
     with_private = forms.BooleanField(
         label=gettext_lazy("Include private topics"),
         required=False,
-        help_text=gettext_lazy("Anyone with the URL can read what changed in them."),
+        help_text=gettext_lazy("Anyone with the URL can see what changed in these topics."),
     )
 
     def __init__(self, *args: Any, owner: User, **more: Any) -> None:
@@ -375,7 +375,7 @@ def channel_key(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if "renew" in request.POST:
         notifications_channels.renew_key(mine, by=request.actor)
         mine = _channel(request, pk)
-        messages.success(request, _("New key created. Messages are signed with it from now on."))
+        messages.success(request, _("New key created. From now on, messages are signed with it."))
     form = ChannelForm(kind=mine.kind, channel=mine)
     return _channel_page(request, mine, form, key=mine.opened().get("key", ""))
 
@@ -437,7 +437,7 @@ def _round(request: BeaconRequest) -> int:
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
-        messages.info(request, _("A test can’t be sent again. Send a new one."))
+        messages.info(request, _("Tests can’t be sent again. Send a new one."))
     elif sending.again(row, seen=_round(request)):
         messages.success(request, _("Sending again."))
     else:
@@ -477,7 +477,7 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("Feed created. Copy its URL into your reader."))
+            messages.success(request, _("Feed created. Copy its URL into your feed reader."))
             return redirect(reverse("research:channels") + "#feeds")
     return _overview(request, feed_form=form)
 
@@ -520,7 +520,7 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
         before = settings_undo.now(request.user, "notices", str(topic.pk))
         notifications_channels.choose(topic, by=request.actor, left_out=form.left_out(), **told)
         undo = undo_settings_tag(request, "notices", before, target=str(topic.pk))
-        messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
+        messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
         return redirect("research:topic-notices", topic.slug)
     context = {"topic": topic, "form": form, "tab": "settings", "head": topic_page.head_of(topic)}
     return render(request, "research/topic_notices.html", context)

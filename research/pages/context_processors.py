@@ -225,15 +225,15 @@ def _banner(gone: list[str]) -> str:
         return (
             _(
                 "Scheduled runs are paused because the scheduler (beat, upkeep) isn’t running. "
-                "You can still start runs manually. Start it with “%(make)s up”."
+                "You can still start runs manually. Start the scheduler with “%(make)s up”."
             )
             % BY_HAND
         )
     if gone:
         return (
             _(
-                "No background worker is running, so new runs wait in the queue. Start it with "
-                "“%(make)s up”."
+                "No background worker is running, so new runs wait in the queue. Start a worker "
+                "with “%(make)s up”."
             )
             % BY_HAND
         )

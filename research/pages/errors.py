@@ -49,8 +49,8 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     if isinstance(exception, RequestDataTooBig):
         most = filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         why = _(
-            "Your upload is larger than the limit of %(most)s, so nothing was saved. If you go "
-            "back, your text is still there. Make it smaller, or send it in parts."
+            "Your upload is larger than the limit of %(most)s, so nothing was saved. Your text is "
+            "still there if you go back. Shorten it, or send it in parts."
         )
         return problem(request, 413, why=why % {"most": most})
     if isinstance(exception, TooManyFieldsSent | TooManyFilesSent):

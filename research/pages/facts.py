@@ -87,8 +87,8 @@ class FactForm(forms.Form):
         if not is_web:
             raise ValidationError(
                 _(
-                    "“%(url)s” isn’t a valid URL. Start it with https:// or http://, without spaces, "
-                    "quotation marks or < >."
+                    "“%(url)s” isn’t a valid URL. Enter one that starts with https:// or http:// "
+                    "and has no spaces, quotation marks or < >."
                 )
                 % {"url": url[:80]}
             )

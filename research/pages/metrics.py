@@ -67,7 +67,7 @@ class Figure:
 
 # Prometheus and docs/reference/metrics.md show these descriptions.
 FIGURES = {
-    "info": Figure("The version that is running.", ("version",)),
+    "info": Figure("The running version.", ("version",)),
     "database_up": Figure("Whether the database responds: 1 or 0."),
     "redis_up": Figure("Whether Redis responds: 1 or 0."),
     "data_folder_up": Figure("Whether the data folder is readable: 1 or 0."),
@@ -91,27 +91,26 @@ FIGURES = {
     ),
     "follow_ups": Figure("Follow-up steps of runs, by state.", ("state",)),
     "deliveries": Figure("Stored messages to channels, by state.", ("state",)),
-    "deliveries_oldest_open_seconds": Figure(
-        "Age in seconds of the oldest message that hasn't been sent."
-    ),
+    "deliveries_oldest_open_seconds": Figure("Age in seconds of the oldest unsent message."),
     "model_calls_last_hour": Figure(
-        "Model calls within the last hour, by outcome: answered, or the kind of failure.",
+        "Model calls within the last hour, by outcome: answered, or the type of failure.",
         ("model", "outcome"),
     ),
     "model_tokens_last_hour": Figure(
-        "Tokens of model calls within the last hour: prompt or completion.", ("model", "kind")
+        "Tokens used by model calls within the last hour: prompt or completion.", ("model", "kind")
     ),
     "model_seconds_last_hour": Figure(
         "Total seconds of model calls within the last hour.", ("model",)
     ),
     "model_money_month": Figure(
-        "Cost of models since the month began (UTC), in the currency of their prices.", ("model",)
+        "Cost of model calls since the start of the month (UTC), in the currency of the prices.",
+        ("model",),
     ),
     "model_calls_unpriced_month": Figure(
-        "Calls since the month began with an unknown price.", ("model",)
+        "Model calls since the start of the month whose cost is unknown.", ("model",)
     ),
     "search_queries_last_hour": Figure(
-        "Queries of current runs, or of runs that ended within the last hour, by outcome.",
+        "Search queries of current runs and of runs that ended within the last hour, by outcome.",
         ("service", "outcome"),
     ),
     "embeddings_due": Figure("Records waiting for embeddings."),
@@ -325,7 +324,7 @@ def _check(request: HttpRequest) -> None:
     frame.check(caller)
     if caller.may(tokens.METRICS) and caller.owner.is_staff:
         return
-    words = _("Metrics need a token with the scope “metrics”, created by an admin.")
+    words = _("Metrics require a token with the “metrics” scope, created by an admin.")
     raise Problem(403, words)
 
 

@@ -50,10 +50,12 @@ class SentenceForm(forms.Form):
         label=gettext_lazy("What is wrong?"),
         max_length=MOST_WORDS,
         error_messages={
-            "required": gettext_lazy("Say what’s wrong with the sentence. Later runs use it.")
+            "required": gettext_lazy(
+                "Explain what’s wrong with the sentence. Later runs use your explanation."
+            )
         },
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
-        help_text=gettext_lazy("Later runs use it when they plan and write."),
+        help_text=gettext_lazy("Later runs use this when they plan and write."),
     )
     right = CleanTextField(
         label=gettext_lazy("What is right?"),
@@ -61,7 +63,7 @@ class SentenceForm(forms.Form):
         max_length=MOST_WORDS,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy(
-            "Optional. It replaces the first fact selected below. Without it, those facts are "
+            "Optional. Replaces the first fact selected below. If left empty, those facts are "
             "marked as wrong."
         ),
     )
@@ -206,7 +208,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     export = exporting.KINDS.get(kind)
     if export is None:
-        why = _("There’s no export format “%(kind)s”. Available formats: %(kinds)s.")
+        why = _("Unknown export format “%(kind)s”. Available formats: %(kinds)s.")
         said = why % {"kind": kind, "kinds": ", ".join(exporting.KINDS)}
         return render(request, "404.html", {"why": said}, status=404)
     if run.number is None:
@@ -357,5 +359,5 @@ def correction_take_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if done:
         messages.success(request, _("Correction undone."))
     else:
-        messages.info(request, _("That correction is already undone."))
+        messages.info(request, _("That correction has already been undone."))
     return go_back(request, reverse("research:topic-corrections", args=[slug]))

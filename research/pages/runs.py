@@ -339,7 +339,7 @@ def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
 
 def _of_no_plan(run: Run, seen: datetime | None) -> str:
     if seen is None and run.waiting_since is not None:
-        return _("This form doesn’t say which plan it’s for. Reload the page.")
+        return _("This form doesn’t specify a plan. Reload the page.")
     return planning.became_of(run)
 
 

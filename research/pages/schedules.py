@@ -74,7 +74,7 @@ class Sum:
         words = least if least == most else f"{least}–{most}"
         if self.unknown:
             told = {"money": words, "count": self.unknown}
-            return _("%(money)s, plus %(count)d runs with an unknown price") % told
+            return _("%(money)s, plus %(count)d runs with an unknown cost") % told
         return words
 
 
@@ -357,7 +357,9 @@ def schedule_hour(request: BeaconRequest, slug: str, hour: int) -> HttpResponse:
     if was is None:
         return refused(
             request,
-            _("This schedule has no single hour to move. Change it in the topic’s settings."),
+            _(
+                "This schedule can’t be moved to another hour here. Change it in the topic’s settings."
+            ),
         )
     undo = "undo:" + reverse("research:schedule-hour", args=[slug, was])
     words = _("“%(topic)s” now runs at %(hour)02d:00.") % {"topic": topic, "hour": hour}

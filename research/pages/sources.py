@@ -42,13 +42,15 @@ from research.topics import page as topic_page
 _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
     CHECK: (
         gettext_lazy("Words to search for, or a URL"),
-        gettext_lazy("Every run searches for it or reads it, whatever else it plans."),
+        gettext_lazy(
+            "Every run searches for these words or reads this URL, in addition to its own plan."
+        ),
         gettext_lazy("Enter words to search for, or the URL of a page to read."),
     ),
     STOP: (
-        gettext_lazy("A domain, or the URL of one page"),
-        gettext_lazy("Such as example.org. Subdomains are skipped too."),
-        gettext_lazy("Enter a domain such as example.org, or the URL of one page."),
+        gettext_lazy("A domain, or the URL of a page"),
+        gettext_lazy("For example, example.org. Subdomains are skipped too."),
+        gettext_lazy("Enter a domain such as example.org, or the URL of a page."),
     ),
 }
 
@@ -265,7 +267,7 @@ def read_next(request: BeaconRequest, slug: str) -> HttpResponse:
         words = _("The next run will read “%(page)s”.")
         messages.success(request, words % {"page": shorten(page, 120)}, extra_tags=undo)
     else:
-        messages.info(request, _("The next run already reads this page."))
+        messages.info(request, _("This page is already on the next run’s reading list."))
     return go_back(request, _desk(slug))
 
 

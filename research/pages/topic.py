@@ -213,7 +213,7 @@ def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
         }
         messages.success(request, words, extra_tags=_undo("topic-resume", topic))
     else:
-        messages.info(request, _("It’s already paused, or has no schedule."))
+        messages.info(request, _("This topic is already paused, or has no schedule."))
     return go_back(request, _page_of(topic))
 
 
@@ -226,7 +226,7 @@ def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
         words = _("“%(topic)s” resumed. It runs on its schedule again.") % {"topic": topic}
         messages.success(request, words, extra_tags=_undo("topic-pause", topic))
     else:
-        messages.info(request, _("It isn’t paused, or has no schedule."))
+        messages.info(request, _("This topic isn’t paused, or has no schedule."))
     return go_back(request, _page_of(topic))
 
 

@@ -79,7 +79,7 @@ class ScheduleForm(forms.Form):
         widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
     )
     missed = UsualChoiceField(
-        label=gettext_lazy("If a run was missed"),
+        label=gettext_lazy("If a run is missed"),
         choices=Schedule.Missed,
         usual=Schedule.Missed.ONCE,
         widget=forms.RadioSelect,
@@ -93,7 +93,7 @@ class ScheduleForm(forms.Form):
                 (number % 7, scheduling.weekday_names()[number % 7]) for number in range(1, 8)
             ],
             "day": [
-                (day, _("the last") if day == scheduling.LAST_DAY else f"{day}.")
+                (day, _("last day") if day == scheduling.LAST_DAY else f"{day}.")
                 for day in scheduling.DAYS
             ],
         }
@@ -171,8 +171,8 @@ def rows(ticked: Sequence[str]) -> list[ServiceRow]:
 def _lacks(name: str, profiles: dict[str, SearchProfile]) -> str:
     """Return what is missing before a service can be used."""
     return {
-        KEY: _("needs a key, which isn’t set"),
-        ADDRESS: _("needs a URL, which isn’t set"),
+        KEY: _("needs a key, but none is set"),
+        ADDRESS: _("needs a URL, but none is set"),
     }.get(connections.lacks(profiles[name]) if name in profiles else "", "")
 
 
@@ -241,8 +241,8 @@ class IntentFields(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "For example: only prices, or a new competitor. Other changes are saved and "
-            "listed in the report with the reason. Empty: you’re notified about every change."
+            "For example, only prices, or a new competitor. Other changes are saved and listed in "
+            "the report with the reason. Leave empty to be notified about every change."
         ),
     )
     tell_also = AlsoField(
@@ -250,7 +250,7 @@ class IntentFields(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "Changes that were filtered out although you wanted them, one per line."
+            "Changes that were filtered out but that you want to see, one per line."
         ),
     )
 
@@ -270,7 +270,7 @@ class MonthFields(forms.Form):
         min_value=0,
         max_value=MOST_TOKENS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
-        help_text=gettext_lazy("All runs of this topic together. Empty: no limit."),
+        help_text=gettext_lazy("For all runs of this topic combined. Leave empty for no limit."),
     )
     month_money = forms.DecimalField(
         label=gettext_lazy("USD per month"),
@@ -294,15 +294,15 @@ class MonthFields(forms.Form):
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Days without a check. Empty: 30 days, or 3 times the interval between runs if "
-            "that is longer."
+            "Days without a check. Leave empty for 30 days, or 3 times the interval between runs "
+            "if that’s longer."
         ),
     )
     recheck = forms.BooleanField(
         label=gettext_lazy("Recheck stale facts each month"),
         required=False,
         help_text=gettext_lazy(
-            "On the first of each month, Beacon reads their sources again, without a model or a plan."
+            "On the first of each month, Beacon rereads their sources without a model or a plan."
         ),
     )
 
@@ -326,7 +326,7 @@ Choices = list[tuple[str, SafeString]]
 def styles() -> Choices:
     about = {
         TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
-        TopicSettings.Style.EXECUTIVE: _("5 lines for a decision, then findings"),
+        TopicSettings.Style.EXECUTIVE: _("5 lines to support a decision, then findings"),
         TopicSettings.Style.BULLETS: _("only bullets, in groups"),
         TopicSettings.Style.MEMO: _("to, from and date, then what happened and what it means"),
     }
@@ -336,10 +336,10 @@ def styles() -> Choices:
 def depths() -> Choices:
     """Return the depths of a run, with their limits."""
     about = {
-        TopicSettings.Depth.QUICK: _("searches, reads and writes: at most %(minutes)d minutes"),
+        TopicSettings.Depth.QUICK: _("searches, reads and writes: up to %(minutes)d minutes"),
         TopicSettings.Depth.DEEP: _(
-            "a model first explores up to 3 tracks on its own: at most %(minutes)d "
-            "minutes, and %(tokens)s tokens instead of %(usual)s"
+            "a model first explores up to 3 tracks on its own: up to %(minutes)d minutes, and "
+            "%(tokens)s tokens instead of %(usual)s"
         ),
     }
     usual = DEFAULTS[TopicSettings.Depth.QUICK].tokens
@@ -432,12 +432,12 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     labels = LabelsField(
         label=gettext_lazy("Labels"),
         required=False,
-        help_text=gettext_lazy("Separated by commas. Use them to find topics."),
+        help_text=gettext_lazy("Separate labels with commas. Use them to find topics."),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Private"),
         required=False,
-        help_text=gettext_lazy("Never published, even if this Beacon publishes its memory."),
+        help_text=gettext_lazy("Never published, even if your admin publishes Beacon’s memory."),
     )
     time_frame = UsualChoiceField(
         label=gettext_lazy("Time frame"),
@@ -447,7 +447,9 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     languages = LanguagesField(
         label=gettext_lazy("Languages"),
         required=False,
-        help_text=gettext_lazy("Main language first, such as “English, 中文”. Empty: any."),
+        help_text=gettext_lazy(
+            "Main language first, such as “English, 中文”. Leave empty for any language."
+        ),
     )
     services = forms.MultipleChoiceField(
         label=gettext_lazy("Where to search"),
@@ -467,7 +469,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     allow_domains = DomainsField(
         label=gettext_lazy("Only these domains"),
         required=False,
-        help_text=gettext_lazy("One per line, such as example.org. Empty: all."),
+        help_text=gettext_lazy("One per line, such as example.org. Leave empty for all domains."),
     )
     block_domains = DomainsField(
         label=gettext_lazy("Never these domains"),
@@ -477,13 +479,13 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
     block_pages = PagesField(
         label=gettext_lazy("Never these pages"),
         required=False,
-        help_text=gettext_lazy("URLs of single pages, one per line."),
+        help_text=gettext_lazy("URLs of individual pages, one per line."),
     )
     always_check = ChecksField(
         label=gettext_lazy("Always check"),
         required=False,
         help_text=gettext_lazy(
-            "Words to search for, or URLs to read, on every run. One per line, at most 5."
+            "Words to search for, or URLs to read, on every run. One per line, up to 5."
         ),
     )
     depth = UsualChoiceField(

@@ -85,7 +85,7 @@ TEMPLATES = (
     TopicTemplate(
         "weekly-tracker",
         gettext_lazy("Weekly tracker"),
-        gettext_lazy("what happened in a field since last week"),
+        gettext_lazy("what has happened in a field since last week"),
         gettext_lazy("Electric cargo bikes in Europe"),
         services=(*AT_LARGE, "hackernews", "feeds", "library"),
         values={
@@ -104,7 +104,7 @@ TEMPLATES = (
     TopicTemplate(
         "competitor-scan",
         gettext_lazy("Competitor scan"),
-        gettext_lazy("what the competitors you name ship, charge and announce"),
+        gettext_lazy("what specific competitors ship, charge and announce"),
         gettext_lazy("Route planners for delivery fleets"),
         services=(*AT_LARGE, "hackernews", "gdelt", "wikipedia", "feeds", "library"),
         values={
@@ -132,8 +132,8 @@ TEMPLATES = (
         services=("arxiv", "wikipedia", *AT_LARGE, "feeds", "library"),
         values={
             "objective": gettext_lazy(
-                "Find new results with their numbers, the methods behind them, and what is still "
-                "open."
+                "Find new results with their numbers, the methods behind them, and the questions "
+                "that are still open."
             ),
             "focus": gettext_lazy("Papers and preprints, replications, reviews."),
             "time_frame": Frame.YEAR.value,
@@ -152,8 +152,8 @@ TEMPLATES = (
         services=("feeds", *AT_LARGE, "hackernews", "library"),
         values={
             "objective": gettext_lazy(
-                "For each release, find out its version and date, what breaks, what is fixed, and "
-                "when support ends."
+                "For each release, find out its version and date, what it breaks and fixes, and "
+                "when its support ends."
             ),
             "focus": gettext_lazy("Release notes, changelogs, security advisories."),
             "time_frame": Frame.MONTH.value,
@@ -322,7 +322,7 @@ def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
 
 def _say_what_was_removed(request: BeaconRequest, form: TopicForm) -> None:
     if form.cleaned_of:
-        words = _("Removed characters that can’t be stored or shown from: %(fields)s.")
+        words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
 
 
@@ -366,7 +366,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
         else:
             _say_what_was_removed(request, form)
             undo = undo_settings_tag(request, "topic", before, target=str(topic.pk))
-            messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
+            messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
             return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
     trial = _trial(request, topic, form)

@@ -172,7 +172,7 @@ def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         except InvalidValue as exc:
             problem = str(exc)
         else:
-            words = _("Deleted permanently: “%(topic)s” with its runs and reports.")
+            words = _("“%(topic)s” permanently deleted, along with its runs and reports.")
             messages.success(request, words % {"topic": topic})
             return go_to(request, _trash())
     context = {

@@ -15,9 +15,9 @@ from research.reference import markdown
 
 TARGET = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
 BEGUN = (
-    "Run each as `.venv/bin/python manage.py …`, whether Beacon is running or not "
-    "(`restore` needs it stopped). Servers that aren't running are started for the "
-    "duration of the command. Errors go to standard error, with exit code 1."
+    "Run each one as `.venv/bin/python manage.py …`, whether Beacon is running or not (`restore` "
+    "requires it to be stopped). Servers that aren't running are started for the duration of the "
+    "command. Errors go to standard error, with exit code 1."
 )
 # Django's own options, which every command has.
 EVERYWHERE = frozenset(

@@ -63,7 +63,7 @@ def _call(method: str, path: str, call: Schema, shapes: Schema) -> Iterator[str]
         if str(status) < "300"
     ]
     takes = f"Takes {', '.join(usual)}. " if usual else ""
-    yield f"{takes}Answers {', '.join(answers)}."
+    yield f"{takes}Returns {', '.join(answers)}."
 
 
 def _body(call: Schema) -> str:

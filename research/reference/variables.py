@@ -7,8 +7,8 @@ from beacon_site.variables import VARIABLES, Variable
 from research.reference import markdown
 
 BEGUN = (
-    "Read from the environment, then from `beacon.env` in the data folder. [How "
-    "settings work, and which are on pages](../settings.md). Unset means the default."
+    "Read from the environment, then from `beacon.env` in the data folder. Unset variables use "
+    "the default. [How settings work, and which can be changed in the UI](../settings.md)."
 )
 
 

@@ -151,28 +151,28 @@ def nothing_found(work: RunContext, read: int) -> str:
     if read:
         said = ngettext(
             "Beacon read %(read)d page, but it says nothing clear about “%(topic)s”.",
-            "Beacon read %(read)d pages, but none says anything clear about “%(topic)s”.",
+            "Beacon read %(read)d pages, but none of them says anything clear about “%(topic)s”.",
             read,
         )
         return said % values
     if unread and work.is_stopping:
         said = ngettext(
-            "The run ended before it read a page. The next run reads %(unread)d source.",
-            "The run ended before it read a page. The next run reads %(unread)d sources.",
+            "The run ended before it could read any pages. The next run will read %(unread)d source.",
+            "The run ended before it could read any pages. The next run will read %(unread)d sources.",
             unread,
         )
         return said % values
     if unread:
         said = ngettext(
-            "The searches found %(unread)d source, but it couldn’t be read. The reason is listed with it.",
-            "The searches found %(unread)d sources, but none could be read. The reason is listed with each.",
+            "The searches found %(unread)d source, but it couldn’t be read. The list of sources shows why.",
+            "The searches found %(unread)d sources, but none could be read. The list of sources shows why.",
             unread,
         )
         return said % values
     if blocked := counts["blocked"]:
         said = ngettext(
-            "The searches found %(blocked)d source, but your rules block it. The reason is listed with it.",
-            "The searches found %(blocked)d sources, but your rules block all of them. The reason is listed with each.",
+            "The searches found %(blocked)d source, but your rules block it. The list of sources shows why.",
+            "The searches found %(blocked)d sources, but your rules block all of them. The list of sources shows why.",
             blocked,
         )
         return said % {"blocked": blocked}
@@ -206,13 +206,13 @@ def what_was_checked(
         sites = dict.fromkeys(_reading(0, fact).domain or fact.title for fact in unchecked)
         said.append(
             ngettext(
-                "%(n)d fact wasn’t checked, because its page wasn’t read or compared (%(sites)s).",
-                "%(n)d facts weren’t checked, because their pages weren’t read or compared (%(sites)s).",
+                "%(n)d fact wasn’t checked because its page wasn’t read or compared (%(sites)s).",
+                "%(n)d facts weren’t checked because their pages weren’t read or compared (%(sites)s).",
                 len(unchecked),
             )
             % {"n": len(unchecked), "sites": ", ".join(list(sites)[:MOST_SITES])}
         )
-    return " ".join(said) or _("No known page was checked again.")
+    return " ".join(said) or _("No known pages were checked again.")
 
 
 def _pages_read(again: Outcome, read: int) -> str:
@@ -220,13 +220,13 @@ def _pages_read(again: Outcome, read: int) -> str:
     if not again.changed:
         words = ngettext(
             "%(read)d known page was checked again and hasn’t changed.",
-            "%(read)d known pages were checked again and none changed.",
+            "%(read)d known pages were checked again and haven’t changed.",
             read,
         )
         return words % values
     words = ngettext(
         "%(read)d known page was checked again and %(changed)d has changed.",
-        "%(read)d known pages were checked again and %(changed)d changed.",
+        "%(read)d known pages were checked again and %(changed)d have changed.",
         read,
     )
     return words % values
@@ -296,7 +296,7 @@ def _outcome(values: dict[str, int | str]) -> str:
         )
         return said % values
     if values["unread"]:
-        return _("No new page was read %(since)s.") % values
+        return _("No new pages were read %(since)s.") % values
     if values["known"]:
         said = ngettext(
             "Nothing new %(since)s. The searches found %(known)d page, which was already known.",
@@ -314,14 +314,14 @@ def _rest(values: dict[str, int | str], work: RunContext) -> str:
     unread = int(values["unread"])
     if work.is_stopping:
         said = ngettext(
-            "The next run reads %(unread)d new source that this run didn’t get to.",
-            "The next run reads %(unread)d new sources that this run didn’t get to.",
+            "The next run will read %(unread)d new source that this run didn’t get to.",
+            "The next run will read %(unread)d new sources that this run didn’t get to.",
             unread,
         )
         return said % values
     said = ngettext(
-        "%(unread)d new source couldn’t be read. The reason is listed with it.",
-        "%(unread)d new sources couldn’t be read. The reason is listed with each.",
+        "%(unread)d new source couldn’t be read. The list of sources shows why.",
+        "%(unread)d new sources couldn’t be read. The list of sources shows why.",
         unread,
     )
     return said % values
@@ -527,7 +527,9 @@ def _lay_out(
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
-    label = _("Extractive report: every sentence is quoted from its source, without a model.")
+    label = _(
+        "Extractive report: every sentence is a quote from its source, and no model was used."
+    )
     body = report_text.laid_out(work.settings.report_style, parts)
     draft.body = report_text.framed(work, body, [*checked, *([label] if fresh or more else [])])
 

@@ -243,7 +243,7 @@ def nothing_asked_for(changes: Sequence[Change]) -> str:
     """Return the text shown in place of the changes if all are filtered out."""
     count = sum(bool(change.withheld and change.judged_by) for change in changes)
     return ngettext(
-        "Nothing that matches your filter. %(n)d other change was saved to memory.",
-        "Nothing that matches your filter. %(n)d other changes were saved to memory.",
+        "Nothing matches your filter. %(n)d other change was saved to memory.",
+        "Nothing matches your filter. %(n)d other changes were saved to memory.",
         count,
     ) % {"n": count}

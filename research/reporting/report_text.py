@@ -267,7 +267,7 @@ def _time_frame(work: RunContext) -> list[str]:
         "frame": work.settings.get_time_frame_display(),
         "date": date_format(since, "j F Y"),
     }
-    text = _("Covers %(frame)s, without sources dated before %(date)s.")
+    text = _("Covers %(frame)s, excluding sources dated before %(date)s.")
     return [text % told]
 
 

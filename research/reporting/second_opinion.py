@@ -207,8 +207,8 @@ def _verdict(relation: str, pair: Pair) -> Verdict:
 
 def _failed(count: int, why: str) -> str:
     words = ngettext(
-        "The model gave no answer, so %(n)d sentence was compared with known facts by its words only: %(why)s",
-        "The model gave no answer, so %(n)d sentences were compared with known facts by their words only: %(why)s",
+        "The model gave no answer, so %(n)d sentence was compared with known facts by wording only: %(why)s",
+        "The model gave no answer, so %(n)d sentences were compared with known facts by wording only: %(why)s",
         count,
     )
     return words % {"n": count, "why": why}
@@ -218,15 +218,15 @@ def _warn_of_rest(missing: int, refused: int, warn: Callable[[str], object]) -> 
     """Warn about pairs that the model skipped or whose answer was ignored."""
     if missing:
         words = ngettext(
-            "The model skipped %(n)d sentence, so it was compared with known facts by its words only.",
-            "The model skipped %(n)d sentences, so they were compared with known facts by their words only.",
+            "The model skipped %(n)d sentence, so it was compared with known facts by wording only.",
+            "The model skipped %(n)d sentences, so they were compared with known facts by wording only.",
             missing,
         )
         warn(words % {"n": missing})
     if refused:
         words = ngettext(
-            "The model’s answer on %(n)d sentence was ignored because the sentence’s own words or numbers contradict it.",
-            "The model’s answers on %(n)d sentences were ignored because the sentences’ own words or numbers contradict them.",
+            "The model’s answer about %(n)d sentence was ignored because the sentence’s own words or numbers contradict it.",
+            "The model’s answers about %(n)d sentences were ignored because the sentences’ own words or numbers contradict them.",
             refused,
         )
         warn(words % {"n": refused})

@@ -41,7 +41,7 @@ KINDS = {
     "contradicted": gettext_lazy("Contradicted"),
     "changed": gettext_lazy("Changed"),
     "new": gettext_lazy("New"),
-    "gone": gettext_lazy("No longer among the facts"),
+    "gone": gettext_lazy("No longer a fact"),
     "passing": gettext_lazy("Came and went"),
     "confirmed": gettext_lazy("Confirmed"),
     "quiet": gettext_lazy("Not mentioned"),
@@ -224,7 +224,7 @@ class _Comparison:
                 continue
             entry = entries.setdefault(key, Entry("new", now=item.sentence, quote=item.quote))
             entry.happened.append(
-                format_html(_("listed in {}, not kept as a fact"), self._run(item.run.number))
+                format_html(_("listed in {} but not kept as a fact"), self._run(item.run.number))
             )
         return list(entries.values())
 
@@ -282,7 +282,7 @@ class _Comparison:
             return format_html(_("marked as wrong {}"), place)
         line = _("replaced to make room {}") if turn.by_hand else _("left out in {}")
         said = format_html(line, place)
-        plainly = _("not among the facts of Run #%(number)d") % {"number": int(turn.place)}
+        plainly = _("not a fact in Run #%(number)d") % {"number": int(turn.place)}
         return said if turn.why == plainly else format_html("{}: {}", said, turn.why)
 
     def _place(self, turn: Turn) -> SafeString:
@@ -561,7 +561,7 @@ def _named(pair: Pair, text: str) -> Choice | None:
         spread = {"first": pair.choices[0].number, "last": pair.choices[-1].number}
         if bare.isdecimal():
             line = _(
-                "Run #%(asked)s has no report. This topic has reports of runs #%(first)d to "
+                "Run #%(asked)s has no report. This topic has reports for runs #%(first)d to "
                 "#%(last)d. Select two of them."
             )
         else:

@@ -375,7 +375,7 @@ def _trail(topic: Topic, one: Merged, links: dict[int, SafeString]) -> list[Safe
         page = reverse("research:fact-history", args=[topic.slug, fact["id"]])
         name = {
             TopicFact.State.STRUCK: _("since marked as wrong"),
-            TopicFact.State.RETIRED: _("no longer among the facts"),
+            TopicFact.State.RETIRED: _("no longer a fact"),
         }.get(TopicFact.State(fact["state"]), _("its fact"))
         trail.append(format_html('<a href="{}">{}</a>', page, name))
     return trail

@@ -364,7 +364,7 @@ class RunContext:
             raise TaskOver
         if row["stop_requested_at"]:
             self.run.stop_requested_at = row["stop_requested_at"]
-            self.stop(_("stopped early, so the report covers only what had been read"))
+            self.stop(_("stopped early, so the report covers only what had been read by then"))
 
     @property
     def seconds_left(self) -> float:

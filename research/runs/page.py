@@ -46,8 +46,8 @@ class PlanForm(forms.Form):
     queries = CleanTextField(
         label=gettext_lazy("Queries, one per line"),
         help_text=gettext_lazy(
-            "Edit, add, remove or reorder lines. At most 12 queries of up to 400 characters. "
-            "Empty lines are ignored."
+            "Edit, add, remove or reorder lines. Up to 12 queries, 400 characters each. Empty "
+            "lines are ignored."
         ),
         max_length=50_000,
         error_messages={"required": _NOTHING},
@@ -63,8 +63,8 @@ class PlanForm(forms.Form):
         if len(queries) > MOST_QUERIES:
             problems.append(
                 ngettext(
-                    "%(count)d query is too many. The limit is %(most)d. Remove some.",
-                    "%(count)d queries are too many. The limit is %(most)d. Remove some.",
+                    "You entered %(count)d query, but the limit is %(most)d. Remove some.",
+                    "You entered %(count)d queries, but the limit is %(most)d. Remove some.",
                     len(queries),
                 )
                 % {"count": len(queries), "most": MOST_QUERIES}
@@ -92,7 +92,7 @@ def _problem(query: str) -> str:
         )
         return words % values
     if not any(map(str.isalnum, query)):
-        return _("“%(query)s” has no letter or digit, so no service can search for it.") % values
+        return _("“%(query)s” has no letters or digits, so no service can search for it.") % values
     return ""
 
 
@@ -211,10 +211,10 @@ def plan_in_words(run: Run) -> str:
     """Return what a run is waiting for if its plan is up for review."""
     goes_on = planning.goes_on_at(run)
     if goes_on is None:
-        return _("It is waiting for you to review its plan.")
+        return _("It’s waiting for you to review its plan.")
     at = date_format(timezone.localtime(goes_on), "j F, H:i")
     return _(
-        "It is waiting for you to review its plan. Without a review, it continues on %(at)s."
+        "It’s waiting for you to review its plan. Without a review, it continues on %(at)s."
     ) % {"at": at}
 
 
@@ -348,10 +348,12 @@ def waiting_words(run: Run) -> str:
         told = {"at": at, "n": run.tries + 1, "most": MAX_TRIES, "why": run.error}
         return _("Retrying at %(at)s (attempt %(n)d of %(most)d): %(why)s") % told
     if run.started_at is not None and run.error:  # it was delayed, and is due now
-        return _("Waiting for a worker. It retries from its last finished step.")
+        return _("Waiting for a worker. The run will retry from its last finished step.")
     if run.started_at is not None:
-        return _("Interrupted. It continues after its last finished step when a worker is free.")
-    return _("In the queue. It starts as soon as a worker is free.")
+        return _(
+            "Interrupted. The run will continue after its last finished step when a worker is available."
+        )
+    return _("In the queue. The run starts as soon as a worker is available.")
 
 
 def _is_put_off(run: Run) -> bool:
@@ -378,7 +380,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> di
     if run.status == Run.Status.CANCELLED:
         what = _("The run was cancelled before it wrote a report.")
     elif label:
-        what = _("The run failed at the step “%(step)s”.") % {"step": label}
+        what = _("The run failed at the “%(step)s” step.") % {"step": label}
     else:
         what = _("The run failed before its first step.")
     return {
@@ -397,13 +399,13 @@ def _ended_in(steps: Iterable[Step]) -> Step | None:
 
 def _todo(run: Run, step: Step | None, asked: list[dict[str, Any]]) -> str:
     if run.status == Run.Status.CANCELLED:
-        return _("Retry the run to continue where it stopped, or start a new one.")
+        return _("Retry the run to continue where it left off, or start a new one.")
     if run.crashes:
-        return _("The worker’s log has the cause. Fix it, then retry the run.")
+        return _("The worker’s log shows the cause. Fix it, then retry the run.")
     if step is not None and step.name == "search" and searching.unreachable(asked):
         return _(
             "Check this machine’s network or proxy, then retry. The library and the sample topic "
-            "work without a network."
+            "work without network access."
         )
     if step is not None and step.name == "search":
         return _(

@@ -158,7 +158,7 @@ def _look(run: Run, step: Step) -> tuple[str, str]:
     """Return a step's class and state. If its run has ended, a running step counts as stopped."""
     if step.state == Step.State.RUNNING and not step.is_follow_up:
         if run.status == Run.Status.QUEUED:
-            return "wait", _("interrupted, continues when a worker picks up the run")
+            return "wait", _("interrupted, will continue when a worker picks up the run")
         if not run.is_unfinished:
             return "skipped", _("stopped here")
     if step.state == Step.State.WAITING and not step.is_follow_up and not run.is_unfinished:

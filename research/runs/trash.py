@@ -558,8 +558,8 @@ def check_nothing_goes_on(topic: Topic) -> None:
         raise InvalidValue(
             _(
                 "A run of “%(topic)s” is still in progress. It was asked to stop when the topic "
-                "moved to Trash, and ends within a minute. Nothing was deleted. Try again in a "
-                "minute."
+                "was moved to Trash and will end within a minute. Nothing was deleted. Try again "
+                "in a minute."
             )
             % {"topic": topic}
         )

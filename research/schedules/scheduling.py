@@ -371,12 +371,14 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     topic = schedule.topic
     fit = forecasting.fit_of(topic)
     if fit.why and fit.smaller is None:
-        words = _("%(why)s. It was skipped, as set in the topic’s settings")
+        words = _("%(why)s, and the topic’s settings skip runs over the limit")
         _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
     if fit.smaller is not None:
-        said = _("Ran smaller than usual (quick, few pages, within the remaining budget): %(why)s")
+        said = _(
+            "This run was smaller than usual (quick, few pages, within the remaining budget): %(why)s"
+        )
         fields = {**fit.smaller, "warnings": [said % {"why": fit.why}]}
     try:
         run: Run = Run.objects.start(

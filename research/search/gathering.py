@@ -273,11 +273,11 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
                 ready.append(Service(provider, own[:bound], len(own)))
     if ready:
         return ready
-    none = _("none of its search services is enabled on this server")
+    none = _("none of its search services are enabled on this server")
     why = get_text_list(lacking, _("and")) if lacking else none
     raise NothingToAsk(
         _(
-            "No search service is available: %(why)s. In the topic’s settings, add a feed or select a service that needs no key, such as Wikipedia. Or add a document to the library. Then retry the run. The sample topic needs none of these."
+            "No search service is available: %(why)s. In the topic’s settings, add a feed or select a service that doesn’t need a key, such as Wikipedia. You can also add a document to the library. Then retry the run. The sample topic needs none of these."
         )
         % {"why": why}
     )
@@ -373,7 +373,7 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
     else:
         message = _("every search failed: %(why)s") % {"why": why}
     if searching.unreachable(failed):
-        message += " " + _("The library and the sample topic work without a network.")
+        message += " " + _("The library and the sample topic work without network access.")
     if any(entry["may_retry"] for entry in failed):
         waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
         raise ProviderUnavailable(message, retry_after=max(waits, default=None))

@@ -308,7 +308,7 @@ def _read(
     warning = ""
     if failed:
         warning = _(
-            "%(failed)d of %(all)d pages couldn’t be read. The reason is listed with each."
+            "%(failed)d of %(all)d pages couldn’t be read. The list of sources shows why."
         ) % {
             "failed": failed,
             "all": len(new),
@@ -377,7 +377,7 @@ def _say_what_was_left(work: RunContext, wanted: int) -> None:
     if new > wanted:
         work.run.warn(
             _(
-                "%(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. The others are represented by their search snippets."
+                "Only %(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. For the rest, their search snippets were used."
             )
             % {"read": wanted, "all": new, "most": work.budget.pages}
         )

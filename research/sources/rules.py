@@ -74,7 +74,7 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
     name = field_of(act, place)
     places = getattr(settings, name)
     if len(places) >= MOST_PLACES:
-        problem = _("You’ve reached the limit of %(most)d. Remove one first.")
+        problem = _("You’ve reached the limit of %(most)d rules. Remove one first.")
         raise LimitReached(problem % {"most": MOST_PLACES})
     if act == Act.BLOCK:
         blocked = [*standing_rules.places_of(settings), place]
@@ -105,7 +105,7 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
             blocking.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
         elif act != NONE:
             if SourceRule.objects.of(owner).count() >= SourceRule.MOST:
-                problem = _("You’ve reached the limit of %(most)d. Remove one first.")
+                problem = _("You’ve reached the limit of %(most)d rules. Remove one first.")
                 raise LimitReached(problem % {"most": SourceRule.MOST})
             SourceRule.objects.create(owner=owner, place=place, act=act)
         Activity.log(owner, by, "source-rule", label=place, act=act, before=before)

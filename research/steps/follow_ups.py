@@ -178,7 +178,7 @@ def _result(facts: int, further: int, found: Extracted) -> StepResult:
     new = facts + further
     words = ngettext("%(count)d observation", "%(count)d observations", new) % {"count": new}
     if further:
-        by = _("by the model") if found.by == MODEL else _("by rules, without a model")
+        by = _("by the model") if found.by == MODEL else _("found without a model")
         words = _("%(all)s, %(further)d of them %(by)s") % {
             "all": words,
             "further": further,

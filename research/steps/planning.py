@@ -106,7 +106,7 @@ def _say_who_is_not_told(work: RunContext) -> None:
     if is_secret and connections.language_model() is not None:
         work.run.warn(
             _(
-                "The topic is marked sensitive, so no model is used. Templates plan the queries, and the report quotes the pages."
+                "The topic is marked sensitive, so no model is used. Queries are planned from templates, and the report quotes the pages."
             )
         )
 
@@ -191,7 +191,7 @@ def by_words(by: str) -> str:
     """Return who or what planned the queries. `by` is the value in the step's output."""
     return {
         "model": _("planned by the model"),
-        "facets": _("planned by templates"),
+        "facets": _("planned from templates"),
         "fallback": _("planned without the model, which failed"),
         "person": _("edited by you"),
         "rerun": _("copied from the repeated run"),
@@ -361,7 +361,7 @@ def became_of(run: Run) -> str:
     """Return what happened to a plan that no longer waits."""
     run.refresh_from_db(fields=["status", "waiting_since", "number"])
     if run.waiting_since is not None:
-        return _("A new plan was created in the meantime. Review that one instead.")
+        return _("A new plan has been created in the meantime. Review that one instead.")
     if run.status == Run.Status.CANCELLED:
         return _("The run was cancelled in the meantime.")
     step = Step.objects.filter(run=run, name="plan", part=0).first()
@@ -370,11 +370,11 @@ def became_of(run: Run) -> str:
         return _("A new plan is being created.")
     if not reviewed["by"]:
         return _(
-            "The run already continued with the planned queries because they weren’t reviewed in time."
+            "The run has already continued with the planned queries because they weren’t reviewed in time."
         )
     if reviewed["edited"]:
-        return _("The run already continued with queries edited in another window.")
-    return _("The run already continued with the planned queries.")
+        return _("The run has already continued with queries edited in another window.")
+    return _("The run has already continued with the planned queries.")
 
 
 def goes_on_at(run: Run) -> datetime | None:

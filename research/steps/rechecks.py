@@ -190,7 +190,7 @@ def search_for(
     try:
         services = gathering.services_of(work, queries)[:MOST_SERVICES]
     except ProviderError as exc:
-        work.run.warn(_("Facts weren’t searched for: %(why)s") % {"why": exc})
+        work.run.warn(_("Beacon couldn’t search for facts: %(why)s") % {"why": exc})
         return [], {}
     calls: list[Callable[[], list[SearchHit]]] = [
         partial(_ask, work, service.provider, query) for query in queries for service in services
@@ -370,11 +370,11 @@ def _why_not(work: RunContext, fact: TopicFact) -> str:
     """Return why a fact couldn't be checked."""
     hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
     if hit is None:
-        return _("it has no readable source, and a search found no other")
+        return _("it has no readable source, and a search found no other source")
     if hit.reading != Hit.Reading.READ:
         why = hit.reason or _("not read")
         return _("its source couldn’t be read: %(why)s") % {"why": why.rstrip(".")}
-    return _("its source no longer says it, and a search found no other")
+    return _("its source no longer says it, and a search found no other source")
 
 
 def _facts(count: int) -> str:

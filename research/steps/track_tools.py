@@ -53,7 +53,7 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
         return refused("repeated", _("p%(n)d %(why)s. Open another page.") % told)
     item = hit.content_item
     if item is None:
-        return refused("unreadable", _("The text of p%(n)d is no longer kept.") % told)
+        return refused("unreadable", _("The text of p%(n)d is no longer stored.") % told)
     context.read([item])
     about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))
     text = f"{item.title}\n\n{item.content}"
@@ -145,7 +145,9 @@ class Desk:
     def _search(self, context: ToolContext, asked: SearchArguments) -> ToolResult:
         query = one_line(clean(asked.query)[0])[: inputs.MOST_QUERY_LENGTH]
         if not any(map(str.isalnum, query)):
-            return refused("invalid", _("The query has no words. Name what to search for."))
+            return refused(
+                "invalid", _("The query contains no words. Enter something to search for.")
+            )
         known = next((e["query"] for e in self.asked if _same(e["query"], query)), "")
         if not known and len({e["query"] for e in self.asked}) >= MOST_SEARCHES:
             words = _(

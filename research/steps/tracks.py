@@ -54,14 +54,14 @@ NEWS = Track(
     2,
     "news",
     gettext_lazy("News"),
-    "Find out what has happened recently: releases, decisions, events and figures, each with its date. Prefer first-hand sources.",
+    "Find out what has happened recently: releases, decisions, events and numbers, each with its date. Prefer first-hand sources.",
 )
 VOICES = Track(
     3,
     "voices",
     gettext_lazy("Voices"),
-    "Find out what people say about it: makers, users, experts and critics, where they disagree "
-    "and why. Name who says what.",
+    "Find out what makers, users, experts and critics say about it, where they disagree, and why. "
+    "Name who says what.",
 )
 TRACKS = (OVERVIEW, NEWS, VOICES)
 
@@ -402,7 +402,7 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
     read = work.run.hits.filter(reading=Hit.Reading.READ).exclude(content_item=None)
     places = list(read.order_by("place").values_list("place", flat=True))
     if not places and not work.is_stopping:
-        return _as_quick(work, _("the tracks opened no page"))
+        return _as_quick(work, _("the tracks opened no pages"))
     pages = ngettext("%(n)d page opened", "%(n)d pages opened", len(places)) % {"n": len(places)}
     tracks = ngettext("%(n)d track", "%(n)d tracks", len(went)) % {"n": len(went)}
     output = {

@@ -80,7 +80,7 @@ def place_from(text: str) -> str:
 def _page_from(text: str) -> str:
     if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
         raise InvalidValue(
-            _("“%(text)s…” isn’t a valid URL. Use no spaces and at most %(most)d characters.")
+            _("“%(text)s…” isn’t a valid URL. Don’t use spaces or more than %(most)d characters.")
             % {"text": text[:80], "most": LONGEST_ADDRESS}
         )
     scheme, _sep, rest = text.partition(":")
@@ -164,7 +164,7 @@ def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
     most = MOST_CHECKS if kind == CHECK else MOST_PLACES
     if len(kept) >= most:
         raise LimitReached(
-            _("You’ve reached the limit of %(most)d. Remove one first.") % {"most": most}
+            _("You’ve reached the limit of %(most)d rules. Remove one first.") % {"most": most}
         )
     checks, places = settings.always_check, places_of(settings)
     if kind == CHECK:

@@ -83,7 +83,7 @@ def _taken(
     memory = _memory_in(server, raw)
     title = one_line(clean(memory.topic)[0])
     if Topic.objects.titled(owner, title) is not None:
-        text = _("“%(topic)s” already exists, so it’s left unchanged.")
+        text = _("“%(topic)s” already exists, so it was left unchanged.")
         return Outcome(key, LEFT, text % {"topic": shorten(title, 80)})
     last = _moment(memory.lastRunAt)
     facts, left_out = _facts(memory.keyFacts)
@@ -115,7 +115,7 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
     size = int(server.strlen(raw))
     if size > MOST_BYTES:
         told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
-        raise _Refused(_("It has %(have)s bytes, but at most %(most)s are allowed.") % told)
+        raise _Refused(_("It has %(have)s bytes, but the limit is %(most)s.") % told)
     held: Any = server.get(raw)
     if held is None:
         raise _Refused(_("It disappeared before it could be read."))

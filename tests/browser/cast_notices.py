@@ -20,8 +20,8 @@ def notices(owner: Any) -> dict[str, str]:
         owner, kind="webhook", name="", address="https://hooks.example.org/T0/abc", by=by
     )
     Channel.objects.filter(pk=hook.pk).update(
-        enabled=False, off_because="“hooks.example.org” answered 410 (Gone), so it no longer accepts messages.",
-        last_at=timezone.now(), last_ok=False, last_said="“hooks.example.org” answered 410",
+        enabled=False, off_because="“hooks.example.org” responded with 410 (Gone), so it no longer accepts messages.",
+        last_at=timezone.now(), last_ok=False, last_said="“hooks.example.org” responded with 410",
     )  # fmt: skip
     report = Report.objects.of(owner).filter(run__number=2).select_related("run__topic").first()
     run = report.run
@@ -31,9 +31,9 @@ def notices(owner: Any) -> dict[str, str]:
         owner=owner, channel=hook, kind="report", about="run:0", run=run, topic=run.topic,
         subject=str(report), state="failed", attempt=7, tried=7, response_code=410,
         response="gone <b>for good</b>", request='{"type": "report.finished"}',
-        error="“hooks.example.org” answered 410 (Gone), so it no longer accepts messages.",
+        error="“hooks.example.org” responded with 410 (Gone), so it no longer accepts messages.",
         tries=[{"at": "2026-11-22T07:00:00+00:00", "ok": False, "code": 410,
-                "said": "“hooks.example.org” answered 410", "ms": 120}],
+                "said": "“hooks.example.org” responded with 410", "ms": 120}],
     )  # fmt: skip
     Delivery.objects.filter(pk=sent.pk).update(
         state="waiting", tried=2, attempt=2, error="The mail server could not be reached.",

@@ -41,7 +41,7 @@ def test_a_template_fills_in_the_form_and_keeps_what_was_typed(visitor: Visitor)
     expect(page.locator("[name=title]")).to_have_value("Cargo bikes")
     expect(page.locator("[name=focus]")).to_have_value("Only those with three wheels")
     expect(page.locator("[name=objective]")).to_have_value(
-        "For each release, find out its version and date, what breaks, what is fixed, and when support ends."
+        "For each release, find out its version and date, what it breaks and fixes, and when its support ends."
     )
     page.locator("button[name=make]").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Cargo bikes")

@@ -185,7 +185,7 @@ def test_an_address_or_token_that_cannot_be_is_said(url: str, token: str, says: 
 
 
 def test_where_nobody_answers_it_is_said() -> None:
-    with pytest.raises(NotReached, match="No answer from http://127"):
+    with pytest.raises(NotReached, match="No response from http://127"):
         Beacon("http://127.0.0.1:1", token="x").recall("x")
 
 

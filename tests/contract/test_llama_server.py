@@ -252,7 +252,7 @@ def test_a_server_that_is_killed_in_mid_answer_broke_off():
 def test_a_key_that_is_wrong_is_refused_and_not_shown():
     with llama("--api-key", "the-right-key-1234") as started:
         profile = replace(started.profile, api_key="a-wrong-key-5678")
-        with pytest.raises(ProviderRejected, match="refused the key") as failure:
+        with pytest.raises(ProviderRejected, match="rejected the key") as failure:
             OpenAIModel(profile).ask(SEA)
         assert "5678" not in str(failure.value)
         assert OpenAIModel(replace(profile, api_key="the-right-key-1234")).ask(SEA, max_tokens=5)

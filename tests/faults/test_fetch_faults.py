@@ -77,7 +77,7 @@ PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
     "redirects 20 times": (_hop, "redirects more than"),
     "redirects to a private address": (
         http(status="302 Found", location="http://169.254.169.254/latest/"),
-        "redirects to a URL that Beacon doesn’t open",
+        "redirects to a URL that Beacon won’t open",
     ),
     "is shorter than it says": (http(b"<p>short</p>", content_length="4000"), ""),
 }

@@ -107,7 +107,7 @@ def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
 @pytest.mark.parametrize(
     ("kind", "scene", "word"),
     [
-        ("silent", slow(150), "didn’t answer within"),
+        ("silent", slow(150), "didn’t respond within"),
         ("dripping", endless(pace=0.5, seconds=150), "didn’t finish within"),
     ],
 )

@@ -138,7 +138,7 @@ def test_an_edit_while_postgres_restarts_is_saved_or_refused_whole_and_saved_the
 
     assert (refused.status_code, stored) in [(200, 1), (503, 0)]
     assert listed.status_code in (200, 503)
-    assert listed.status_code == 200 or "The database doesn’t answer" in words(listed)
+    assert listed.status_code == 200 or "The database isn’t responding" in words(listed)
     assert [answer.status_code for answer in again] == [200, 200]
     assert _stored(broken, text) == 1
 

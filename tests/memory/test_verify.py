@@ -311,7 +311,7 @@ def test_the_command_says_what_is_wrong_what_to_do_and_what_it_fixed(
         ),
         (
             "ALTER TABLE memory_savedview RENAME COLUMN name TO gone",
-            "Columns are missing, although all migrations are applied: memory_savedview.name.",
+            "These columns are missing even though all migrations have been applied: memory_savedview.name.",
         ),
     ],
 )

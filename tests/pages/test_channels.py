@@ -148,7 +148,7 @@ def test_a_wrong_password_is_said_by_the_test(browser: Client, alice: User, sett
         server.offers_sign_in, server.refuse = True, {"AUTH": "535 5.7.8 wrong"}
         body = text(browser.post(f"{HERE}{made.pk}/test/", headers=HTMX))
 
-    assert "refused the username and password" in body and "not-the-one" not in body
+    assert "rejected the username and password" in body and "not-the-one" not in body
 
 
 def test_too_many_tests_are_refused(browser: Client, alice: User, monkeypatch: Any):

@@ -276,7 +276,7 @@ def test_the_same_run_twice_is_explained(browser: Client, topic: Topic):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("99", "Run #99 has no report. This topic has reports of runs #1 to #2"),
+        ("99", "Run #99 has no report. This topic has reports for runs #1 to #2"),
         ("x<b>", "“x&lt;b&gt;” isn’t a run number"),
         ("9" * 40, " has no report"),
         ("%00", "isn’t a run number"),

@@ -304,7 +304,7 @@ def test_a_feed_is_read_as_a_run_would(
     ("url", "told"),
     [
         ("file:///etc/passwd", "starts with http:// or https://"),
-        ("http://127.0.0.1/", "Beacon doesn’t open it"),
+        ("http://127.0.0.1/", "Beacon won’t open it"),
     ],
 )
 def test_a_feed_that_may_not_be_read_is_explained(browser: Client, url: str, told: str) -> None:

@@ -137,7 +137,7 @@ def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     run_url = reverse("research:run", args=[run.topic.slug, run.pk])
     assert ", step 7</a>" in html
     assert f'href="{run_url}#source-3"' in html
-    assert "cited as [3] in the report of" in html
+    assert "cited as [3] in the report for" in html
     assert "in the prompt of" in html
 
 

@@ -61,7 +61,7 @@ def test_it_says_what_it_rests_on_and_what_the_month_has_left(
     page = text_of(browser.get(address(topic), headers=headers))
 
     assert "Price unknown, 3,600–19,000 tokens" in page
-    assert "you have none yet" in page
+    assert "you haven’t run one yet" in page
     assert "Tokens this month: 850 of 1,000 used" in page
     assert "! 85%" in page
     assert ("<html" in page) == (not headers)

@@ -71,7 +71,7 @@ def test_a_silent_worker_and_a_closed_redis_are_named_with_what_to_do(
     body = page(browser)
 
     assert "4 parts aren’t working" in body
-    assert "Redis doesn’t answer (ConnectionError)" in body
+    assert "Redis doesn’t respond (ConnectionError)" in body
     assert "Last seen 60 min ago. Runs wait in the queue" in body
     assert "Start it with “make up”" in body
 

@@ -180,7 +180,7 @@ def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run
     listed = run.delta_items.filter(status__in=DeltaItem.LISTED, withheld="")
     listed.update(withheld=WHY, judged=WHY, judged_by="rule")
     Report.objects.filter(run=run).update(
-        delta="Nothing that matches your filter. 4 other changes were saved to memory."
+        delta="Nothing matches your filter. 4 other changes were saved to memory."
     )
     link = shares.make_link(run.report, days=7, note="", by=alice.actor)
     page = text_of(Client().get(f"/shared/{link.token}/"))

@@ -165,7 +165,7 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("/", "It is waiting for you to review its plan."),
+        ("/", "It’s waiting for you to review its plan."),
         ("/topics/", "Waiting for you</span>"),
         ("/topics/postgresql-releases/", "A plan needs your review."),
         ("/topics/postgresql-releases/runs/", "Waiting for you</span>"),
@@ -273,10 +273,10 @@ def plan_token(run: Run) -> str:
     [
         ([], "Enter at least one query"),
         (["", "   "], "Enter at least one query"),
-        ([f"query {n}" for n in range(13)], "13 queries are too many. The limit is 12"),
+        ([f"query {n}" for n in range(13)], "You entered 13 queries, but the limit is 12"),
         (["x" * 401], "has 401 characters, but a query can have at most 400"),
         (["same", "other", "SAME"], "“SAME” is listed more than once"),
-        (["?!"], "“?!” has no letter or digit"),
+        (["?!"], "“?!” has no letters or digits"),
     ],
 )
 def test_bad_queries_are_explained_and_kept_as_typed(
@@ -331,7 +331,7 @@ def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
 
     text = text_of(browser.post(url("run-plan", run), form))
 
-    assert "A new plan was created" in text
+    assert "A new plan has been created" in text
     assert "for the old plan</textarea>" in text and "PostgreSQL 18 faults</textarea>" in text
 
 

@@ -124,7 +124,7 @@ def test_a_failed_run_says_what_happened_why_and_what_to_do(browser: Client, top
 
     shown = page(browser, run)
 
-    assert "failed at the step “Search”" in shown
+    assert "failed at the “Search” step" in shown
     assert "the key is wrong" in shown
     assert "Retry from “Search”" in shown
     assert "Settings → Models and search" in shown
@@ -230,7 +230,7 @@ def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
 
     browser.post(url("run-try", run))
 
-    assert "It retries from its last finished step" in page(browser, run)
+    assert "The run will retry from its last finished step" in page(browser, run)
     assert Run.objects.claim(run.pk, worker="w") is not None
     answer = browser.post(url("run-try", run), headers=HTMX)
     assert answer.status_code == 409 and "It’s running" in answer.content.decode()

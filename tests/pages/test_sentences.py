@@ -173,7 +173,7 @@ def test_a_fact_that_is_not_ticked_stays(browser: Client, run: Run):
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({"wrong": ""}, "Say what’s wrong with the sentence"),
+        ({"wrong": ""}, "Explain what’s wrong with the sentence"),
         ({"wrong": "x" * 1001}, "at most 1000 characters"),
         ({"wrong": "No.", "right": "Short.", "fact": "{fact}"}, "Write a complete statement"),
         ({"wrong": "No.", "fact": "{pk}:99"}, "changed since you opened this page"),

@@ -21,9 +21,9 @@ FORM = "application/x-www-form-urlencoded"
 @pytest.mark.parametrize(
     ("error", "cause", "status", "says"),
     [
-        (OperationalError, psycopg.OperationalError, 503, "The database doesn’t answer"),
-        (OperationalError, psycopg.errors.AdminShutdown, 503, "The database doesn’t answer"),
-        (InterfaceError, psycopg.InterfaceError, 503, "The database doesn’t answer"),
+        (OperationalError, psycopg.OperationalError, 503, "The database isn’t responding"),
+        (OperationalError, psycopg.errors.AdminShutdown, 503, "The database isn’t responding"),
+        (InterfaceError, psycopg.InterfaceError, 503, "The database isn’t responding"),
         (OperationalError, psycopg.errors.OutOfMemory, 503, "The database is overloaded"),
         (OperationalError, psycopg.errors.DiskFull, 503, "The disk is full"),
         (OperationalError, psycopg.errors.LockNotAvailable, 503, "Another change is in progress"),

@@ -111,7 +111,7 @@ def test_with_nothing_stale_it_says_so(browser: Client, topic: Topic):
     answer = browser.post(reverse("research:topic-recheck", args=[topic.slug]))
 
     assert answer.status_code == 409
-    assert "None of this topic’s facts is stale" in text_of(answer)
+    assert "None of this topic’s facts are stale" in text_of(answer)
 
 
 def test_a_stranger_rechecks_nothing(client: Client, bob: Any, topic: Topic):

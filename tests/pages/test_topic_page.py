@@ -262,13 +262,13 @@ def test_the_seen_addresses_are_counted(browser: Client, topic: Topic):
 
 def test_all_runs_are_listed_also_those_without_a_report(browser: Client, topic: Topic):
     make_run(topic, prompt_tokens=1200, completion_tokens=34)
-    make_run(topic, saved=False, status="failed", error="the search service refused the key")
+    make_run(topic, saved=False, status="failed", error="the search service rejected the key")
 
     body = body_of(browser, HOME + "runs/")
 
     assert "Run #1" in body
     assert "1,234" in body
-    assert "The search service refused the key" in body
+    assert "The search service rejected the key" in body
 
 
 def test_runs_are_paged_by_keyset(browser: Client, topic: Topic):

@@ -81,7 +81,7 @@ def test_a_services_own_words_are_found_where_services_put_them(body, text):
     [
         (301, ServiceRefused, "redirects to another URL"),
         (400, ProviderRejected, "didn’t accept the search"),
-        (401, ServiceRefused, "refused the key"),
+        (401, ServiceRefused, "rejected the key"),
         (404, ServiceRefused, "isn’t at this URL"),
         (408, ProviderUnavailable, "isn’t available"),
         (418, ProviderRejected, "HTTP 418: no reason given"),
@@ -99,7 +99,7 @@ def test_each_status_has_its_kind_and_words(status, kind, words):
 def test_without_a_key_a_refusal_is_not_about_one():
     text = str(answers.failure(HTTP, reply(401), keyed=False))
 
-    assert "refused the search" in text and "needs no key" in text
+    assert "rejected the search" in text and "doesn’t need a key" in text
 
 
 def test_a_time_to_wait_is_handed_on():
@@ -111,7 +111,7 @@ def test_a_time_to_wait_is_handed_on():
 def test_json_of_another_service_is_told_with_what_it_says():
     failure = answers.odd_shape(HTTP, answers.said(HTTP, {"message": "Wrong door."}))
 
-    assert str(failure) == "Vendor answered in an unknown format (Wrong door)."
+    assert str(failure) == "Vendor responded in an unknown format (Wrong door)."
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"[" * 5000, b"\xff"])

@@ -163,10 +163,10 @@ NO_TOKEN = {"error": {"code": "VALIDATION", "meta": {"loc": ["header", "x-subscr
     ("scene", "kind", "words"),
     [
         (brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "no", {}), ServiceRefused, "HTTP 422: no"),
-        (lambda _: json_answer(NO_TOKEN, 422), ProviderRejected, "refused the key"),
+        (lambda _: json_answer(NO_TOKEN, 422), ProviderRejected, "rejected the key"),
         (brave_error(422, "VALIDATION", "bad q", {}), ProviderRejected, "didn’t accept .*bad q"),
-        (status(401), ProviderRejected, "refused the key"),
-        (status(403), ProviderRejected, "refused the key"),
+        (status(401), ProviderRejected, "rejected the key"),
+        (status(403), ProviderRejected, "rejected the key"),
         (status(404), ProviderRejected, "isn’t at this URL"),
         (status(500), ProviderUnavailable, "500"),
         (html(), ProviderUnavailable, "didn’t return JSON"),

@@ -102,7 +102,7 @@ def test_a_limit_of_an_hour_is_not_waited_for(embedder, server):
 def test_a_refused_key_says_so_without_the_key(embedder, server):
     server.enqueue(status(401, f"Incorrect API key provided: {KEY}"))
 
-    with pytest.raises(ProviderRejected, match="refused the key") as told:
+    with pytest.raises(ProviderRejected, match="rejected the key") as told:
         embedder.embed(["one"])
     assert KEY not in str(told.value)
 
@@ -159,7 +159,7 @@ def test_a_slow_server_is_given_up(server):
     server.enqueue(slow(1.5), slow(1.5))
     profile = EmbedderProfile(ENDPOINT, base_url=server.base_url, timeout=0.3)
 
-    with pytest.raises(ProviderUnavailable, match=r"didn’t answer within 0\.3 seconds"):
+    with pytest.raises(ProviderUnavailable, match=r"didn’t respond within 0\.3 seconds"):
         OpenAIEmbedder(profile).embed(["one"])
 
 

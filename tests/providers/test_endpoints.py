@@ -247,7 +247,7 @@ def test_azures_content_filter_is_named(chat):
     told = {"code": "content_filter", "message": "The response was filtered."}
     chat.enqueue(status(400, told))
 
-    with pytest.raises(ProviderRejected, match=r"content filter at .* refused"):
+    with pytest.raises(ProviderRejected, match=r"content filter at .* rejected"):
         OpenAIModel(LlmProfile(chat.base_url, "tiny", kind="azure")).ask(HELLO)
     assert len(chat.asked) == 1
 

@@ -154,7 +154,7 @@ def test_what_is_no_text_is_refused_by_its_type(
 ):
     httpserver.expect_request("/a").respond_with_data(b"\x89PNG....", content_type=kind)
 
-    with pytest.raises(ProviderRejected, match=f"file of type “{kind}”"):
+    with pytest.raises(ProviderRejected, match=f"can’t read “{kind}” files"):
         fetcher.fetch(httpserver.url_for("/a"))
 
 

@@ -34,7 +34,7 @@ def test_it_says_what_came_and_searches_once(serp):
     outcome = try_search(serp.profile())
 
     assert (outcome.ok, outcome.count) == (True, 1)
-    assert outcome.message == "SerpAPI answered. Its first result is “Result 1”."
+    assert outcome.message == "SerpAPI responded. Its first result is “Result 1”."
     assert len(serp.asked) == 1
 
 
@@ -52,7 +52,7 @@ def test_a_test_that_hangs_ends_with_a_clear_word(serp, monkeypatch, scene):
     outcome = try_search(serp.profile())
 
     assert not outcome.ok and outcome.ms < 1500
-    assert outcome.message.startswith("SerpAPI didn’t answer within 0.5 seconds.")
+    assert outcome.message.startswith("SerpAPI didn’t respond within 0.5 seconds.")
 
 
 def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, monkeypatch):

@@ -110,7 +110,7 @@ def test_engines_that_did_not_answer_are_named_once_where_nothing_was_found(sear
     searx.unresponsive = [["google", "timeout"], ["brave", "too many requests"], ["odd"]]
 
     assert search.search("x", SearchOptions()) == search.search("y", SearchOptions()) == []
-    begins = "SearXNG found nothing, and some of its engines didn’t answer"
+    begins = "SearXNG found nothing, and some of its engines didn’t respond"
     assert search.warnings == [f"{begins}: google (timeout); brave (too many requests); odd."]
 
 
@@ -131,7 +131,7 @@ def test_nothing_found_is_an_empty_list(search, searx):
     ("scene", "kind", "words"),
     [
         (status(400, "Invalid value"), ProviderRejected, "didn’t accept"),
-        (html(401), ProviderRejected, "refused the search .*no key"),
+        (html(401), ProviderRejected, "rejected the search .*need a key"),
         (html(403), ProviderRejected, "settings.yml"),
         (html(404), ProviderRejected, "isn’t at this URL"),
         (html(429), ProviderUnavailable, "rate limit"),

@@ -281,7 +281,7 @@ def test_a_stream_that_breaks_off_twice_says_so_and_what_it_cost(model, chat):
     chat.enqueue(chat_streams.cut_stream(), chat_streams.cut_stream())
 
     with pytest.raises(
-        ProviderUnavailable, match="was lost before its answer was complete"
+        ProviderUnavailable, match="was lost before its response was complete"
     ) as failure:
         model.ask(HELLO, on_text=lambda _text: None)
 
@@ -301,7 +301,7 @@ def test_a_stream_that_breaks_off_twice_says_so_and_what_it_cost(model, chat):
         (servers.html(), ProviderRejected, "Check the base URL"),
         (servers.in_one(servers.huge()), ProviderNonsense, "larger than 2 MiB"),
         (sse("[]", "null", "5"), ProviderUnavailable, "was lost"),
-        (status(401, {"message": f"no {KEY}"}), ProviderRejected, "refused the key"),
+        (status(401, {"message": f"no {KEY}"}), ProviderRejected, "rejected the key"),
         (servers.quota(), ProviderRejected, "no credit"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

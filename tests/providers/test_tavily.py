@@ -92,7 +92,7 @@ def test_nothing_found_is_an_empty_list(search, tavily):
     ("scene", "kind", "words"),
     [
         (told(400, "Query is too long."), ProviderRejected, "didn’t accept .*too long"),
-        (told(401, "Unauthorized: invalid"), ProviderRejected, "refused the key .*401"),
+        (told(401, "Unauthorized: invalid"), ProviderRejected, "rejected the key .*401"),
         (told(429, "Too many"), ProviderUnavailable, "rate limit"),
         (told(432, "exceeds your plan"), ProviderRejected, "no searches left .*exceeds"),
         (told(433, "pay as you go"), ProviderRejected, "no searches left .*pay"),

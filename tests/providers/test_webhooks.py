@@ -106,7 +106,7 @@ def test_a_failure_carries_status_answer_and_when_to_try_again(receiver: HTTPSer
     busy = Response("come back later", 503, {"Retry-After": "120"})
     receiver.expect_request("/hook").respond_with_response(busy)
 
-    with pytest.raises(ReceiverFailed, match="answered 503 Service Unavailable") as caught:
+    with pytest.raises(ReceiverFailed, match="responded with 503 Service Unavailable") as caught:
         post(receiver)
 
     assert caught.value.answer.excerpt == "come back later"

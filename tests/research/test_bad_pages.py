@@ -257,7 +257,7 @@ FAILED = "1 known page couldn’t be read again, so its facts weren’t checked 
     ("now", "status", "said"),
     [
         (SIGN_IN, 200, FAILED + "the site sent a sign-in page instead of the text)"),
-        ("<html><body>404</body></html>", 404, FAILED + "“localhost” answered 404"),
+        ("<html><body>404</body></html>", 404, FAILED + "“localhost” responded with 404"),
         (MOVED_AWAY, 200, FAILED + "the site says the page doesn’t exist)"),
         (CAPTCHA, 200, FAILED + "the site sent a CAPTCHA"),
         (GERMAN, 200, "1 known page now has entirely different content"),
@@ -272,7 +272,7 @@ def test_what_stands_in_for_a_page_changes_no_fact(site: Site, now: str, status:
     assert (site.items(), site.items("confirmed"), site.facts) == ([], [], facts)
     assert said in site.report
     assert (
-        "6 facts weren’t checked, because their pages weren’t read or compared (localhost)."
+        "6 facts weren’t checked because their pages weren’t read or compared (localhost)."
         in site.report
     )
     assert "still on its page" not in site.report

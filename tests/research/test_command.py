@@ -61,7 +61,7 @@ def test_without_a_worker_the_run_is_carried_out_here_and_says_so(
     out, err = say("Solid-state batteries")
 
     assert out.startswith("# Solid-state batteries")
-    assert "No worker is running, so this command does the run itself." in err
+    assert "No worker is running, so this command executes the run itself." in err
     assert Run.objects.get().trigger == "command"
 
 
@@ -132,7 +132,7 @@ def test_a_plan_that_is_to_be_looked_at_ends_the_waiting_with_its_address(
     TopicSettings.objects.update(plan_review=review)
 
     for _time in range(2):
-        with pytest.raises(CommandError, match="It is waiting for you to review its plan") as ended:
+        with pytest.raises(CommandError, match="It’s waiting for you to review its plan") as ended:
             say(topic.title, "--wait")
         page = f"/topics/{topic.slug}/runs/{Run.objects.get().pk}/"
         assert ended.value.returncode == 3 and page in str(ended.value)
@@ -209,5 +209,5 @@ def test_too_many_runs_are_refused_in_words(topic: Topic, say: Say, settings: An
         by=topic.owner.actor
     )
 
-    with pytest.raises(CommandError, match="You started 1 run in the last hour"):
+    with pytest.raises(CommandError, match="You’ve started 1 run in the last hour"):
         say(topic.title)

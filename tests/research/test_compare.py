@@ -41,7 +41,7 @@ def learn(run: Run, text: str) -> TopicFact:
 
 
 def retire(fact: TopicFact, run: Run) -> None:
-    why = f"not among the facts of Run #{run.number}"
+    why = f"not a fact in Run #{run.number}"
     fact.retire(by=RESEARCH, why=why, run=run.number, source=run.source)
 
 
@@ -217,7 +217,7 @@ def test_what_a_report_listed_and_no_fact_kept_is_new_and_says_so(topic: Topic):
 
     (entry,) = became(topic, 1, 2).values()
 
-    assert entry.kind == "new" and told(entry) == ["listed in Run #2, not kept as a fact"]
+    assert entry.kind == "new" and told(entry) == ["listed in Run #2 but not kept as a fact"]
 
 
 def test_what_was_withheld_is_no_fact(topic: Topic):
@@ -358,6 +358,6 @@ def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topi
     rows = compare.compare_sources(topic, old, new)["settings"]
 
     assert [(row.label, row.old, row.new) for row in rows] == [
-        ("Plan", "planned by templates", "copied from the repeated run"),
+        ("Plan", "planned from templates", "copied from the repeated run"),
         ("Services searched", "Brave", "Brave, arXiv"),
     ]

@@ -221,7 +221,7 @@ def test_a_baseline_stopped_before_it_read_says_what_waits(topic: Topic, provide
     with cast.before_step("filter_seen", lambda: stop(run)):
         cast.carried_out(run)
 
-    assert "The next run reads 2 sources" in run.report.summary
+    assert "The next run will read 2 sources" in run.report.summary
     assert not SeenUrl.objects.exists()
 
 

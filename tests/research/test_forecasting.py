@@ -65,8 +65,8 @@ def test_a_topic_without_runs_goes_by_the_others(topic: Topic, alice: Any):
 def test_without_any_run_it_says_that_it_goes_by_what_is_usual(topic: Topic, bob: Any):
     past(create_topic(owner=bob, title="Bob's own", by=bob.actor), 1_000)
 
-    assert "you have none yet" in forecast_of(topic).basis_words
-    assert "you have none yet" in forecast_of(topic, "deep").basis_words
+    assert "you haven’t run one yet" in forecast_of(topic).basis_words
+    assert "you haven’t run one yet" in forecast_of(topic, "deep").basis_words
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_or_it_runs_smaller_where_its_owner_chose_so(dear: Topic):
     assert (run.depth, run.settings["reading"], run.settings["max_tokens"]) == (
         "quick", "skim", 5_000,
     )  # fmt: skip
-    assert "Ran smaller than usual" in run.warnings[0]
+    assert "This run was smaller than usual" in run.warnings[0]
 
 
 def test_the_accounts_own_month_counts_too(dear: Topic, alice: Any):

@@ -103,7 +103,7 @@ def test_where_nobody_can_be_reached_the_run_waits_and_says_what_needs_no_networ
 
     assert (run.status, run.tries) == ("queued", 1)
     assert "No network connection" in run.error
-    assert "the sample topic work without a network" in run.error
+    assert "the sample topic work without network access" in run.error
 
 
 def test_a_key_that_is_refused_is_told_once_and_not_six_times(
@@ -111,11 +111,11 @@ def test_a_key_that_is_refused_is_told_once_and_not_six_times(
 ):
     made = services(brave=[], wikipedia=[cast.hit(1)])
     providers.model = cast.model({"queries": [f"query {n}" for n in range(6)]})
-    made["brave"].enqueue(*[ServiceRefused("Brave refused the key.") for _query in range(6)])
+    made["brave"].enqueue(*[ServiceRefused("Brave rejected the key.") for _query in range(6)])
 
     work = cast.through(cast.work_of(topic), "search")
 
-    assert work.run.warnings == ["Brave refused the key."]
+    assert work.run.warnings == ["Brave rejected the key."]
 
 
 def test_two_spellings_from_two_services_are_one_hit_with_both_votes(

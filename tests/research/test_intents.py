@@ -92,7 +92,7 @@ def test_a_run_of_which_everything_is_withheld_is_quiet_and_says_so(
     run = run_of(topic)
 
     assert run.report.is_quiet
-    assert "Nothing that matches your filter. 2 other changes" in run.report.delta
+    assert "Nothing matches your filter. 2 other changes" in run.report.delta
 
 
 def test_a_model_judges_by_the_intent_and_its_reason_is_kept(

@@ -47,7 +47,7 @@ def test_a_wrong_password_is_named_and_the_password_is_not_repeated(
     server.offers_sign_in = True
     server.refuse["AUTH"] = "535 5.7.8 hunter2hunter2 is wrong"
 
-    with pytest.raises(ProviderUnavailable, match="refused the username and password") as caught:
+    with pytest.raises(ProviderUnavailable, match="rejected the username and password") as caught:
         send()
 
     assert "535" in str(caught.value) and "hunter2" not in str(caught.value)

@@ -64,7 +64,7 @@ def test_a_token_that_may_only_read_is_told_so_in_words(alice: User) -> None:
     result = calls.call(program(alice, "read"), "remember", {"content": "x"})
 
     assert result.is_error
-    assert "needs the scope write, which this token lacks" in said(result)
+    assert "this token lacks the write scope" in said(result)
     assert not Note.objects.filter(content="x").exists()
     assert not calls.call(program(alice, "read"), "recall", {"query": "tea"}).is_error
 

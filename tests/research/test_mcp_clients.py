@@ -173,7 +173,7 @@ def test_a_token_revoked_while_connected_opens_nothing_more_and_errors_are_told_
     async def talk(token: str) -> None:
         async with by_address(address, token) as client:
             assert not (await client.call_tool("memory_list", {})).is_error
-            with pytest.raises(MCPError, match="Call resources/list to see what exists"):
+            with pytest.raises(MCPError, match="Call resources/list to see what’s available"):
                 await client.read_resource("beacon://reports/nothing")
             await anyio.to_thread.run_sync(_closing(revoke))
             with pytest.raises(MCPError, match="error response"):
@@ -308,7 +308,7 @@ def test_without_a_token_standard_input_ends_with_an_error_and_a_silent_output(
 ) -> None:
     for token in ("", "bcn_wrong"):
         monkeypatch.setenv("BEACON_API_TOKEN", token)
-        with pytest.raises(CommandError, match="BEACON_API_TOKEN has no valid token"):
+        with pytest.raises(CommandError, match="BEACON_API_TOKEN doesn’t contain a valid token"):
             call_command("mcp", "--stdio")
 
     assert capsys.readouterr().out == ""

@@ -19,12 +19,12 @@ def writer(alice: User) -> Caller:
 
 
 def test_it_lists_no_files_and_reports(writer: Caller) -> None:
-    with pytest.raises(NoSuchResource, match="lacks the scope read"):
+    with pytest.raises(NoSuchResource, match="lacks the read scope"):
         server.page_of(writer, None)
 
 
 def test_it_reads_no_file(writer: Caller) -> None:
-    with pytest.raises(NoSuchResource, match="lacks the scope read"):
+    with pytest.raises(NoSuchResource, match="lacks the read scope"):
         server.read(writer, "beacon://files/facts/user.md")
 
 

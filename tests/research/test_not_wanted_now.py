@@ -52,7 +52,7 @@ def test_a_mail_that_waits_is_not_sent_to_who_has_ended_them_meanwhile(
 
     row.refresh_from_db()
     assert (row.state, server.mails) == ("dropped", [])
-    assert "no longer gets messages about this topic" in row.error
+    assert "no longer receives messages about this topic" in row.error
 
 
 def test_nor_a_digest(topic: Topic, desk: Channel, server: MailServer):

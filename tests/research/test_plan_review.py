@@ -222,7 +222,7 @@ def test_a_plan_that_was_made_anew_is_not_the_one_that_was_seen(run: Run, provid
 
     cast.carried_out(run)
 
-    with pytest.raises(PlanWentOn, match="A new plan was created"):
+    with pytest.raises(PlanWentOn, match="A new plan has been created"):
         planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
 

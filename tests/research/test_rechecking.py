@@ -202,7 +202,7 @@ def test_without_the_stored_page_the_whole_is_asked_for(known: Topic, providers:
 def test_a_topic_without_stale_facts_is_refused_with_the_reason(known: Topic):
     rechecked(known)
 
-    with pytest.raises(NotNow, match="None of this topic’s facts is stale"):
+    with pytest.raises(NotNow, match="None of this topic’s facts are stale"):
         start_recheck(known, by=known.owner.actor)
 
 

@@ -60,7 +60,7 @@ def test_a_key_becomes_a_topic_with_all_that_it_held(
     assert [fact.text for fact in facts] == MEMORY["keyFacts"]
     assert {fact.trust for fact in facts} == {"external"}
     assert SeenUrl.objects.filter(topic=topic).count() == 2
-    assert "1 imported, 0 skipped, 0 refused" in capsys.readouterr().out
+    assert "1 imported, 0 skipped, 0 rejected" in capsys.readouterr().out
 
 
 def test_its_memory_lives_as_long_as_the_key_would_have(
@@ -139,7 +139,7 @@ def test_a_key_that_cannot_be_taken_is_told_and_the_others_go_on(
     server.set("beacon:memory:0-bad", held)
     put(server)
 
-    with pytest.raises(CommandError, match="1 imported, 0 skipped, 1 refused"):
+    with pytest.raises(CommandError, match="1 imported, 0 skipped, 1 rejected"):
         imported(settings)
 
     assert said in capsys.readouterr().err
@@ -151,7 +151,7 @@ def test_a_key_of_another_type_is_told(
 ) -> None:
     server.rpush(KEY, "a")
 
-    with pytest.raises(CommandError, match="1 refused"):
+    with pytest.raises(CommandError, match="1 rejected"):
         imported(settings)
 
     assert "Its value is a list, not a string" in capsys.readouterr().err
@@ -174,7 +174,9 @@ def test_what_does_not_fit_is_left_out_and_counted(
 
 
 def test_a_server_that_does_not_answer_is_told_without_its_password(alice: User) -> None:
-    with pytest.raises(CommandError, match=r"The Redis at 127\.0\.0\.1 doesn’t respond") as told:
+    with pytest.raises(
+        CommandError, match=r"The Redis server at 127\.0\.0\.1 doesn’t respond"
+    ) as told:
         call_command("import_redis", "redis://:secret@127.0.0.1:1/0")
 
     assert "secret" not in str(told.value)

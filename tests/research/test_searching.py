@@ -28,12 +28,12 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_service_that_refuses_its_key_is_not_asked_the_remaining_queries():
     service, gate = FakeSearch(service="brave"), Gate("brave")
-    service.enqueue(ServiceRefused("Brave refused the key."))
+    service.enqueue(ServiceRefused("Brave rejected the key."))
 
     first, second = (ask(service, query, OPTIONS, gate=gate) for query in ("a", "b"))
 
     assert service.asked == ["a"]
-    assert (first.tries, second.tries, second.problem) == (1, 0, "Brave refused the key.")
+    assert (first.tries, second.tries, second.problem) == (1, 0, "Brave rejected the key.")
 
 
 def test_a_query_that_is_refused_for_itself_keeps_no_other_from_being_asked():
@@ -117,11 +117,11 @@ def entry(service: str, problem: str = "", **more: Any) -> dict[str, Any]:
 
 
 def test_each_service_complains_once_in_one_sentence():
-    entries = [entry("brave", "Brave refused the key.")] * 6
+    entries = [entry("brave", "Brave rejected the key.")] * 6
     entries += [entry("gdelt", "too often"), entry("gdelt"), entry("wikipedia")]
 
     assert complaints(entries) == [
-        "Brave refused the key.",
+        "Brave rejected the key.",
         "GDELT: 1 of 2 searches failed: too often",
     ]
 

@@ -235,7 +235,7 @@ def test_the_report_says_the_time_frame_that_was_set(
 ):
     run = written("standard", *answers, time_frame="week")
 
-    assert "*Covers the last week, without sources dated before " in run.report.body
+    assert "*Covers the last week, excluding sources dated before " in run.report.body
     assert providers.search.history[0].options.since is not None
     if providers.model is not None:
         assert all("Time frame: the last week" in asked.prompt for asked in providers.model.history)

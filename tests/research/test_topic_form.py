@@ -192,8 +192,8 @@ def test_each_service_says_what_it_needs(alice: Any):
     rows = {row.name: row for row in topic_form.rows([])}
 
     assert list(rows) == list(SERVICES)
-    assert rows["serpapi"].lacks == "needs a key, which isn’t set"
-    assert rows["searxng"].lacks == "needs a URL, which isn’t set"
+    assert rows["serpapi"].lacks == "needs a key, but none is set"
+    assert rows["searxng"].lacks == "needs a URL, but none is set"
     assert not rows["wikipedia"].lacks
 
 

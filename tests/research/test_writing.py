@@ -288,7 +288,7 @@ def test_an_extractive_report_says_what_it_is(topic: Topic, providers: Providers
 
     run = run_of(topic)
 
-    assert "Extractive report: every sentence is quoted from its source" in run.report.body
+    assert "Extractive report: every sentence is a quote from its source" in run.report.body
     assert run.status == "succeeded"
 
 

@@ -148,7 +148,7 @@ def test_a_backup_that_cannot_be_finished_leaves_the_older_one(
 
 
 def test_a_folder_in_the_place_of_a_file_is_said(full: User, tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"is a folder. Add the name of a file in it"):
+    with pytest.raises(CommandError, match=r"is a folder. Add a file name to the path"):
         call_command("backup", str(tmp_path))
     with pytest.raises(CommandError, match="There is no file"):
         bring_back(tmp_path)

@@ -72,7 +72,7 @@ def test_a_database_of_this_version_with_redis_passes(db: None) -> None:
         ),
         (
             "ALTER TABLE memory_savedview RENAME COLUMN name TO gone",
-            "Columns are missing, although all migrations are applied: memory_savedview.name.",
+            "These columns are missing even though all migrations have been applied: memory_savedview.name.",
         ),
     ],
 )
@@ -95,4 +95,4 @@ def test_redis_that_does_not_answer_is_named(db: None, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
 
     (found,) = of_the_database()
-    assert "Redis doesn’t answer (ConnectionError)" in found
+    assert "Redis doesn’t respond (ConnectionError)" in found

@@ -86,4 +86,4 @@ def test_where_no_server_answers_it_is_said(settings: Any, capsys: pytest.Captur
     settings.BEACON_PORT = 1
 
     assert health.main("web") == 1
-    assert capsys.readouterr().out == "web: no answer at port 1\n"
+    assert capsys.readouterr().out == "web: no response on port 1\n"

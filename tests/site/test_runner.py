@@ -205,7 +205,7 @@ def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beaco
     beacon.process.send_signal(signal.SIGTERM)
 
     assert twin.returncode == 1
-    assert f"already running on {beacon.folder}, at http://127.0.0.1:{port}" in twin.stderr
+    assert f"already running in {beacon.folder}, at http://127.0.0.1:{port}" in twin.stderr
     assert beacon.process.wait(timeout=60) == 0
     assert none_alive(started)
     assert beacon.is_free()
@@ -236,7 +236,7 @@ def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(sett
 
     settled.start()
 
-    assert settled.says("Stopped processes left over from a Beacon that was killed.")
+    assert settled.says("Stopped processes left over from a Beacon instance that was killed.")
     assert none_alive(started)
 
 

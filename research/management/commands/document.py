@@ -14,7 +14,7 @@ from research.reference.pages import PAGES, stale
 class Command(BaseCommand):
     """Write the pages that differ. Needs no database."""
 
-    help = "Generate the pages of docs/reference/ from the code (make docs)."
+    help = "Generate the docs/reference/ pages from the code (make docs)."
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -21,21 +21,23 @@ SECONDS = 10.0  # timeout of a response
 class Command(MigratedCommand):
     """Import topics. Existing ones aren't changed, so it can be run again."""
 
-    help = "Import topics from the keys beacon:memory:* of another Redis (seed 000's JSON)."
+    help = "Import topics from the beacon:memory:* keys of another Redis server (seed 000's JSON format)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the URL, the owner of the topics, and the dry run."""
         parser.add_argument("url", help="such as redis://:password@host:6379/0")
-        parser.add_argument("--user", help="owner of the topics, optional with one account")
+        parser.add_argument(
+            "--user", help="owner of the topics (optional if there is only one account)"
+        )
         parser.add_argument(
             "--dry-run", action="store_true", help="only show what would be imported"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import all keys and report each one. Fail at the end if any was refused."""
+        """Import all keys and report each one. Fail at the end if any was rejected."""
         owner = self._owner(options["user"])
         counts: Counter[str] = Counter()
-        words = {TAKEN: _("imported"), LEFT: _("skipped"), REFUSED: _("refused")}
+        words = {TAKEN: _("imported"), LEFT: _("skipped"), REFUSED: _("rejected")}
         # A URL can contain a password, so only its host and port are ever shown.
         parts = urlsplit(options["url"])
         try:
@@ -49,14 +51,14 @@ class Command(MigratedCommand):
         except (redis.RedisError, ValueError) as exc:
             told = {"host": parts.hostname or "?", "why": type(exc).__name__}
             text = _(
-                "The Redis at %(host)s doesn’t respond (%(why)s). Check the URL, such as "
+                "The Redis server at %(host)s doesn’t respond (%(why)s). Check the URL, such as "
                 "redis://:password@host:6379/0."
             )
             text %= told
-            done = _("Imported before that: %(n)d.") % {"n": counts[TAKEN]}
+            done = _("Imported before the failure: %(n)d.") % {"n": counts[TAKEN]}
             raise CommandError(f"{text} {done}") from exc
         told = {name: counts[name] for name in (TAKEN, LEFT, REFUSED)}
-        text = _("%(taken)d imported, %(left)d skipped, %(refused)d refused.") % told
+        text = _("%(taken)d imported, %(left)d skipped, %(refused)d rejected.") % told
         if options["dry_run"]:
             text += " " + _("This was a dry run. Nothing was saved.")
         if counts[REFUSED]:
@@ -67,4 +69,4 @@ class Command(MigratedCommand):
         people = User.objects.filter(is_active=True)
         if username:
             return account_named(username, people)
-        return only_account(people, _("Select the owner with --user USERNAME."))
+        return only_account(people, _("Specify the owner with --user USERNAME."))

@@ -28,13 +28,13 @@ TRY_AGAIN = 5.0  # seconds between attempts if `make up` runs it and another pro
 class Command(MigratedCommand):
     """Let programs call the tools of the registry."""
 
-    help = "Serve MCP: streamable HTTP at BEACON_MCP_PORT /mcp, or --stdio."
+    help = "Run the MCP server: streamable HTTP on port BEACON_MCP_PORT under /mcp, or --stdio."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--stdio",
             action="store_true",
-            help="use standard input and output, with the token in BEACON_API_TOKEN",
+            help="use standard input and output, and the token in BEACON_API_TOKEN",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,8 +53,8 @@ class Command(MigratedCommand):
         if token is None:
             raise CommandError(
                 _(
-                    "BEACON_API_TOKEN has no valid token. Create one in Settings → API tokens, or "
-                    "with `%(manage)s api_token USERNAME`."
+                    "BEACON_API_TOKEN doesn’t contain a valid token. Create one in Settings → API "
+                    "tokens, or with `%(manage)s api_token USERNAME`."
                 )
                 % BY_HAND
             )

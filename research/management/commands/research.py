@@ -41,13 +41,15 @@ class Command(MigratedCommand):
         parser.add_argument("topic", help="the topic's title, as you would type it")
         parser.add_argument("--sample", action="store_true", help="research the bundled articles")
         parser.add_argument("--wait", action="store_true", help="wait and print the report")
-        parser.add_argument("--user", help="owner of the topic, optional with one account")
+        parser.add_argument(
+            "--user", help="owner of the topic (optional if there is only one account)"
+        )
         parser.add_argument(
             "--depth",
             default="",
             choices=["", *DEFAULTS],
             metavar="{quick,deep}",
-            help="for this run; deep: a model with tools follows several tracks (default: the topic's depth)",
+            help="depth of this run (default: the topic's depth). In a deep run, a model with tools follows several tracks",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -69,7 +71,7 @@ class Command(MigratedCommand):
             self.stderr.write(words)
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
-            self.stderr.write(_("No worker is running, so this command does the run itself."))
+            self.stderr.write(_("No worker is running, so this command executes the run itself."))
             self._carry_out(run)
         elif not options["wait"]:
             self.stderr.write(_("Run %(run)d queued.") % {"run": run.pk})
@@ -84,7 +86,7 @@ class Command(MigratedCommand):
         people = User.objects.filter(is_active=True)
         if username:
             return account_named(username, people)
-        return only_account(people, _("Select the owner with --user USERNAME."))
+        return only_account(people, _("Specify the owner with --user USERNAME."))
 
     def _topic(self, user: User, title: str, *, use_sample: bool) -> Topic:
         try:
@@ -137,7 +139,7 @@ class Command(MigratedCommand):
 
 def _whom_it_waits_for(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
-    told = _("%(what)s Review it at %(address)s. The report comes after that.")
+    told = _("%(what)s Review it at %(address)s. The report is written after that.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
         what = run_page.plan_in_words(run)
     return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}

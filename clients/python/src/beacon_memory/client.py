@@ -192,7 +192,7 @@ class Beacon:
             answer = self._answered(method, path, **more)
         except httpx.TransportError as exc:
             raise NotReached(
-                f"No answer from {self._http.base_url} ({exc}). Check that Beacon is running and "
+                f"No response from {self._http.base_url} ({exc}). Check that Beacon is running and "
                 "that BEACON_URL is correct."
             ) from exc
         except httpx.InvalidURL as exc:
@@ -219,7 +219,7 @@ class Beacon:
                 body += part
                 if time.monotonic() > ends:
                     raise httpx.ReadTimeout(
-                        f"the answer wasn't complete after {self._timeout:g} seconds"
+                        f"the response wasn't complete after {self._timeout:g} seconds"
                     )
         headers = answer.headers.copy()
         headers.pop("Content-Encoding", None)  # the content is already decompressed

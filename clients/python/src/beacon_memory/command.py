@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="beacon-memory", description="Use Beacon from a terminal."
     )
     parser.add_argument("--url", default="", help=f"Beacon's URL (default: BEACON_URL, or {USUAL})")
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument("--json", action="store_true", help="print the response as JSON")
     acts = parser.add_subparsers(required=True, metavar="{recall,remember,run,files}")
 
     recall = acts.add_parser("recall", help="search memory")
