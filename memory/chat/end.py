@@ -328,7 +328,9 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
             meter=MonthMeter(session.owner),
         )
     except (ProviderError, BudgetReached) as exc:
-        logger.warning("session summarized by rules", session=str(session.pk), error=str(exc))
+        logger.warning(
+            "session summarized without a model", session=str(session.pk), error=str(exc)
+        )
         return None
     parsed = answer.parsed if answer else None
     return parsed if isinstance(parsed, SessionSummary) else None

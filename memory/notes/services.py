@@ -98,7 +98,7 @@ def write_note(
     fields = {name: checks.one(name, value) for name, value in wanted.items()}
     checks.together(fields, by_person=by.is_person)
     if topic is not None and topic.owner_id != owner.pk:
-        checks.refuse("topic", _("There is no such topic."))
+        checks.refuse("topic", _("This topic doesn’t exist."))
     checks.raise_refused()
     note = Note(
         owner=owner,

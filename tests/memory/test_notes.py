@@ -279,4 +279,4 @@ def test_a_second_window_is_told_and_a_locked_note_is_a_persons_alone(alice: Use
 def test_a_note_hangs_on_a_topic_of_its_owner_only(alice: User, bob: User):
     topic = make_topic(bob, "Bob's own")
 
-    assert "no such topic" in errors_of(alice, topic=topic)["topic"][0]
+    assert "This topic doesn’t exist" in errors_of(alice, topic=topic)["topic"][0]

@@ -263,7 +263,7 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
     elif needs == "lock":
         value = value or Lock.READ_ONLY
         if value not in Lock.values:
-            raise InvalidValue(_("There’s no such lock."))
+            raise InvalidValue(_("This lock doesn’t exist."))
     elif value not in Observation.Category.values:
         raise InvalidValue(_("Select a category."))
     return {needs: value}
