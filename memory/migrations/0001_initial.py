@@ -484,7 +484,10 @@ class Migration(migrations.Migration):
                             ("right", "kept right"),
                             ("both", "kept both"),
                             ("merged", "merged"),
-                            ("gone", "resolved automatically because one of the two is gone"),
+                            (
+                                "gone",
+                                "resolved automatically because one of the two no longer exists",
+                            ),
                         ],
                         max_length=6,
                     ),

@@ -88,7 +88,7 @@ class NoteChecks:
             self.refuse(
                 "content",
                 _(
-                    "The text can have at most %(most)s bytes (64 KiB), but it has %(have)s, %(over)s too many. Shorten or split it."
+                    "The text can be at most %(most)s bytes (64 KiB), but it’s %(have)s, which is %(over)s too many. Shorten or split it."
                 )
                 % told,
             )

@@ -352,9 +352,7 @@ def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
     """Return the types that can have hits."""
     for name in types:
         if name not in KINDS:
-            problem = _(
-                "“%(type)s” isn’t a type that can be searched. Choose one of: %(known)s."
-            ) % {
+            problem = _("“%(type)s” isn’t a searchable type. Choose one of: %(known)s.") % {
                 "type": name,
                 "known": ", ".join(KINDS),
             }

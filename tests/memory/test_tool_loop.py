@@ -144,7 +144,7 @@ def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):
     loop(*rounds, "Done.", rounds=7)
 
     assert len(read) == tool_loop.MOST_CALLS
-    assert "The limit is 40 calls in all" in told(loop)[-1].content
+    assert "The limit is 40 calls in total" in told(loop)[-1].content
 
 
 def test_where_the_last_word_fails_what_was_said_before_stands(loop: Loop):

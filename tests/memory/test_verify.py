@@ -333,7 +333,7 @@ def test_the_health_page_shows_what_the_daily_check_found(
 
     assert "Not verified yet." in page()
     verify()
-    assert "Verified, nothing wrong." in page()
+    assert "Verified. No problems found." in page()
     sql("UPDATE memory_memoryfile SET size = 3 WHERE content LIKE '%Tea%'")
     verify()
 
@@ -357,7 +357,7 @@ def test_the_daily_check_keeps_what_a_full_check_found_of_histories(
     )
     broken()
     verify()
-    assert "Verified, nothing wrong." in page()
+    assert "Verified. No problems found." in page()
 
 
 def test_every_trigger_is_checked(owner: User) -> None:

@@ -159,7 +159,7 @@ def test_an_address_that_nobody_asked_from_shows_what_rules_can_do(browser: Clie
 def test_an_answer_that_never_comes_is_given_up(browser: Client, alice: Any, model: Any):
     waits = browser.post(PAGE)["Location"]
     with time_machine.travel(timezone.now() + file_condensing.PATIENCE):
-        assert "didn’t answer within 10 minutes" in text_of(browser.get(waits))
+        assert "didn’t respond within 10 minutes" in text_of(browser.get(waits))
 
 
 def test_without_a_broker_it_is_said_and_nothing_waits(

@@ -51,4 +51,4 @@ def _key() -> str:
     generated = settings.DATA_DIR / "secret_key"
     if generated.is_file() and generated.read_text().strip() == settings.SECRET_KEY:
         return str(generated)
-    return _("the SECRET_KEY of the environment or of beacon.env")
+    return _("the SECRET_KEY in the environment or in beacon.env")

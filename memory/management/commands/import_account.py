@@ -31,7 +31,7 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--foreign",
             action="store_true",
-            help="someone else created this archive, so trust nothing in it",
+            help="don’t trust the archive’s contents, because someone else created it",
         )
         parser.add_argument(
             "--bullets", action="store_true", help="import each bullet as an observation"

@@ -48,7 +48,7 @@ class Command(MigratedCommand):
             self.stdout.write(_("%(name)s: fixed %(n)d") % {"name": name, "n": result.fixed})
         if not rows:
             return
-        text = _("%(name)s: %(n)d wrong") % {"name": name, "n": len(rows)}
+        text = _("%(name)s: %(n)d found") % {"name": name, "n": len(rows)}
         self.stdout.write(self.style.ERROR(text))
         self.stdout.write(_("  Should be: %(sentence)s") % {"sentence": result.invariant.sentence})
         for row in rows[:SHOWN]:

@@ -93,11 +93,11 @@ def _streaming(streams: bool | None) -> Finding:
 
 def _structured(mode: str) -> Finding:
     words = {
-        "schema": _("json_schema, the best way"),
+        "schema": _("json_schema (best)"),
         "object": _("json_object, and each answer is checked"),
         "prompt": _("requested in the prompt, and each answer is checked"),
     }.get(mode, _("not supported, so Beacon uses its fallbacks"))
-    return Finding(_("Structured answers"), YES if mode else NO, words)
+    return Finding(_("Structured output"), YES if mode else NO, words)
 
 
 def _tools(tools: bool | None) -> Finding:

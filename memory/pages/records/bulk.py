@@ -152,7 +152,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
         return {}
     if isinstance(record, Note) and record.is_standing_identity:
         raise InvalidValue(
-            _("the current soul, agent and user notes can only be replaced, in Settings")
+            _("the current soul, agent and user notes can only be replaced, under Settings")
         )
     return {"trashed_at": timezone.now()}
 
@@ -163,7 +163,7 @@ def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
         and record.kind in Note.IDENTITY
         and record.superseded_by_id is None
     ):
-        raise InvalidValue(_("soul, agent and user notes can only be restored in Settings"))
+        raise InvalidValue(_("soul, agent and user notes can only be restored under Settings"))
     return {"trashed_at": None}
 
 
