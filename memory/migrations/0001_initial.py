@@ -2584,7 +2584,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         choices=[
                             ("unavailable", "it couldn’t be reached or was unavailable"),
-                            ("rejected", "it refused the request"),
+                            ("rejected", "it rejected the request"),
                             ("nonsense", "its answer couldn’t be used"),
                             ("left", "Beacon stopped waiting for the answer"),
                         ],

@@ -90,7 +90,7 @@ class Command(BaseCommand):
         if not backup.is_ours:
             self.stderr.write(
                 _(
-                    "It wasn’t signed with this SECRET_KEY, or it has been changed since. Stored API keys, channel addresses and shared links only work with the SECRET_KEY of the instance that created the backup (the secret_key file in its data folder)."
+                    "It wasn’t signed with this SECRET_KEY, or it has been changed since. Stored API keys, channel addresses and shared links only work with the SECRET_KEY of the instance that created it. That key is in the secret_key file of its data folder."
                 )
             )
 
