@@ -306,7 +306,7 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
     _check_identity(caller, note)
     if is_persons(note):
         words = _(
-            "A person wrote, edited or pinned this note, so agents can’t edit it. POST the new text to its /supersede instead. Risky changes wait for the person’s approval."
+            "A person wrote, edited or pinned this note, so agents can’t edit it. POST the new text to its /supersede instead. Risky changes wait for the user’s approval."
         )
         only_people(caller, words)
     if "scope" in changed:

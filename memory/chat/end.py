@@ -298,9 +298,7 @@ def _summarise(session: Session) -> None:
 def _actions(said: list[Message]) -> str:
     n = sum(one.role == "user" for one in said)
     tools = [call["tool"] for one in said for call in one.tool_calls if not call["is_error"]]
-    words = ngettext("%(n)d message from the person", "%(n)d messages from the person", n) % {
-        "n": n
-    }
+    words = ngettext("%(n)d message from the user", "%(n)d messages from the user", n) % {"n": n}
     if not tools:
         return words
     return _("%(messages)s, called %(tools)s") % {

@@ -327,7 +327,7 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
         told = {"owner": shorten(clean(str(given))[0], 60), "you": owner.get_username()}
         _refuse(
             _(
-                "This snapshot belongs to the account “%(owner)s”, but you’re signed in as “%(you)s”. Ask its owner to export an archive for you instead."
+                "This snapshot belongs to the account “%(owner)s”, but you’re signed in as “%(you)s”. Ask its owner for an archive export instead."
             )
             % told
         )

@@ -388,8 +388,7 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
         if begin < at:
             raise PatchRefused(
                 _(
-                    "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing "
-                    "was changed. Combine them into one pair."
+                    "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing was changed. Combine the pairs into one."
                 )
                 % {"first": min(last, number), "second": max(last, number), "path": path},
                 number,

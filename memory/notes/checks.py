@@ -167,7 +167,7 @@ class NoteChecks:
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
             told = {"most": most, "have": f"{len(entries):,}"}
-            self.refuse(field, _("At most %(most)d are allowed, but there are %(have)s.") % told)
+            self.refuse(field, _("There are %(have)s, but the limit is %(most)d.") % told)
 
     def scope(self, value: Any) -> str:
         """Check the scope: the owner's, or that of a run, session or agent."""

@@ -50,7 +50,7 @@ class ReadingForm(forms.Form):
         label=gettext_lazy("I created this archive myself"),
         required=False,
         help_text=gettext_lazy(
-            "Keeps authors and trust levels. Otherwise everything is marked as external, and schedules are paused."
+            "Keeps authors and trust levels. Otherwise, everything is marked as external and schedules are paused."
         ),
     )
     bullets = forms.ChoiceField(

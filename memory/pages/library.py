@@ -99,7 +99,7 @@ class AddDocumentForm(forms.Form):
         elif data["text"].strip() and data["file"] is not None:
             self.add_error(
                 "file",
-                _("Enter text or select a file, not both. To add both, create two documents."),
+                _("Enter text or select a file, but not both. To add both, create two documents."),
             )
         return data
 

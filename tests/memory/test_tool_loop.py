@@ -100,7 +100,7 @@ def test_the_same_call_twice_in_one_round_is_carried_out_once(loop: Loop, read: 
     [
         ("other", {"path": "a"}, "no tool “other” here"),
         ("rm -rf", {}, "no tool “rm_-rf” here"),
-        ("peek", {"_unparsed": "{path"}, "weren’t one JSON object"),
+        ("peek", {"_unparsed": "{path"}, "weren’t a JSON object"),
         ("peek", {"path": 3, "more": 1}, "wasn’t called"),
     ],
 )

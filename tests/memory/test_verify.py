@@ -290,7 +290,7 @@ def test_the_command_says_what_is_wrong_what_to_do_and_what_it_fixed(
 
     text, code = run(capsys)
     assert code == 1
-    assert "file-sizes: 1 wrong\n  Should be: The stored size of each memory file" in text
+    assert "file-sizes: 1 problem\n  Should be: The stored size of each memory file" in text
     assert "facts/user.md 3" in text
     assert "What to do: Run “manage.py verify --fix”" in text
     assert text.endswith("1 of 20 checks failed.\n")

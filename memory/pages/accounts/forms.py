@@ -198,7 +198,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
         label=gettext_lazy("Language"),
         choices=choices,
         help_text=gettext_lazy(
-            "The language you write in. Search matches its word forms. Pages are in English. The languages a topic searches in are in its settings."
+            "The language you write in. Search matches its word forms. Pages are always in English. Each topic’s search languages are in its settings."
         ),
     )
 
@@ -317,7 +317,7 @@ class TokenForm(forms.Form, _TakesRefusals):
             ),
             (
                 ADMIN,
-                gettext_lazy("Everything you can do, in your name, including permanent deletion"),
+                gettext_lazy("Everything you can do, on your behalf, including permanent deletion"),
             ),
         ],
         initial=WRITE,

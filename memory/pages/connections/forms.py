@@ -431,7 +431,7 @@ class ModelForm(ConnectionForm):
     costs_nothing = forms.BooleanField(
         label=gettext_lazy("It’s free"),
         required=False,
-        help_text=gettext_lazy("For a model on your own machine. Its calls cost nothing."),
+        help_text=gettext_lazy("For a model on your own machine. Its calls are free."),
     )
     price_in = _price(
         label=gettext_lazy("USD per million input tokens"),

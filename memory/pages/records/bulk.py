@@ -503,7 +503,9 @@ def _begin(request: BeaconRequest, act: BulkAct) -> None:
     """Do a small action immediately; leave a large one to a task, which finds it by its row."""
     if is_large(act):
         transaction.on_commit(lambda: nudge(act))
-        messages.info(request, _("This runs in the background. You can follow it on this page."))
+        messages.info(
+            request, _("This runs in the background. You can follow its progress on this page.")
+        )
         return
     done = carry_out(act.pk, seconds=IN_REQUEST_SECONDS)
     if done is None or done.state in UNFINISHED:
