@@ -135,7 +135,7 @@ def accept_proposal(
     content = accept.content if accept is not None else None
     if content is not None and "content" not in proposal.after:
         words = _(
-            "This proposal doesn’t consist of a single text. Leave out content, or reject the proposal."
+            "This proposal’s text can’t be replaced. Leave out content, or reject the proposal."
         )
         raise Problem(422, words, errors={"content": [words]})
     after = None if content is None else {"content": content}

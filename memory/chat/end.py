@@ -111,7 +111,7 @@ def finish(session_id: str) -> bool:
         rows = Session.objects.select_related("owner", "agent")
         session = rows.filter(pk=session_id).first()
         if session is None or session.trashed_at is not None:
-            _skip(row, _("the session is in Trash, so nothing was kept"))
+            _skip(row, _("the session is in Trash, so nothing was saved"))
         elif blocked := _why_blocked(session):
             _skip(row, blocked)
         elif row.created < timezone.now() - GIVE_UP:

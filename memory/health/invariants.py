@@ -294,7 +294,7 @@ def _delete_files(rows: Rows) -> None:
 
 
 REPAIR = _("Run “%(manage)s verify --fix”.")
-RESTORE = _("These rows were changed outside Beacon. To undo it, restore a backup from before.")
+RESTORE = _("These rows were changed outside Beacon. To undo this, restore an earlier backup.")
 START = _(
     "Start Beacon. Its workers continue this on their own. If they are running, check their logs."
 )

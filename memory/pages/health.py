@@ -180,11 +180,11 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
-        failure = _("Its last use failed: %(why)s") % {"why": found.why}
+        failure = _("The last attempt to use it failed: %(why)s") % {"why": found.why}
         todo = _("Test it in Models and search. Until it responds, search matches words only.")
         return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
     if not vectors.extension_version():
-        lacks = _("The database doesn’t have the extension “vector”, so search matches words only.")
+        lacks = _("The database doesn’t have the “vector” extension, so search matches words only.")
         todo = _("Install pgvector on the database server and run “%(manage)s vectors”.") % BY_HAND
         return Part(name, WARN, f"{text} {lacks}", todo)
     return Part(name, GOOD, text)

@@ -166,7 +166,7 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         self.fields["password1"].help_text = " ".join(
             password_validation.password_validators_help_texts()
         )
-        self.fields["password2"].label = _("Password again")
+        self.fields["password2"].label = _("Confirm password")
         self.fields["password2"].help_text = ""
         self.fields["password2"].error_messages["required"] = _NOT_AGAIN
         self.fields["time_zone"].widget.attrs["data-guess-time-zone"] = ""
@@ -249,7 +249,7 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["new_password1"].help_text = " ".join(
             password_validation.password_validators_help_texts()
         )
-        self.fields["new_password2"].label = _("New password again")
+        self.fields["new_password2"].label = _("Confirm new password")
         self.fields["new_password2"].help_text = ""
         self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
 

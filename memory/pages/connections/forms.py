@@ -489,7 +489,7 @@ class ModelForm(ConnectionForm):
         """Require a model if there is a URL or a key, and either both prices or none."""
         given = super().clean()
         if (given.get("base_url") or given.get("secret")) and not given.get("model"):
-            self.add_error("model", _("Enter a model too, because the server can have several."))
+            self.add_error("model", _("Enter a model too, because the server can offer several."))
         if "base_url" in given and (problem := self._complaint(given)):
             self.add_error("base_url", problem)
         self._take_as_free(given)
