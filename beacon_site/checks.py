@@ -109,7 +109,7 @@ def redis(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckM
     """Warn when Redis doesn't answer."""
     if not databases or not (problem := health.redis_problem()):
         return []
-    text = _("Redis doesn’t respond (%(why)s). Runs wait until it does.") % {"why": problem}
+    text = _("Redis isn’t responding (%(why)s). Runs wait until it does.") % {"why": problem}
     hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one that Beacon includes.")
     return [Warning(text, hint=hint % BY_HAND, id="beacon.W012")]
 

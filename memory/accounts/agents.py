@@ -141,7 +141,7 @@ def _by_address(token: str) -> list[Setup]:
         Setup(
             "cursor",
             "Cursor",
-            _("In ~/.cursor/mcp.json, or .cursor/mcp.json of a project:"),
+            _("In ~/.cursor/mcp.json, or a project’s .cursor/mcp.json:"),
             _json({"mcpServers": {"beacon": {"url": url, "headers": headers}}}),
         ),
         Setup(
@@ -149,12 +149,12 @@ def _by_address(token: str) -> list[Setup]:
             "VS Code",
             _("In .vscode/mcp.json:"),
             _json(code),
-            _("VS Code asks for the token when the server first starts, and stores it."),
+            _("VS Code asks for the token when the server first starts, then stores it."),
         ),
         Setup(
             "other",
             _("Other apps, by URL"),
-            _("Transport “streamable HTTP”:"),
+            _("Use the “streamable HTTP” transport:"),
             f"{url}\nAuthorization: {bearer}",
         ),
     ]

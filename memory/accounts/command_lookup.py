@@ -55,7 +55,7 @@ def _those_there_are(people: QuerySet[User]) -> str:
 def _place(text: str) -> Path:
     """Return the path; an empty one, as from an unset variable, is refused."""
     if not text.strip():
-        raise ArgumentTypeError(_("no folder or file given"))
+        raise ArgumentTypeError(_("enter a folder or zip file"))
     return Path(text)
 
 
@@ -70,5 +70,5 @@ class FilesCommand(MigratedCommand):
         """Return the account.  Raises CommandError."""
         if username is not None:
             return account_named(username)
-        ask = _("Name the account before the folder or zip file.")
+        ask = _("Put the account’s name before the folder or zip file.")
         return only_account(User.objects.all(), ask)

@@ -56,7 +56,7 @@ def issue(
         raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():
-        text = _("The expiry date is in the past. Choose a later one, or none.")
+        text = _("The expiration date is in the past. Choose a later date, or none.")
         raise _invalid("expires_at", text)
     text = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():

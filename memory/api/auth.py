@@ -128,7 +128,7 @@ def _token_in(request: HttpRequest) -> ApiToken:
     kind, _space, text = request.headers.get("Authorization", "").strip().partition(" ")
     if kind.lower() != "bearer" or not text.strip():
         words = _(
-            "Send the header Authorization: Bearer bcn_…, with a token created in Settings → API tokens or by `%(manage)s api_token`."
+            "Send the header “Authorization: Bearer bcn_…” with a token created in Settings → API tokens or with `%(manage)s api_token`."
         )
         raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": REALM})
     token = tokens.find(text.strip())
@@ -160,7 +160,9 @@ class Bearer(HttpBearer):
                 blocked.check(caller.owner, caller.by)
             request.api_scope = self.scope  # type: ignore[attr-defined]
             return caller
-        words = _("This request needs a token with scope %(needed)s. This one has: %(have)s.")
+        words = _(
+            "This request needs a token with the “%(needed)s” scope. This token has: %(have)s."
+        )
         told = {"needed": self.scope, "have": ", ".join(sorted(caller.scopes))}
         challenge = f'{REALM}, error="insufficient_scope", scope="{self.scope}"'
         raise Problem(403, words % told, headers={"WWW-Authenticate": challenge})
@@ -210,8 +212,7 @@ def claimed(caller: Caller, scope: str) -> str:
 
 def _not_yours(caller: Caller) -> Problem:
     words = _(
-        "You can’t use this scope. An agent can use owner, %(own)s, or a session: or run: name "
-        "that no other agent uses. Numbered runs belong to Beacon."
+        "You can’t use this scope. An agent can use owner, %(own)s, or a session: or run: scope that no other agent uses. Numbered runs are reserved for Beacon."
     )
     return Problem(403, words % {"own": caller.agent.actor})
 

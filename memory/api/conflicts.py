@@ -112,6 +112,6 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
 def _conflict(caller: Caller, key: UUID) -> Conflict:
     found: Conflict | None = Conflict.objects.of(caller.owner).filter(pk=key).first()
     if found is None:
-        raise not_found(_("There is no such conflict, or it isn’t yours."))
+        raise not_found(_("This conflict doesn’t exist, or it isn’t yours."))
     found.owner = caller.owner
     return found

@@ -301,6 +301,6 @@ def _check_persons(caller: Caller, scope: str) -> None:
     theirs = ContentItem.objects.of(caller.owner).live().filter(scope=scope)
     if not caller.by.is_person and theirs.filter(Q(trust=Trust.OWNER) | Q(pinned=True)).exists():
         words = _(
-            "A person stored or pinned some of these items. Only a person can clear or restore this scope."
+            "Some of these items were stored or pinned by a person, so only a person can clear or restore this scope."
         )
         raise Problem(403, words)

@@ -257,7 +257,9 @@ def trash_file(request: ApiRequest, path: str) -> Status[None]:
     Needs a token with scope admin.  422: fact files can not be deleted.
     """
     caller = request.auth
-    words = _("Only a person can move a file to Trash. Their app needs a token with scope admin.")
+    words = _(
+        "Only a person can move a file to Trash. Their app needs a token with the “admin” scope."
+    )
     only_people(caller, words)
     take_in(caller.owner)
     with transaction.atomic():
@@ -339,7 +341,7 @@ def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None
         raise _stale(file)
     elif not wants_new:
         words = _(
-            "%(path)s doesn’t exist yet, so nothing was stored. Create it with the header If-None-Match: *, or by adding its first entry (POST …/entries)."
+            "%(path)s doesn’t exist yet, so nothing was stored. Create it by sending the header “If-None-Match: *”, or by adding its first entry (POST …/entries)."
         )
         status = 412 if "If-Match" in request.headers else 428
         raise Problem(status, words % {"path": path})
@@ -367,7 +369,7 @@ def _check_version(request: ApiRequest, file: MemoryFile) -> None:
 def _stale(file: MemoryFile) -> Problem:
     """Return the problem with the current text, for the caller to merge."""
     words = _(
-        "%(path)s has changed since you read it, so nothing was saved. It is now at version %(version)d, with its text in `current`. Apply your change to that text and send it again."
+        "%(path)s has changed since you read it, so nothing was saved. Its text at version %(version)d is in `current`. Apply your change to that text and send it again."
     )
     shows(file)
     told = {"path": file.path, "version": file.version}
@@ -388,5 +390,5 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 
 
 def _for_people(path: str) -> Problem:
-    words = _("Only people can see %(path)s. Their app needs a token with scope admin.")
+    words = _("Only people can see %(path)s. Their app needs a token with the “admin” scope.")
     return Problem(403, words % {"path": path})

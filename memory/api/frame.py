@@ -69,11 +69,9 @@ def check_size(request: HttpRequest, most: int = MOST_BODY) -> None:
     have = _length(request)
     if have > most:
         told = {"most": f"{most:,}", "have": f"{have:,}"}
-        words = _("Requests to this URL can have at most %(most)s bytes. This one has %(have)s.")
+        words = _("Requests to this URL can be at most %(most)s bytes. This one is %(have)s.")
         if most == MOST_CONTENT_BODY:
-            words += " " + _(
-                "The text of a content item can have at most 8 MiB. Store it in parts."
-            )
+            words += " " + _("The text of a content item can be at most 8 MiB. Store it in parts.")
         raise Problem(413, words % told, most=most)
     if have and request.content_type != JSON:
         told_type = {"have": request.content_type or "-"}
@@ -141,16 +139,20 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         named = Counter(name for name, _value in pairs)
         twice = next(name for name, times in named.items() if times > 1)
-        raise _Malformed(_("The body has “%(name)s” twice in one object.") % {"name": twice[:80]})
+        raise _Malformed(
+            _("The body contains “%(name)s” twice in the same object.") % {"name": twice[:80]}
+        )
     return found
 
 
 def _no_number(text: str) -> Any:
-    raise _Malformed(_("The body has %(text)s, which isn’t a valid JSON number.") % {"text": text})
+    raise _Malformed(
+        _("The body contains %(text)s, which isn’t a valid JSON number.") % {"text": text}
+    )
 
 
 def _too_deep() -> str:
-    return _("The body has lists and objects nested more than %(most)d levels deep.") % {
+    return _("The lists and objects in the body are nested more than %(most)d levels deep.") % {
         "most": MOST_DEPTH
     }
 
@@ -274,7 +276,7 @@ def fingerprint(request: HttpRequest) -> str:
 def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
         words = _(
-            "An Idempotency-Key needs 1 to %(most)d visible ASCII characters, such as a UUID. Use a new one for each new request."
+            "An Idempotency-Key must have 1 to %(most)d visible ASCII characters. A UUID works well. Use a new key for each new request."
         ) % {"most": LONGEST_KEY}
         raise Problem(422, words, errors={HEADER: [words]})
     return key
@@ -291,7 +293,7 @@ def _hold(token: ApiToken, key: str) -> bool:
 
 def _at_work() -> Problem:
     words = _(
-        "A request with this Idempotency-Key is in progress. Wait for its answer, or send this again in a moment to get the same answer."
+        "A request with this Idempotency-Key is in progress. Wait for its response, or send this request again in a moment to get the same response."
     )
     return Problem(409, words, headers={"Retry-After": "1"})
 
@@ -299,7 +301,7 @@ def _at_work() -> Problem:
 def _again(known: ApiAnswer, same: str) -> HttpResponse:
     if known.fingerprint != same:
         words = _(
-            "This Idempotency-Key was used for another request within 24 hours, so nothing was done. Use a new key for a new request."
+            "This Idempotency-Key was used for a different request in the last 24 hours, so nothing was done. Use a new key for each new request."
         )
         raise Problem(422, words, errors={HEADER: [words]})
     shows(trust=known.trust)
@@ -347,7 +349,7 @@ def check(caller: Caller) -> None:
     if _count(caller.token.hash[:32], window) <= most:
         return
     words = _(
-        "This token has used its %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
+        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
     )
     told = {"most": f"{most:,}", "seconds": WINDOW - gone}
     raise Problem(429, words % told, headers={"Retry-After": str(WINDOW - gone)})

@@ -306,7 +306,7 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
     _check_identity(caller, note)
     if is_persons(note):
         words = _(
-            "A person wrote, edited or pinned this note, so agents can’t edit it. POST the new text to its /supersede. If that is risky, it waits for the person’s approval."
+            "A person wrote, edited or pinned this note, so agents can’t edit it. POST the new text to its /supersede instead. Risky changes wait for the user’s approval."
         )
         only_people(caller, words)
     if "scope" in changed:
@@ -319,7 +319,9 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
 
 def _check_identity(caller: Caller, note: Note) -> None:
     if note.kind in Note.IDENTITY:
-        only_people(caller, _("A person changes the soul, persona and profile in Settings."))
+        only_people(
+            caller, _("Only a person can change the soul, persona and profile, under Settings.")
+        )
 
 
 @api.delete(_ONE, auth=WRITE, response={204: None, 202: Held}, openapi_extra=IF_MATCH)
@@ -388,11 +390,14 @@ def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
         keys = set()
     there = list(visible(caller, Note.objects.of(caller.owner).live()).filter(pk__in=keys))
     if not keys or len(there) < len(keys):
-        words = _("There is no such note.")
+        words = _("This note doesn’t exist.")
         raise Problem(422, words, errors={"ids": [words]})
     if any(is_persons(note) for note in there):
         raise Problem(
-            403, _("A person wrote, edited or pinned one of them, so only a person can merge it.")
+            403,
+            _(
+                "A person wrote, edited or pinned one of these notes, so only a person can merge them."
+            ),
         )
 
 
@@ -403,7 +408,7 @@ def supersede_note(
     """Write a note that replaces this one, which stays in its history."""
     caller, note = request.auth, _note(request.auth, note_id)
     if note.kind in Note.IDENTITY:
-        words = _("A person changes the soul, persona and profile in Settings.")
+        words = _("Only a person can change the soul, persona and profile, under Settings.")
         raise Problem(403, words)
     note.check_may_change(caller.by)
     fields = successor.fields()

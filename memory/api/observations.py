@@ -321,5 +321,7 @@ def _observation(caller: Caller, key: UUID) -> Observation:
 
 
 def _only_people(caller: Caller) -> None:
-    words = _("Agents can only add observations. To correct them, use a token with scope admin.")
+    words = _(
+        "Agents can only add observations. To correct them, use a token with the “admin” scope."
+    )
     only_people(caller, words)

@@ -82,6 +82,6 @@ def opened(page: Paged, name: str) -> str:
         return _signer(name).unsign(page.cursor)
     except signing.BadSignature:
         words = _(
-            "This cursor isn’t valid for this list. Send `next` of the previous page unchanged, with the same filters, or leave it out for the first page."
+            "This cursor isn’t valid for this list. Send `next` from the previous page unchanged, with the same filters, or leave it out to get the first page."
         )
         raise Problem(422, words, errors={"cursor": [words]}) from None

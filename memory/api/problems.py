@@ -208,7 +208,9 @@ def _in_words(status: int) -> Problem:
     told = {
         400: _("The request couldn’t be understood."),
         404: _("There is nothing at this URL. See /api/v1/openapi.json for the available URLs."),
-        405: _("This URL doesn’t support that method. The header Allow lists those it does."),
+        405: _(
+            "This URL doesn’t support that method. The Allow header lists the supported methods."
+        ),
         413: _("The request is too large."),
     }
     if status == 503:

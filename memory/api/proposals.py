@@ -135,7 +135,7 @@ def accept_proposal(
     content = accept.content if accept is not None else None
     if content is not None and "content" not in proposal.after:
         words = _(
-            "This proposal doesn’t have a single text. Leave content out, or reject the proposal."
+            "This proposal’s text can’t be replaced. Leave out content, or reject the proposal."
         )
         raise Problem(422, words, errors={"content": [words]})
     after = None if content is None else {"content": content}
@@ -159,7 +159,7 @@ def reject_proposal(
 def _proposal(caller: Caller, key: UUID) -> Proposal:
     found: Proposal | None = Proposal.objects.of(caller.owner).filter(pk=key).first()
     if found is None:
-        raise not_found(_("There is no such proposal, or it isn’t yours."))
+        raise not_found(_("This proposal doesn’t exist, or it isn’t yours."))
     found.owner = caller.owner
     return found
 

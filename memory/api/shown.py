@@ -201,7 +201,7 @@ Rows = TypeVar("Rows", bound=QuerySet[Any])
 def _in_words(value: Any) -> Any:
     """Reject a bare number, which would be read as seconds since 1970."""
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value, re.I):
-        raise ValueError(_("write it as a date or time, such as 2026-11-22T08:00:00Z"))
+        raise ValueError(_("enter a date or time, such as 2026-11-22T08:00:00Z"))
     return value
 
 
@@ -247,7 +247,7 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
     if caller.by.is_person or row.is_for_agents:
         shows(row)  # also if the answer is an error, which can name it
         return row
-    words = _("Only people can see this record. To see it, use a token with scope admin.")
+    words = _("Only people can see this record. To see it, use a token with the “admin” scope.")
     raise Problem(403, words)
 
 

@@ -67,7 +67,7 @@ def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[Trash
     caller, kinds = request.auth, record_kinds.models()
     if wanted.type and wanted.type not in kinds:
         known = {"known": ", ".join(sorted(kinds))}
-        words = _("There is no such kind of record. Available kinds: %(known)s.") % known
+        words = _("This kind of record doesn’t exist. Choose one of: %(known)s.") % known
         raise Problem(422, words, errors={"type": [words]})
     scopes = None if caller.by.is_person else caller.context().scopes
     name = f"trash {wanted.type}"
@@ -110,7 +110,7 @@ def purge_trashed(
     try:
         record_acts.purge(record, typed=record_acts.typed_name(record), by=caller.by)
     except RestrictedError as exc:
-        words = _("Nothing was deleted, because something outside Trash needs this record.")
+        words = _("Nothing was deleted because something outside Trash needs this record.")
         raise Problem(409, words) from exc
     return Status(204, None)
 
@@ -122,7 +122,7 @@ def _trashed(caller: Caller, record_type: str, record_id: UUID) -> Any:
     if record_type in rows:
         found = rows[record_type].filter(pk=record_id).select_for_update(of=("self",)).first()
     if found is None:
-        raise not_found(_("There is no such record in Trash, or it isn’t yours."))
+        raise not_found(_("This record isn’t in Trash, or it isn’t yours."))
     found.owner = caller.owner
     return found
 

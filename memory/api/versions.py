@@ -97,13 +97,13 @@ def expected_version(request: HttpRequest, record: Any) -> int:
     header = request.headers.get("If-Match", "")
     if not header.strip():
         words = _(
-            "Nothing was changed. Send the header If-Match with the ETag from your last read, such as If-Match: %(tag)s."
+            "Nothing was changed. Send an If-Match header with the ETag from your last read, such as If-Match: %(tag)s."
         )
         raise Problem(428, words % {"tag": tag_of(record.version)}, current=record.version)
     if header.strip() == "*" or str(record.version) in _versions(header):
         return int(record.version)
     words = _(
-        "It has changed since you read it, so nothing was changed. It is now at version %(version)d. Read it again, apply your change, and send that."
+        "This has changed since you read it, so nothing was saved. It’s now at version %(version)d. Read it again, apply your change and send it again."
     )
     raise Problem(412, words % {"version": record.version}, current=record.version)
 

@@ -221,7 +221,10 @@ def _problem_of_rows(archive: zipfile.ZipFile, told: dict[str, int]) -> str:
         held = _lines(archive, kind.path)
         if held != told.get(kind.name):
             counts = {"kind": kind.label, "held": held, "told": told.get(kind.name)}
-            return _("The file has only %(held)s of %(told)s entries: %(kind)s.") % counts
+            return (
+                _("The file is incomplete: it contains %(held)s of %(told)s entries (%(kind)s).")
+                % counts
+            )
     return ""
 
 

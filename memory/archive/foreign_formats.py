@@ -368,7 +368,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     kind = str(given["kind"])
     if kind in Note.IDENTITY:
         raise InvalidValue(
-            _("%(kind)s notes can’t be imported. Edit them under Settings") % {"kind": kind}
+            _("%(kind)s notes can’t be imported, only edited under Settings") % {"kind": kind}
         )
     wanted = {
         "kind": kind,

@@ -149,9 +149,7 @@ def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
         owned(kind.model, taking_in.owner).filter(pk__in=dangling).update(**{name: None})
     if kind.model is Note and _leads_back(links):
         raise ImportRejected(
-            _(
-                "The archive contains notes that supersede each other in a loop. Nothing was imported."
-            )
+            _("The archive contains notes that replace each other in a loop. Nothing was imported.")
         )
 
 
@@ -202,8 +200,7 @@ def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
     if version > VERSION:
         raise ImportRejected(
             _(
-                "The archive was created by Beacon %(beacon)s in format %(theirs)d. This Beacon "
-                "reads up to format %(ours)d. Update it, then import the archive again."
+                "The archive was created by Beacon %(beacon)s in format %(theirs)d. This version of Beacon supports formats up to %(ours)d. Update Beacon, then import the archive again."
             )
             % {
                 "theirs": version,
@@ -431,13 +428,13 @@ def _why(exc: Exception) -> str:
     told = {
         "topic_name_once": _("you already have a topic with this name"),
         "note_one_active_identity": _(
-            "there is already a note of this kind, and only one can be current"
+            "a note of this kind already exists, and only one can be current"
         ),
-        "observation_once_a_source": _("the same text from the same source is already here"),
+        "observation_once_a_source": _("the same text from the same source already exists"),
         "scratchpad_key_once_a_scope": _("this key already has a value"),
         "run_number_once_a_topic": _("the topic already has a run with this number"),
-        "memory_file_once": _("there is already a memory file with this name and other content"),
-        "file_draft_once_a_path": _("there is already a draft of this memory file"),
+        "memory_file_once": _("a memory file with this name and different content already exists"),
+        "file_draft_once_a_path": _("a draft of this memory file already exists"),
     }
     for name, words in told.items():
         if rule.startswith(name):

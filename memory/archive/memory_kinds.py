@@ -39,7 +39,7 @@ def item_problem(row: Any) -> str:
     try:
         check_size(row.content)
     except InvalidValue:
-        return _("it has more than %(most)d bytes, the limit for one item") % {"most": MOST_BYTES}
+        return _("it’s larger than %(most)d bytes, the limit for one item") % {"most": MOST_BYTES}
     return ""
 
 
@@ -52,7 +52,12 @@ def snapshot_problem(row: Any) -> str:
     """Return why this Beacon can't read a snapshot, or ""."""
     if row.format > SNAPSHOT_FORMAT:
         told = {"theirs": row.format, "ours": SNAPSHOT_FORMAT}
-        return _("its format is %(theirs)d, but this Beacon reads up to %(ours)d") % told
+        return (
+            _(
+                "its format is %(theirs)d, but this version of Beacon supports formats up to %(ours)d"
+            )
+            % told
+        )
     return ""
 
 
@@ -132,9 +137,9 @@ def entry_problem(entry: FileEntry) -> str:
         return str(exc)
     if (size := limits.size_of(entry.content)) > limits.MOST_EPISODES:
         told = {"have": f"{size:,}", "most": f"{limits.MOST_EPISODES:,}"}
-        return _("it has %(have)s bytes, but one file can have at most %(most)s") % told
+        return _("it’s %(have)s bytes, but a file can be at most %(most)s") % told
     if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
-        return _("its heading isn’t a list of texts")
+        return _("its heading isn’t a list of strings")
     if cleaned(entry.content).text != entry.content:
         return _("it contains characters that can’t be stored")
     return ""
@@ -173,7 +178,7 @@ def _too_long(row: Any) -> str:
     size = len((getattr(row, "content", "") or "").encode())
     if size <= MOST_CONTENT:
         return ""
-    return _("it has %(have)d bytes, but the limit is %(most)d") % {
+    return _("it’s %(have)d bytes, but the limit is %(most)d") % {
         "have": size,
         "most": MOST_CONTENT,
     }
@@ -214,7 +219,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "agent-scopes",
-        gettext_lazy("scopes named by agents"),
+        gettext_lazy("scopes used by agents"),
         memory.AgentScope,
         key=("scope",),
         own_alone=True,
@@ -388,21 +393,21 @@ MEMORY_KINDS = [
 ]
 
 LEFT_OUT = {
-    "memory.ApiToken": "a secret: only its hash is stored, and it works only on this Beacon",
+    "memory.ApiToken": "a secret: only its hash is stored, and it only works on this instance",
     "memory.CallReservation": "a reservation for a model call in progress; the call itself is exported",
-    "memory.ApiAnswer": "an answer kept for a day in case the same request is sent again",
-    "memory.SignIn": "the log of where a person is signed in on this Beacon",
-    "memory.Invitation": "a one-time link to this Beacon, of which only the hash is stored",
+    "memory.ApiAnswer": "a response kept for a day in case the same request is sent again",
+    "memory.SignIn": "the log of a person’s sign-ins to this instance",
+    "memory.Invitation": "a one-time link to this instance: only its hash is stored",
     "memory.SearchSpace": "the search index, which is rebuilt from the imported records",
     "memory.SearchEntry": "the search index",
     "memory.SearchTerm": "the search index",
-    "memory.Embedding": "computed again from the text by the other Beacon’s embedder",
-    "memory.EmbeddingDue": "a record that is queued for embedding on this Beacon",
-    "memory.BulkAct": "work in progress on this Beacon's rows",
-    "memory.PublishDue": "a copy in this Beacon's Redis that is out of date",
+    "memory.Embedding": "recomputed from the text by the importing instance’s embedder",
+    "memory.EmbeddingDue": "a record queued for embedding on this instance",
+    "memory.BulkAct": "work in progress on this instance’s rows",
+    "memory.PublishDue": "an outdated copy in this instance’s Redis",
     "memory.LibraryFolder": "the state of a folder on this machine",
     "memory.Archive": "an export or import itself",
-    "memory.Section": "a part of a memory file, created again from its text on import",
+    "memory.Section": "a part of a memory file, recreated from its text on import",
     "memory.MirroredFile": "the state of a folder on this machine",
     "memory.MirrorFolder": "the state of a folder on this machine",
 }

@@ -207,7 +207,7 @@ def proposal_problem(proposal: Proposal) -> str:
     """Return why a row can't be a proposal, or ""."""
     texts = (proposal.before, proposal.after, proposal.edited)
     if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
-        return _("it proposes a kind of change that this Beacon doesn’t know")
+        return _("it proposes a kind of change that this version of Beacon doesn’t support")
     results = proposal.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
         return _("“%(field)s” isn’t valid") % {"field": "results"}

@@ -62,9 +62,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         if "password" not in str(exc):
             raise
         raise ImportRejected(
-            _(
-                "The zip file is protected by a password. Create one without a password and try again."
-            )
+            _("The zip file is password-protected. Create one without a password and try again.")
         ) from exc
 
 

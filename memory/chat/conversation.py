@@ -225,7 +225,7 @@ def checked_message(text: str) -> str:
         problem = _("Enter a question, or something to remember.")
     elif size > MOST_MESSAGE:
         problem = _(
-            "The message has %(have)s bytes, but the limit is %(most)s (64 KiB). Send it in parts, or add the text to the library and ask about it."
+            "The message is %(have)s bytes, but the limit is %(most)s (64 KiB). Send it in parts, or add the text to the library and ask about it."
         ) % {"most": f"{MOST_MESSAGE:,}", "have": f"{size:,}"}
     if problem:
         raise InvalidValue(problem, errors={"content": [problem]})

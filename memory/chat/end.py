@@ -111,7 +111,7 @@ def finish(session_id: str) -> bool:
         rows = Session.objects.select_related("owner", "agent")
         session = rows.filter(pk=session_id).first()
         if session is None or session.trashed_at is not None:
-            _skip(row, _("the session is in Trash, so nothing was kept"))
+            _skip(row, _("the session is in Trash, so nothing was saved"))
         elif blocked := _why_blocked(session):
             _skip(row, blocked)
         elif row.created < timezone.now() - GIVE_UP:
@@ -298,9 +298,7 @@ def _summarise(session: Session) -> None:
 def _actions(said: list[Message]) -> str:
     n = sum(one.role == "user" for one in said)
     tools = [call["tool"] for one in said for call in one.tool_calls if not call["is_error"]]
-    words = ngettext("%(n)d message from the person", "%(n)d messages from the person", n) % {
-        "n": n
-    }
+    words = ngettext("%(n)d message from the user", "%(n)d messages from the user", n) % {"n": n}
     if not tools:
         return words
     return _("%(messages)s, called %(tools)s") % {
@@ -328,7 +326,9 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
             meter=MonthMeter(session.owner),
         )
     except (ProviderError, BudgetReached) as exc:
-        logger.warning("session summarized by rules", session=str(session.pk), error=str(exc))
+        logger.warning(
+            "session summarized without a model", session=str(session.pk), error=str(exc)
+        )
         return None
     parsed = answer.parsed if answer else None
     return parsed if isinstance(parsed, SessionSummary) else None

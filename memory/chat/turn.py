@@ -58,8 +58,7 @@ def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
     hits = _hits(talk, caller)
     if not hits:
         return _(
-            "I found nothing in memory about that. Try other words, or tell me what I should "
-            "remember."
+            "I didn’t find anything about that in memory. Try different words, or tell me what I should remember."
         )
     return "\n".join(f"- “{_bare(_passage(hit, talk))}” {_mark(hit)}" for hit in hits)
 

@@ -57,7 +57,7 @@ def find(owner: User, *, seconds: float = SECONDS) -> int:
         if time.monotonic() > ends:
             break
         Conflict.objects.note(
-            owner, _FOUND, left, right, reason=_("almost the same words, and the same numbers")
+            owner, _FOUND, left, right, reason=_("almost the same words and the same numbers")
         )
     return Conflict.objects.of(owner).count() - before
 

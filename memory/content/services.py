@@ -95,7 +95,7 @@ def check_size(content: str) -> None:
     size = len(content.encode("utf-8", "surrogatepass"))
     if size > MOST_BYTES:
         problem = _(
-            "A content item can have at most %(most)s bytes (8 MiB), but this one has %(have)s. Nothing was stored. Split it, or store only the part you need."
+            "A content item can be at most %(most)s bytes (8 MiB), but this one is %(have)s. Nothing was stored. Split it, or store only the part you need."
         ) % {"most": f"{MOST_BYTES:,}", "have": f"{size:,}"}
         raise InvalidValue(problem, errors={"content": [problem]})
 
@@ -200,7 +200,7 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
             unknown.append(str(given))
     if len(wanted) > MOST_RELATED:
         _refuse(
-            _("An item can have at most %(most)d related items, but this one names %(have)d.")
+            _("An item can have at most %(most)d related items, but this one lists %(have)d.")
             % {"most": MOST_RELATED, "have": len(wanted)}
         )
     rows = ContentItem.objects.of(owner).live().defer("content")
@@ -406,7 +406,7 @@ def store(
         "trust": trust or (Trust.OWNER if by.is_person else Trust.AGENT),
     } | {name: _line(checks, name, value) for name, value in lines.items()}
     if topic is not None and topic.owner_id != owner.pk:
-        checks.refuse("topic", _("There is no such topic."))
+        checks.refuse("topic", _("This topic doesn’t exist."))
     checks.raise_refused()
     related = checked_related(owner, related_to)
     item = ContentItem(owner=owner, content=content, size=len(content), topic=topic, **fields)

@@ -327,8 +327,7 @@ def snapshot_from_json(owner: User, text: str, *, by: Actor) -> Snapshot:
         told = {"owner": shorten(clean(str(given))[0], 60), "you": owner.get_username()}
         _refuse(
             _(
-                "This snapshot belongs to the account “%(owner)s”, but you are signed in as "
-                "“%(you)s”. Ask its owner to export an archive for you instead."
+                "This snapshot belongs to the account “%(owner)s”, but you’re signed in as “%(you)s”. Ask its owner for an archive export instead."
             )
             % told
         )
@@ -365,12 +364,11 @@ def _read(text: str) -> dict[str, Any]:
 def _check_format(data: Mapping[str, Any]) -> None:
     number = data.get("format")
     if type(number) is not int or number < 1:
-        _refuse(_("The snapshot can’t be read because it doesn’t name its format."))
+        _refuse(_("The snapshot can’t be read because its format is missing."))
     if number > SNAPSHOT_FORMAT:
         told = {"theirs": number, "ours": SNAPSHOT_FORMAT}
         words = _(
-            "The snapshot has format %(theirs)d, but this Beacon reads up to format %(ours)d. Update "
-            "Beacon, then import it again."
+            "The snapshot has format %(theirs)d, but this version of Beacon supports formats up to %(ours)d. Update Beacon, then import it again."
         )
         _refuse(words % told)
 
@@ -391,7 +389,7 @@ def _items_of_json(given: Any) -> list[ItemJson]:
             _refuse(_("Item %(n)d can’t be read: %(where)s: %(why)s.") % told)
         check_size(items[-1].content)
     if len({one.id for one in items}) != len(items):
-        _refuse(_("Two items of the snapshot have the same id."))
+        _refuse(_("Two items in the snapshot have the same ID."))
     known = {one.id for one in items}
     links = {one.id: [key for key in one.related_to if key in known] for one in items}
     check_no_circle(links, {one.id: one.title or str(one.id) for one in items})

@@ -301,12 +301,12 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> Asked:
         _refuse("unit", _("There is no unit “%(unit)s”. Choose one of: %(known)s.") % told)
     named = {"name": chosen.name}
     if n is not None and not chosen.takes_n:
-        _refuse("n", _("“%(name)s” shows everything and takes no n. Leave it out.") % named)
+        _refuse("n", _("“%(name)s” returns everything, so leave out n.") % named)
     if not isinstance(q, str):
         _refuse("q", _("“q” must be text: the words to search for."))
     q = clean(q)[0].strip()
     if q and not chosen.takes_q:
-        words = _("“%(name)s” takes no q. Leave it out, or use “filtered” or “excerpt”.")
+        words = _("“%(name)s” doesn’t use q. Leave it out, or use “filtered” or “excerpt”.")
         _refuse("q", words % named)
     if chosen.needs_q and not q:
         _refuse("q", _("“%(name)s” needs q, the words to search for.") % named)
@@ -387,7 +387,7 @@ TRANSFORMS: dict[str, Transform] = {
     for one in (
         Transform(
             "full",
-            gettext_lazy("Everything, as it was stored. Takes no n and no q."),
+            gettext_lazy("Everything, as it was stored. Doesn’t use n or q."),
             _full,
             takes_n=False,
         ),
@@ -402,8 +402,7 @@ TRANSFORMS: dict[str, Transform] = {
         Transform(
             "summary",
             gettext_lazy(
-                "The most informative sentences, unchanged and in order, at most n characters in "
-                "total. In lines: n sentences, one per line."
+                "The most informative sentences, unchanged and in order, at most n characters in total. With lines as the unit: n sentences, one per line."
             ),
             _summary,
             usual=(1_000, 8),

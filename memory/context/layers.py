@@ -144,7 +144,7 @@ def _nearest(
 
 
 def _why_near(hit: RecallHit) -> str:
-    how = _("in meaning") if MEANING in hit.lanes else _("in words")
+    how = _("in meaning") if MEANING in hit.lanes else _("in wording")
     told = {"how": how, "score": f"{hit.score:.2f}"}
     return _("similar to the message %(how)s (%(score)s)") % told
 

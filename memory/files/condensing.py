@@ -223,7 +223,7 @@ class Shorter:
     @property
     def note(self) -> str:
         """Return the reason for the file's history."""
-        return _("condensed by the model") if self.is_by_model else _("condensed by rules")
+        return _("condensed by the model") if self.is_by_model else _("condensed without a model")
 
 
 class NoShorter(MemoryRefused):
@@ -283,7 +283,7 @@ def ask(owner: User, file: MemoryFile) -> Asked:
     if problem := why_no_model(file):
         raise NotAsked(problem)
     if connections.llm_profile() is None:
-        raise NotAsked(_("No model is set up. This version was condensed by rules."))
+        raise NotAsked(_("No model is set up. This version was condensed without one."))
     try:
         check_month(owner)
     except BudgetReached as exc:
@@ -336,7 +336,7 @@ def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
     """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
     if file.version != asked.version:
         why = _(
-            "The file changed after the model was asked, so ask it again. This version was condensed by rules."
+            "The file changed after the model was asked, so ask it again. This version was condensed without a model."
         )
         return by_rule(file, problem=why)
     call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
@@ -345,7 +345,7 @@ def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
             return None
         minutes = {"n": PATIENCE // timedelta(minutes=1)}
         why = _(
-            "The model didn’t answer within %(n)d minutes. Try again. This version was condensed by rules."
+            "The model didn’t respond within %(n)d minutes. Try again. This version was condensed without a model."
         )
         return by_rule(file, problem=why % minutes)
     try:
@@ -369,7 +369,8 @@ def _source(file: MemoryFile) -> str:
 def _unusable(why: str) -> str:
     told = {"why": shorten(why, 300)}
     return (
-        _("The model’s version can’t be used: %(why)s This version was condensed by rules.") % told
+        _("The model’s version can’t be used: %(why)s This version was condensed without a model.")
+        % told
     )
 
 

@@ -81,7 +81,7 @@ def check_size(path: str, size: int, others: int) -> None:
     if have > MOST_FACTS:
         raise OverBudget(
             _(
-                "The fact files would have %(have)s bytes together, %(over)s more than the limit of %(most)s (%(path)s %(size)s, the other file %(others)s). Nothing was saved. Condense them first, then add to them."
+                "Together, the fact files would be %(have)s bytes, %(over)s over the limit of %(most)s (%(path)s: %(size)s, the other file: %(others)s). Nothing was saved. Condense them first, then add to them."
             )
             % {
                 "have": f"{have:,}",
@@ -98,7 +98,7 @@ def check_size(path: str, size: int, others: int) -> None:
 
 def _over_month(path: str, size: int) -> OverBudget:
     message = _(
-        "%(path)s would have %(have)s bytes, %(over)s more than the limit of %(most)s. Nothing was saved. Condense older entries first, then add to it."
+        "%(path)s would be %(have)s bytes, %(over)s over the limit of %(most)s. Nothing was saved. Condense older entries first, then add to it."
     ) % {
         "path": path,
         "have": f"{size:,}",
@@ -116,7 +116,7 @@ def check_lines(text: str) -> None:
         if len(line) * 4 > MOST_LINE and (size := size_of(line)) > MOST_LINE:
             raise LimitReached(
                 _(
-                    "Line %(number)s has %(have)s bytes, but a line can have at most %(most)s. Nothing was saved. Split it into several lines."
+                    "Line %(number)s is %(have)s bytes, but a line can be at most %(most)s. Nothing was saved. Split it into several lines."
                 )
                 % {"number": f"{number:,}", "have": f"{size:,}", "most": f"{MOST_LINE:,}"}
             )

@@ -113,7 +113,7 @@ def _check(folder: MirrorFolder) -> None:
         return
     raise NotUsable(
         _(
-            "The folder %(folder)s belongs to another Beacon, so this one doesn’t read or write it. Set BEACON_MIRROR_DIR to another folder. If the other Beacon is gone, delete the file %(mark)s there, and this one imports the files."
+            "The folder %(folder)s belongs to another Beacon instance, so this one doesn’t use it. Set BEACON_MIRROR_DIR to another folder. If the other instance no longer exists, delete the file %(mark)s there, and this one will import the files."
         )
         % {"folder": root, "mark": MARK}
     )
@@ -161,7 +161,7 @@ def _make(folder: MirrorFolder, root: Path) -> None:
     temp = root / f"{MARK}.{secrets.token_hex(6)}.tmp"
     told = {
         "beacon": str(folder.identity),
-        "about": "The memory files of one Beacon. Keep this file.",
+        "about": "This folder contains the memory files of one Beacon instance. Keep this file.",
     }
     try:
         with temp.open("x") as file:

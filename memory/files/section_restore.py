@@ -30,7 +30,7 @@ class EntryConflict(MemoryRefused):
         told = {"path": entry.path}
         super().__init__(
             _(
-                "This section of %(path)s has different text now. Nothing was changed, and the old text is still in Trash. Merge the two, then save."
+                "The text of this section of %(path)s has changed. Nothing was restored, and the old text is still in Trash. Merge the two, then save."
             )
             % told
         )

@@ -377,7 +377,7 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
     Raises PatchRefused for an old text that is empty, missing, ambiguous or overlaps another.
     """
     if not patches:
-        raise PatchRefused(_("There is nothing to patch. Give pairs of old and new text."), 0)
+        raise PatchRefused(_("There is nothing to patch. Provide pairs of old and new text."), 0)
     spots = [
         (*_spot(path, text, old, number), new, number)
         for number, (old, new) in enumerate(patches, start=1)
@@ -388,8 +388,7 @@ def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
         if begin < at:
             raise PatchRefused(
                 _(
-                    "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing "
-                    "was changed. Combine them into one pair."
+                    "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing was changed. Combine the pairs into one."
                 )
                 % {"first": min(last, number), "second": max(last, number), "path": path},
                 number,
@@ -408,9 +407,7 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
     if not spots:
         raise PatchRefused(
             _(
-                "The old text of pair %(number)d (“%(old)s”) isn’t in %(path)s. Nothing was "
-                "changed. Read the file and give its exact text, including spaces and line "
-                "breaks."
+                "The old text of pair %(number)d (“%(old)s”) isn’t in %(path)s. Nothing was changed. Read the file and use its exact text, including spaces and line breaks."
             )
             % told,
             number,

@@ -294,7 +294,7 @@ def _delete_files(rows: Rows) -> None:
 
 
 REPAIR = _("Run “%(manage)s verify --fix”.")
-RESTORE = _("These rows were changed outside Beacon. To undo it, restore a backup from before.")
+RESTORE = _("These rows were changed outside Beacon. To undo this, restore an earlier backup.")
 START = _(
     "Start Beacon. Its workers continue this on their own. If they are running, check their logs."
 )
@@ -302,7 +302,7 @@ START = _(
 INVARIANTS: list[Invariant] = [
     Invariant(
         "triggers", _wrong_triggers, REPAIR, _install_triggers,
-        sentence=_("Every trigger that protects histories and keeps counts is installed."),
+        sentence=_("All triggers that protect histories and maintain counts are installed."),
     ),
     Invariant(
         "admin", _NO_ADMIN, _("Create one with “%(manage)s createsuperuser”."),
@@ -314,7 +314,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "history", _wrong_histories, RESTORE, reads_everything=True,
-        sentence=_("Each record’s history has every version, and the last one is its present text."),
+        sentence=_("Each record’s history is complete, and its last version matches the current text."),
     ),
     Invariant(
         "search-entries", _wrong_entries, REPAIR, _rebuild,
@@ -322,7 +322,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "search-counts", _WRONG_FIGURES, REPAIR, _rebuild,
-        sentence=_("The search index counts its entries and terms correctly."),
+        sentence=_("The search index’s counts of entries and terms are correct."),
     ),
     Invariant(
         "orphan-vectors", _orphan_vectors, REPAIR,
@@ -335,7 +335,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "file-sizes", _WRONG_SIZES, REPAIR, _measure,
-        sentence=_("The stored size of each memory file is the size of its text."),
+        sentence=_("The stored size of each memory file matches its text."),
     ),
     Invariant(
         "waiting-work", _WAITING, START,
@@ -343,10 +343,10 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "leftover-files", _leftover_files, REPAIR, _delete_files,
-        sentence=_("Each file of an export or import belongs to a row."),
+        sentence=_("Each export or import file has a database record."),
     ),
     Invariant(
         "mirror", mirror.differing, REPAIR, lambda rows: mirror.bring_together(),
-        sentence=_("The memory files on disk are the same as those in the database."),
+        sentence=_("The memory files on disk match those in the database."),
     ),
 ]  # fmt: skip

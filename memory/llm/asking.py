@@ -102,7 +102,7 @@ def _reserved(
 def _called_a_tool(answer: Answer) -> ProviderNonsense:
     told = {"tool": clean(answer.tool_calls[0].name)[0][:80]}
     return ProviderNonsense(
-        _("The model called the tool “%(tool)s”, but it wasn’t offered any tools.") % told,
+        _("The model called the tool “%(tool)s”, but wasn’t given any tools.") % told,
         text=answer.text,
         prompt_tokens=answer.usage.prompt_tokens,
         completion_tokens=answer.usage.completion_tokens,

@@ -484,7 +484,10 @@ class Migration(migrations.Migration):
                             ("right", "kept right"),
                             ("both", "kept both"),
                             ("merged", "merged"),
-                            ("gone", "resolved automatically because one of the two is gone"),
+                            (
+                                "gone",
+                                "resolved automatically because one of the two no longer exists",
+                            ),
                         ],
                         max_length=6,
                     ),
@@ -2581,7 +2584,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         choices=[
                             ("unavailable", "it couldn’t be reached or was unavailable"),
-                            ("rejected", "it refused the request"),
+                            ("rejected", "it rejected the request"),
                             ("nonsense", "its answer couldn’t be used"),
                             ("left", "Beacon stopped waiting for the answer"),
                         ],

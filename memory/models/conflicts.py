@@ -203,7 +203,7 @@ class Conflict(models.Model):
         RIGHT = "right", _("kept right")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
-        GONE = "gone", _("resolved automatically because one of the two is gone")
+        GONE = "gone", _("resolved automatically because one of the two no longer exists")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

@@ -290,7 +290,7 @@ class ModelCall(models.Model):
 
     class Failure(models.TextChoices):
         UNAVAILABLE = "unavailable", _("it couldn’t be reached or was unavailable")
-        REJECTED = "rejected", _("it refused the request")
+        REJECTED = "rejected", _("it rejected the request")
         NONSENSE = "nonsense", _("its answer couldn’t be used")
         LEFT = "left", _("Beacon stopped waiting for the answer")
 

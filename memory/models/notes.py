@@ -167,7 +167,7 @@ class Note(Recalled):
         """
         if self.is_standing_identity:
             problem = gettext(
-                "The current %(kind)s note can’t be moved to Trash because every context begins with it. Write a new one under Settings to replace it."
+                "The current %(kind)s note can’t be moved to Trash because every context begins with it. To replace it, write a new one under Settings."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().trash(by=by, why=why, source=source)

@@ -56,7 +56,7 @@ def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, 
     kind, _colon, key = plain.partition(":")
     words, url = found.get(kind, {}).get(key) or (_plain(owner, kind, key) or plain, "")
     if plain != text:
-        words = _("%(where)s, by rules without a model") % {"where": words}
+        words = _("%(where)s, without a model") % {"where": words}
     return Origin(text, words, url)
 
 
@@ -76,7 +76,7 @@ def _plain(owner: User, kind: str, key: str) -> str:
         "maintenance": _("Beacon’s maintenance"),
         "disk": _("an edit on disk"),
         "system": _("Beacon"),
-        "owner": _("everything you have"),
+        "owner": _("all your data"),
     }
     return told.get(kind, "") % {"key": shorten(key, 60)} if kind in told else ""
 

@@ -260,7 +260,7 @@ class Remembered(models.Model):
         except IntegrityError as exc:
             raise InvalidValue(
                 _(
-                    "“%(label)s” can’t be restored because another one has taken its place. Move that one to Trash first."
+                    "“%(label)s” can’t be restored because another record has taken its place. Move that record to Trash first."
                 )
                 % {"label": shorten(str(self), 80)}
             ) from exc

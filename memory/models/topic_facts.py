@@ -57,7 +57,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             TopicFact.check_words(topic.pk, match_key(text))
             replaceable = [fact for fact in current if not fact.is_kept]
             if len(current) >= TopicFact.MOST_CURRENT:
-                replaceable[-1].retire(by=by, why=_("made room for a fact you wrote"))
+                replaceable[-1].retire(by=by, why=_("removed to make room for a fact you wrote"))
             fact = TopicFact(
                 owner=topic.owner,
                 topic=topic,
@@ -178,7 +178,7 @@ class TopicFact(Recalled):
         if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
             raise LimitReached(
                 _(
-                    "You already keep %(most)d facts in this topic. The remaining places are for facts that runs find. Mark a fact as wrong, unlock it or delete it first."
+                    "You already keep %(most)d facts in this topic. The rest of the space is reserved for facts from runs. Mark a fact as wrong, unlock it or delete it first."
                 )
                 % {"most": cls.MOST_BY_PEOPLE}
             )
@@ -311,7 +311,7 @@ class TopicFact(Recalled):
             raise InvalidValue(_("The topic already has this fact."))
         if len(current) >= self.MOST_CURRENT:
             [fact for fact in current if not fact.is_kept][-1].retire(
-                by=by, why=_("made room for a fact you restored")
+                by=by, why=_("removed to make room for a fact you restored")
             )
 
     def set_lock(self, lock: str, *, by: Actor) -> None:

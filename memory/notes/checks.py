@@ -88,7 +88,7 @@ class NoteChecks:
             self.refuse(
                 "content",
                 _(
-                    "The text can have at most %(most)s bytes (64 KiB), but it has %(have)s, %(over)s too many. Shorten or split it."
+                    "The text can be at most %(most)s bytes (64 KiB), but it’s %(have)s, which is %(over)s too many. Shorten or split it."
                 )
                 % told,
             )
@@ -167,7 +167,7 @@ class NoteChecks:
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
             told = {"most": most, "have": f"{len(entries):,}"}
-            self.refuse(field, _("At most %(most)d are allowed, but there are %(have)s.") % told)
+            self.refuse(field, _("There are %(have)s, but the limit is %(most)d.") % told)
 
     def scope(self, value: Any) -> str:
         """Check the scope: the owner's, or that of a run, session or agent."""

@@ -57,7 +57,7 @@ class Upkeep:
     def in_words(self) -> str:
         """Return the result as text, for a toast and for Activity."""
         if self.is_taken:
-            return _("Maintenance of your notes is already running. Activity shows what it did.")
+            return _("Maintenance of your notes is already running. See Activity for its results.")
         told = {"n": f"{self.pruned:,}"}
         pruned = ngettext(
             "%(n)s expired note moved to Trash",

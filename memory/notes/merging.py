@@ -107,7 +107,7 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
     try:
         keys = list(dict.fromkeys(uuid.UUID(str(key)) for key in ids))
     except ValueError:
-        raise _refused(_("There is no such note.")) from None
+        raise _refused(_("This note doesn’t exist.")) from None
     if len(keys) < LEAST:
         raise _refused(_("Select at least two notes to merge."))
     if len(keys) > MOST:
@@ -134,7 +134,7 @@ def _mergeable(
     rows = Note.objects.of(owner).filter(pk__in=keys).order_by("pk")
     notes = list(rows.select_for_update() if is_held else rows)
     if len(notes) < len(keys):
-        raise _refused(_("There is no such note."))
+        raise _refused(_("This note doesn’t exist."))
     for note in notes:
         note.check_may_change(by)
         problem = ""

@@ -98,7 +98,7 @@ def write_note(
     fields = {name: checks.one(name, value) for name, value in wanted.items()}
     checks.together(fields, by_person=by.is_person)
     if topic is not None and topic.owner_id != owner.pk:
-        checks.refuse("topic", _("There is no such topic."))
+        checks.refuse("topic", _("This topic doesn’t exist."))
     checks.raise_refused()
     note = Note(
         owner=owner,
@@ -206,7 +206,9 @@ def _check_identity(note: Note, wanted: dict[str, Any], checks: NoteChecks) -> N
     """Reject changes that would bypass the limit of one active soul, agent and user note."""
     kind = wanted.get("kind", note.kind)
     if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
-        message = _("You can’t change a note into a soul, agent or user note, or back.")
+        message = _(
+            "You can’t turn a note into a soul, agent or user note, or the other way around."
+        )
         checks.refuse("kind", message)
     elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
         places = {
@@ -302,7 +304,7 @@ def point_at(note: Note, successor: Note, *, by: Actor, why: str, source: str) -
     problem = ""
     if note.superseded_by_id is not None:
         problem = _(
-            "“%(note)s” was already replaced. Replace the newest note of its chain instead."
+            "“%(note)s” was already replaced. Replace the newest note in its chain instead."
         )
     elif note.trashed_at is not None:
         problem = _("“%(note)s” is in Trash. Restore it first.")

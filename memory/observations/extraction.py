@@ -107,9 +107,9 @@ def extract(
         observed = _by_model(owner, text, told, source=source, topic=topic, meter=meter)
     except BudgetReached as exc:
         found = _checked(_by_heuristics(text), told, RULES)
-        found.warning = _("the model failed, so observations were extracted by rules: %(why)s") % {
-            "why": exc
-        }
+        found.warning = _(
+            "the model failed, so observations were extracted without it: %(why)s"
+        ) % {"why": exc}
         return found
     except ProviderError as exc:
         warning = _("the model failed, so no observations were extracted: %(why)s") % {"why": exc}

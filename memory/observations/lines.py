@@ -97,7 +97,7 @@ def _checked(line: Line, place: int) -> Line:
     content = checks.content(content) if is_visible(content) else ""
     tags = tuple(checks.tags(line.tags))
     if place:
-        which = _("Text %(place)d of the batch:") % {"place": place}
+        which = _("Text %(place)d in the batch:") % {"place": place}
         checks.errors = {
             field: [f"{which} {message}" for message in messages]
             for field, messages in checks.errors.items()

@@ -38,7 +38,7 @@ class UploadForm(forms.Form):
         allow_empty_file=True,  # the importer reports an empty file
         error_messages={"required": gettext_lazy("Select a file.")},
         help_text=gettext_lazy(
-            "A Beacon archive, a zip of Markdown files, or JSON lines, at most 512 MiB."
+            "A Beacon archive, a zip of Markdown files, or JSON lines, up to 512 MiB."
         ),
     )
 
@@ -50,7 +50,7 @@ class ReadingForm(forms.Form):
         label=gettext_lazy("I created this archive myself"),
         required=False,
         help_text=gettext_lazy(
-            "Keeps authors and trust levels. Otherwise everything is marked as external, and schedules are paused."
+            "Keeps authors and trust levels. Otherwise, everything is marked as external and schedules are paused."
         ),
     )
     bullets = forms.ChoiceField(

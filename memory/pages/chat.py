@@ -68,7 +68,7 @@ def examples(user: User) -> list[str]:
     usual = [
         _("What did we work on recently?"),
         _("What do you know about me?"),
-        _("Which rules do you follow?"),
+        _("What rules do you follow?"),
     ]
     return [*asked, *usual][:EXAMPLES]
 

@@ -89,11 +89,10 @@ def _redis() -> Part:
     if not problem:
         return Part("Redis", GOOD, _("Running."))
     text = _(
-        "Redis doesn’t answer (%(why)s). Pages and edits still work. Runs wait in the database "
-        "and start when Redis is back."
+        "Redis isn’t responding (%(why)s). Pages and edits still work. Runs wait in the database and start when Redis is back."
     )
     todo = (
-        _("Start the server at REDIS_URL. “%(make)s up” starts the one that Beacon includes.")
+        _("Start the server at REDIS_URL. “%(make)s up” starts the one included with Beacon.")
         % BY_HAND
     )
     return Part("Redis", BAD, text % {"why": problem}, todo)
@@ -101,7 +100,7 @@ def _redis() -> Part:
 
 def _processes() -> Iterator[Part]:
     names = {
-        "worker": (_("Worker"), _("Runs wait in the queue until it is back.")),
+        "worker": (_("Worker"), _("Runs wait in the queue until it’s back.")),
         "upkeep": (
             _("Maintenance worker"),
             _("Schedules, expiry and the library’s folder are paused."),
@@ -139,7 +138,7 @@ def _verified() -> Part:
         todo = _("Beacon verifies it once a day. To verify it now, run “%(manage)s verify”.")
         return Part(name, GOOD, text, todo % BY_HAND)
     if not last["broken"]:
-        return Part(name, GOOD, _("Verified, nothing wrong."), at=last["at"])
+        return Part(name, GOOD, _("Verified. No problems found."), at=last["at"])
     text = _("These checks failed: %(names)s.") % {"names": ", ".join(last["broken"])}
     todo = _("“%(manage)s verify” shows the details. With --fix it repairs what it can.") % BY_HAND
     return Part(name, BAD, text, todo, last["at"])
@@ -162,13 +161,13 @@ def _model() -> Part:
         return Part(name, WARN, text, _("Test it in Models and search."))
     values["purpose"] = last.aim
     if not last.failure:
-        text = _("%(model)s answered its last call (%(purpose)s).") % values
+        text = _("The last call to %(model)s (%(purpose)s) succeeded.") % values
         return Part(name, GOOD, text, at=last.created)
     values["why"] = last.get_failure_display()
-    text = _("The last call of %(model)s (%(purpose)s) failed: %(why)s.") % values
+    text = _("The last call to %(model)s (%(purpose)s) failed: %(why)s.") % values
     if last.failure == ModelCall.Failure.NONSENSE:  # one answer of one person's run
         return Part(name, GOOD, text, at=last.created)
-    todo = _("Test it in Models and search. Until it answers, runs work without a model.")
+    todo = _("Test it in Models and search. Until it responds, runs work without a model.")
     return Part(name, BAD, text, todo, at=last.created)
 
 
@@ -181,11 +180,11 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
-        failure = _("Its last use failed: %(why)s") % {"why": found.why}
-        todo = _("Test it in Models and search. Until it answers, search matches words only.")
+        failure = _("The last attempt to use it failed: %(why)s") % {"why": found.why}
+        todo = _("Test it in Models and search. Until it responds, search matches words only.")
         return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
     if not vectors.extension_version():
-        lacks = _("The database doesn’t have the extension “vector”, so search matches words only.")
+        lacks = _("The database doesn’t have the “vector” extension, so search matches words only.")
         todo = _("Install pgvector on the database server and run “%(manage)s vectors”.") % BY_HAND
         return Part(name, WARN, f"{text} {lacks}", todo)
     return Part(name, GOOD, text)
@@ -215,7 +214,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
         text = f"{text} {lacks % {'names': ', '.join(missing)}}"
         yield Part(_("Search services"), BAD, text, todo)
     elif not set(usual) - {"library", "sample", "feeds"}:
-        text = f"{text} {_('None of these searches the web.')}"
+        text = f"{text} {_('None of these services search the web.')}"
         todo = _("To search the web, add a web search service to BEACON_SEARCH.")
         yield Part(_("Search services"), GOOD, text, todo)
     else:
@@ -234,7 +233,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     failed = [service for service in usual if service in unreachable]
     if not failed:
         return Part(name, GOOD, text)
-    line = _("These failed in the last run that asked them: %(names)s.")
+    line = _("These failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
     todo = _("Test them in Models and search. If all fail, check this machine’s network.")
     entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
@@ -242,10 +241,9 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     if entered & unreachable or (settings.BEACON_SEARCH and outside <= unreachable):
         return Part(name, BAD, text, todo)
     if outside <= unreachable:
-        text += " " + _("They are used by default because they need no key.")
+        text += " " + _("They’re used by default because they don’t need a key.")
         todo = _(
-            "If this machine is offline, no action is needed: the library and the sample topic work "
-            "offline. To stop asking these services, set BEACON_SEARCH=library."
+            "If this machine is offline, no action is needed: the library and the sample topic work offline. To stop using these services, set BEACON_SEARCH=library."
         )
     return Part(name, WARN, text, todo)
 
@@ -272,7 +270,7 @@ def _library() -> Part:
         return Part(name, GOOD, _("No folder is watched (BEACON_LIBRARY_DIR isn’t set)."))
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
-        todo = _("Restore the folder or its permissions. Its documents stay for a day.")
+        todo = _("Restore the folder or its permissions. Its documents are kept for a day.")
         return Part(name, BAD, text % {"folder": folder}, todo)
     row = LibraryFolder.objects.filter(folder=folder).first()
     if row is None or row.checked_at is None:
@@ -297,12 +295,12 @@ def _mirror() -> Iterator[Part]:
             name,
             BAD,
             problem,
-            _("Edits in Beacon still work. They are written to the folder later."),
+            _("Edits in Beacon still work. They’ll be written to the folder later."),
         )
         return
     if git_problem:
-        text = _("Changes aren’t committed: %(why)s.") % {"why": git_problem}
-        todo = _("Fix this, or set BEACON_MIRROR_GIT=0. The files are still written.")
+        text = _("Changes aren’t being committed: %(why)s.") % {"why": git_problem}
+        todo = _("Fix this, or set BEACON_MIRROR_GIT=0. The files are still being written.")
         yield Part(_("Memory files in Git"), WARN, text, todo)
     kinds = MirroredFile.objects.aggregate(
         files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))

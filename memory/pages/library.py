@@ -54,7 +54,7 @@ class AddDocumentForm(forms.Form):
         label=gettext_lazy("Title"),
         max_length=LONGEST_TITLE,
         required=False,
-        help_text=gettext_lazy("Empty: the document’s own title, or the file’s name."),
+        help_text=gettext_lazy("Leave empty to use the document’s own title, or the file’s name."),
     )
     text = CleanTextField(
         label=gettext_lazy("Text"),
@@ -99,7 +99,7 @@ class AddDocumentForm(forms.Form):
         elif data["text"].strip() and data["file"] is not None:
             self.add_error(
                 "file",
-                _("Enter text or select a file, not both. To add both, create two documents."),
+                _("Enter text or select a file, but not both. To add both, create two documents."),
             )
         return data
 
@@ -229,7 +229,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
 
 def _say_what_was_removed(request: BeaconRequest, form: forms.Form) -> None:
     if fields := cleaned_of(form):
-        words = _("Removed characters that can’t be stored or shown from: %(fields)s.")
+        words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(fields)})
 
 

@@ -328,7 +328,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
 def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
     """Send the results of a search as a file, at most 200."""
     if kind not in FILES:
-        why = _("There’s no such file format. Use one of: %(kinds)s.")
+        why = _("This file format isn’t supported. Use one of: %(kinds)s.")
         said = why % {"kinds": ", ".join(FILES)}
         return render(request, "404.html", {"why": said}, status=404)
     media_type, write = FILES[kind]

@@ -115,22 +115,22 @@ def _what_became(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, st
 
 def _held(change: dict[str, Any], state: str) -> ChangeRow:
     if not state:
-        return ChangeRow(change["path"], _("proposed, since deleted"))
+        return ChangeRow(change["path"], _("proposed, then deleted"))
     url = reverse("memory:proposal", args=[change["proposal"]])
     if state == Proposal.State.WAITING:
         return ChangeRow(change["path"], _("waiting for you"), url, waits=True)
     words = {
-        Proposal.State.ACCEPTED.value: _("proposed, and accepted"),
-        Proposal.State.REJECTED.value: _("proposed, and rejected"),
+        Proposal.State.ACCEPTED.value: _("proposed and accepted"),
+        Proposal.State.REJECTED.value: _("proposed and rejected"),
     }
-    said = words.get(state, _("proposed, and expired"))
+    said = words.get(state, _("proposed, but expired"))
     return ChangeRow(change["path"], said, url)
 
 
 def _written(change: dict[str, Any], *, is_there: bool) -> ChangeRow:
     words = _("version %(n)d") % {"n": change["version"]}
     if not is_there:
-        return ChangeRow(change["path"], _("%(version)s, since deleted") % {"version": words})
+        return ChangeRow(change["path"], _("%(version)s, deleted since") % {"version": words})
     return ChangeRow(change["path"], words, reverse("memory:file", args=[change["path"]]))
 
 

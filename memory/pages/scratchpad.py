@@ -54,7 +54,7 @@ class EntryForm(forms.Form):
     scope = forms.CharField(
         label=gettext_lazy("Scope"),
         initial="owner",
-        error_messages={"required": gettext_lazy("Enter a scope. The usual one is owner.")},
+        error_messages={"required": gettext_lazy("Enter a scope, usually owner.")},
         help_text=gettext_lazy(
             "owner for all your sessions and agents, or session:, run:, agent: …"
         ),

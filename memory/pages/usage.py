@@ -42,7 +42,7 @@ class LimitsForm(_OfUser):
         required=False,
         min_value=0,
         max_value=MOST_TOKENS,
-        help_text=gettext_lazy("Input and output together. Empty: no limit."),
+        help_text=gettext_lazy("Input and output together. Leave empty for no limit."),
         error_messages={
             "invalid": gettext_lazy("Enter a whole number of tokens, such as 2000000."),
             "min_value": _NEGATIVE,
@@ -55,7 +55,7 @@ class LimitsForm(_OfUser):
         max_digits=10,
         decimal_places=2,
         help_text=gettext_lazy(
-            "Uses the prices your admin entered. Calls with an unknown price count as 0. Empty: no limit."
+            "Uses the prices your admin entered. Calls with an unknown price count as 0. Leave empty for no limit."
         ),
         error_messages={
             "invalid": gettext_lazy("Enter an amount in US dollars, such as 12.50."),

@@ -132,7 +132,7 @@ def why_not(iterations: int, actions: int, read_only: bool, result: object) -> s
     told = {"n": length, "least": SHORT}
     if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:
         return (
-            _("the work was small: one step and a result of %(n)d characters (under %(least)d)")
+            _("it was a small task: one step and a result of %(n)d characters (under %(least)d)")
             % told
         )
     if actions <= 0 and iterations <= MOST_TRIVIAL:
@@ -164,7 +164,7 @@ def why_not_talk(messages: int, by_user: int) -> str:
     if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
         return ""
     return _(
-        "it was short: %(n)d messages, %(own)d of them yours (at least %(least)d and %(least_own)d)"
+        "it was short: %(n)d messages, %(own)d of them yours (the minimum is %(least)d and %(least_own)d)"
     ) % {
         "n": messages,
         "own": by_user,
@@ -345,7 +345,7 @@ def reflect(
         return reflection
     if changes_of(owner, source):
         # A worker was lost after its first write, which is kept and not repeated.
-        why = _("It was interrupted after saving some changes. Those are kept.")
+        why = _("It was interrupted after saving some changes, which were kept.")
         return _end(reflection, Reflection.State.DONE, why)
     context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)
     told = told or Told(title=task, summary="", task=task, findings=findings_in(result))
@@ -458,7 +458,7 @@ def _by_rules(
     result = registry.call_tool(context, "memory_append", arguments, among=TOOLS)
     call = CallRecord(1, "memory_append", arguments, result.text, result.is_error)
     reflection.calls = [call.as_json()]
-    reflection.assessment = _("Written by rules, without a model: one dated entry, no facts.")
+    reflection.assessment = _("Written without a model: one dated entry, no facts.")
     if result.is_error:
         return _end(reflection, Reflection.State.FAILED, _joined(warning, result.text))
     return _end(reflection, Reflection.State.DONE, warning)

@@ -28,7 +28,9 @@ from memory.review.verdict import MERGE, TRASH, Applied, Applier, Overtaken, why
 def _check(proposal: Proposal) -> None:
     checked_path(str(proposal.after.get("path", "")))
     if not isinstance(proposal.after.get("content"), str):
-        raise InvalidValue(_("A proposal for a memory file must contain its complete new text."))
+        raise InvalidValue(
+            _("A proposal for a memory file must contain the file’s complete new text.")
+        )
 
 
 def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
@@ -210,7 +212,7 @@ def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
     except (KeyError, AttributeError, TypeError, ValueError):
         versions = {}
     if len(versions) < merging.LEAST:
-        raise InvalidValue(_("A proposed merge must name at least two notes and their versions."))
+        raise InvalidValue(_("A proposed merge must list at least two notes and their versions."))
     return versions
 
 
@@ -240,8 +242,7 @@ def _trash(proposal: Proposal, by: Actor) -> Applied:
     if target is None or target.content != proposal.before.get("content"):
         raise InvalidValue(
             _(
-                "The note changed after this was proposed, or is in Trash already. Nothing was "
-                "changed. Reject the proposal, or move the note to Trash yourself."
+                "The note changed after this was proposed, or it’s already in Trash. Nothing was changed. Reject the proposal, or move the note to Trash yourself."
             )
         )
     target.trash(by=by, why=why_of(proposal))

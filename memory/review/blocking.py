@@ -70,7 +70,7 @@ class Choice:
     def means(self) -> str:
         """Return what blocking it will do."""
         if self.kind == Kind.DOMAIN:
-            words = _("No run of your topics will read its pages.")
+            words = _("None of your topics’ runs will read its pages.")
             have = ngettext(
                 "%(n)d page that was already read is kept.",
                 "%(n)d pages that were already read are kept.",
@@ -78,7 +78,7 @@ class Choice:
             )
             return f"{words} {have % {'n': self.pages}}"
         words = _(
-            "Beacon refuses its notes, rules, observations and file changes, and tells it why. What it already wrote is kept."
+            "Beacon rejects its notes, rules, observations and file changes, and tells it why. What it already wrote is kept."
         )
         if not self.waiting:
             return words

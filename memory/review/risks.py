@@ -47,7 +47,7 @@ _WORDS: dict[str, Any] = {
     "injection": _lazy("prompt injection: it %(smell)s"),
     "persons-note": _lazy("it replaces a note you wrote, confirmed or pinned"),
     "persons-record": _lazy("it changes a record you wrote or confirmed"),
-    "rule": _lazy("it’s a rule, which every answer and run would follow"),
+    "rule": _lazy("it’s a rule that every answer and run would follow"),
     "identity": _lazy("it changes who the agent is"),
     "about-owner": _lazy("it says “%(line)s” about you without quoting your words"),
     "external-run": _lazy(
@@ -94,7 +94,7 @@ class Risk:
         if self.code == "persons-lines":
             words = ngettext(
                 "it changes a line you wrote, “%(line)s”",
-                "it changes %(n)d lines you wrote, the first is “%(line)s”",
+                "it changes %(n)d lines you wrote, starting with “%(line)s”",
                 int(self.details["n"]),
             )
         else:

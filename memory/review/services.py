@@ -120,8 +120,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
     """
     if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
         words = _(
-            "%(act)s can’t wait for review, but the owner reviews everything that agents write. "
-            "Nothing was changed. Ask the person to do this."
+            "%(act)s can’t be held for review, but the owner reviews everything that agents write. Nothing was changed. Ask the owner to do this."
         )
         raise Locked(words % {"act": act})
 
@@ -194,8 +193,7 @@ def _check_room(owner: User, actor: str) -> None:
         raise LimitReached(problem % {"have": f"{have:,}", "most": f"{MOST_WAITING:,}"})
     if own >= MOST_WAITING_OF_ONE:
         problem = _(
-            "%(have)s proposals of this agent are already waiting, and the limit is %(most)s. "
-            "Nothing was saved. Ask the owner to open the Review page."
+            "%(have)s proposals from this agent are already waiting, and the limit is %(most)s. Nothing was saved. Ask the owner to open the Review page."
         )
         raise LimitReached(problem % {"have": f"{own:,}", "most": f"{MOST_WAITING_OF_ONE:,}"})
 
@@ -207,7 +205,7 @@ def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
     if size > MOST_BYTES:
         told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
         problem = _(
-            "The proposal has %(have)s bytes, but the limit is %(most)s. Nothing was saved. Propose less at once."
+            "The proposal is %(have)s bytes, but the limit is %(most)s. Nothing was saved. Propose less at once."
         )
         raise LimitReached(problem % told)
     return kept

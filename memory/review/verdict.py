@@ -40,8 +40,7 @@ class Overtaken(MemoryRefused):
     def __init__(self, label: str, merge: Merge, *, token: str) -> None:
         super().__init__(
             _(
-                "“%(label)s” changed in the same lines after this was proposed. Nothing was saved. "
-                "Compare both texts, then save the one you want."
+                "The same lines of “%(label)s” changed after this was proposed. Nothing was saved. Compare both texts, then save the one you want."
             )
             % {"label": label}
         )

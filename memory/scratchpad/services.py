@@ -52,9 +52,7 @@ def checked_value(value: str) -> str:
     value = clean(value)[0]
     size = len(value.encode())
     if size > MOST_VALUE:
-        problem = _(
-            "A value can have at most %(most)s bytes (64 KiB), but this one has %(have)s."
-        ) % {
+        problem = _("A value can be at most %(most)s bytes (64 KiB), but this one is %(have)s.") % {
             "most": f"{MOST_VALUE:,}",
             "have": f"{size:,}",
         }

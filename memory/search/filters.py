@@ -328,7 +328,7 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> N
     if any(question.asks("is", state) for state in _NEVER):
         asked.notices.append(
             _(
-                "This search leaves out expired and superseded records, and those in Trash. To see them, open Notes, Observations or Trash."
+                "This search excludes expired and superseded records and items in Trash. To see them, open Notes, Observations or Trash."
             )
         )
     return asked
@@ -352,9 +352,7 @@ def _kinds(filters: Sequence[Filter], types: Sequence[str]) -> list[RecallKind]:
     """Return the types that can have hits."""
     for name in types:
         if name not in KINDS:
-            problem = _(
-                "“%(type)s” isn’t a type that can be searched. Choose one of: %(known)s."
-            ) % {
+            problem = _("“%(type)s” isn’t a searchable type. Choose one of: %(known)s.") % {
                 "type": name,
                 "known": ", ".join(KINDS),
             }

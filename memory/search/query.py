@@ -140,7 +140,7 @@ class _Reader:
         room = MOST_VALUES - sum(len(one.values) for one in self.filters)
         if kept and (len(self.filters) == MOST_FILTERS or len(kept) > room):
             told = {"most": MOST_FILTERS, "values": MOST_VALUES}
-            words = _("Only the first %(most)d operators, with %(values)d values, were used.")
+            words = _("Only the first %(most)d operators with %(values)d values were used.")
             self.problems.append(words % told)
         if kept[:room] and len(self.filters) < MOST_FILTERS:
             kept = [_normal(name, value) for value in kept[:room]]
@@ -151,9 +151,7 @@ class _Reader:
         self.words.append(found.group())
         if found["values"][0].isalpha() or found["values"][0] == '"':
             self.problems.append(
-                _(
-                    "“%(name)s:” isn’t an operator, so it was searched as text. Operators: %(known)s."
-                )
+                _("“%(name)s:” isn’t an operator, so it was treated as text. Operators: %(known)s.")
                 % {"name": shorten(found["name"], 30), "known": _listed(OPERATORS)}
             )
 
@@ -171,7 +169,7 @@ class _Reader:
         if known and _normal(name, value) not in known:
             self.problems.append(
                 _(
-                    "“%(value)s” isn’t a value of “%(name)s:”, so it was ignored. Choose from: %(known)s."
+                    "“%(value)s” isn’t a valid value for “%(name)s:”, so it was ignored. Choose from: %(known)s."
                 )
                 % {"name": name, "value": shorten(value, 40), "known": _listed(known)}
             )
@@ -197,7 +195,7 @@ def parse(text: str) -> Question:
         reader.take(found)
     if text.count('"') % 2:
         reader.problems.append(
-            _("A quotation mark isn’t closed, so the text was searched as words.")
+            _("A quotation mark isn’t closed, so the text was treated as separate words.")
         )
     return Question(
         text=text,

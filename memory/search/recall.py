@@ -91,7 +91,7 @@ class RecallHit:
         if not self.found_later:
             return passage
         told = {"passage": passage, "later": shorten(self.found_later, LONGEST_LATER)}
-        return _("%(passage)s (changed since then, a later run found: %(later)s)") % told
+        return _("%(passage)s (a later run found a change: %(later)s)") % told
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,7 +310,7 @@ def nearest_each(
     if not extension_version():
         return Unavailable(
             _(
-                "Searched by words only, because the database has no “vector” extension. Install pgvector on the database server and run “%(manage)s vectors”."
+                "Search only matched words because the database has no “vector” extension. Install pgvector on the database server and run “%(manage)s vectors”."
             )
             % BY_HAND
         )
@@ -324,7 +324,7 @@ def nearest_each(
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
         return Unavailable(
-            _("Searched by words only, because the database couldn’t compare vectors.")
+            _("Search only matched words because the database couldn’t compare vectors.")
         )
 
 
@@ -344,11 +344,11 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         vector = ended_within(PATIENCE, lambda: embedder.embed([text]))[0]
     except TimeoutError:  # the local model keeps loading and can answer the next question
         told = _(
-            "Searched by words only, because the embedder didn’t answer within %(seconds)d seconds. A local embedder is slow only while it starts."
+            "Search only matched words because the embedder didn’t respond within %(seconds)d seconds. A local embedder is only slow while it starts."
         )
         return Unavailable(told % {"seconds": PATIENCE})
     except ProviderError as exc:
-        told = _("Searched by words only, because the embedder isn’t answering: %(why)s")
+        told = _("Search only matched words because the embedder isn’t responding: %(why)s")
         reason = told % {"why": exc}
         _remember(failing, reason, GIVEN_UP)
         return Unavailable(reason)

@@ -144,7 +144,7 @@ def _told(item: ContentItem, view: View, asked: RetrieveArguments) -> str:
     """Return the view for a model: the size shown and the full size, then the text."""
     if not view.text:
         if asked.q:
-            words = _("No match for “%(q)s” in the item’s %(of)s %(unit)s. Try other words.")
+            words = _("No match for “%(q)s” in the item’s %(of)s %(unit)s. Try different words.")
             told = {"of": f"{view.of:,}", "unit": _unit(view), "q": shorten(asked.q, 80)}
             return words % told
         return _("The item is empty.")

@@ -290,7 +290,7 @@ class _Loop:
             return words % told
         if len(self.calls) >= self.most_calls:
             words = _(
-                "This call was skipped. The limit is %(all)d calls in all. Answer with what you have."
+                "This call was skipped. The limit is %(all)d calls in total. Answer with what you have."
             )
             return words % told
         return ""

@@ -184,14 +184,14 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
     mine = Note.objects.of(context.owner)
     note: Note | None = mine.filter(pk=key).first() if key else None
     if note is None and key and Observation.objects.of(context.owner).filter(pk=key).exists():
-        problem = _("Agents can’t change observations. Save a new one with remember_fil.")
+        problem = _("Agents can’t change observations. Save a new one with the remember_fil tool.")
         return refused("refused", problem)
     if note is None:
         problem = _("There is no note “%(id)s”. Use recall or list_memory to get IDs.")
         return refused("not_found", problem % {"id": shorten(text, 60)})
     if note.kind in Note.IDENTITY:
         problem = _(
-            "update_memory can’t change the soul, agent or user note. Use update_soul for the soul. The person edits the persona and profile in Settings."
+            "update_memory can’t change the soul, agent or user note. Use update_soul for the soul. Only people can edit the persona and profile, under Settings."
         )
         return refused("refused", problem)
     if gone := why_gone(note):
@@ -243,7 +243,7 @@ def _cleaned(fields: Sequence[str]) -> str:
     if not fields:
         return ""
     told = {"fields": ", ".join(fields)}
-    return " " + _("Removed characters that can’t be stored from: %(fields)s.") % told
+    return " " + _("Characters that can’t be stored were removed from: %(fields)s.") % told
 
 
 # --- observations ---
@@ -291,7 +291,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust))
     if not lines:
         text = _(
-            "Nothing to keep from this transcript. No message decides, concludes or asks to remember something."
+            "Nothing to keep from this transcript. No message contains a decision, a conclusion or a request to remember something."
         )
         return ToolResult(text, data={"ids": [], "new": [], "records": []})
     checked_size(lines)

@@ -132,7 +132,7 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
         "records": [named(hit.record) for hit in hits],
     }
     if not hits:
-        text = _("No results in memory. Try other words, or fewer.")
+        text = _("No results in memory. Try different words, or fewer.")
         return ToolResult("\n".join([text, *notices]), data=data)
     own = [_hit_line(hit, question) for hit in hits if not _is_told_outside(hit)]
     outside = [_hit_line(hit, question) for hit in hits if _is_told_outside(hit)]

@@ -45,7 +45,7 @@ def answer_of(exc: Exception) -> ToolResult | None:
     if isinstance(exc, InvalidValue):
         return refused("invalid", str(exc), errors=exc.errors)
     if isinstance(exc, Locked):
-        advice = _("Leave it unchanged, and tell the person what you would change.")
+        advice = _("Leave it unchanged, and tell the user what you would change.")
         return refused("locked", f"{exc} {advice}")
     if isinstance(exc, StaleWrite):
         return refused("stale", str(exc), version=exc.current)
@@ -129,7 +129,7 @@ def _carried_out(
         return blocked
     if UNPARSED in arguments:
         text = _(
-            "“%(tool)s” wasn’t called because its arguments weren’t one JSON object. Call it again with a JSON object that has %(names)s."
+            "“%(tool)s” wasn’t called because its arguments weren’t a JSON object. Call it again with a JSON object that contains %(names)s."
         )
         told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
         return refused("bad_arguments", text % told)

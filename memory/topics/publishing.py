@@ -112,7 +112,7 @@ def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     if is_news:
         Activity.log(
             User.objects.get(pk=owner_id), SYSTEM, "publish-failed", subject=topic, warning=True,
-            why=_("Redis isn’t responding. The copy there is updated as soon as it does."),
+            why=_("Redis isn’t responding. The copy there will be updated as soon as Redis responds."),
         )  # fmt: skip
     return False
 

@@ -93,5 +93,5 @@ def undo_settings_tag(
 def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:
     """Report the fields from which characters were removed that can't be stored or shown."""
     if labels:
-        words = _("Removed characters that can’t be stored or shown from: %(fields)s.")
+        words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(map(str, labels))})

@@ -111,7 +111,9 @@ def restore_fact(fact: TopicFact, *, by: Actor) -> None:
                 TopicFact.check_room(current)
             if len(current) >= TopicFact.MOST_CURRENT:
                 replaceable = [other for other in current if not other.is_kept]
-                replaceable[-1].retire(by=by, why=_("made room for a fact restored from Trash"))
+                replaceable[-1].retire(
+                    by=by, why=_("removed to make room for a fact restored from Trash")
+                )
         fact.restore(by=by)
 
 

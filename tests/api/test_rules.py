@@ -69,7 +69,7 @@ def test_a_token_that_only_reads_writes_nowhere(alice: Any) -> None:
     for name, method, address in ALL:
         if method != "GET" and name not in READ_BY_POST:
             answer = reader.send(method, address.removeprefix("/api/v1"), {})
-            assert "This one has: read" in problem(answer, 403)["detail"], name
+            assert "This token has: read" in problem(answer, 403)["detail"], name
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs"])

@@ -73,7 +73,7 @@ def test_a_token_of_another_scope_is_told_which_it_needs(
     )
 
     told = problem(answer, 403)
-    assert f"This one has: {scope}" in told["detail"]
+    assert f"This token has: {scope}" in told["detail"]
     assert 'error="insufficient_scope"' in answer["WWW-Authenticate"]
 
 

@@ -57,8 +57,8 @@ def archives(owner: Any) -> dict[str, str]:
     rows["import failed"] = Archive.objects.create(
         owner=owner, way="import", state="failed", name="from-the-future.zip",
         options={"shape": "beacon"}, finished_at=timezone.now(),
-        problem="The archive was created by Beacon 4.0 in format 9. This Beacon reads up to format 1. "
-        "Update it, then import the archive again.",
+        problem="The archive was created by Beacon 4.0 in format 9. This version of Beacon supports formats up to 1. "
+        "Update Beacon, then import the archive again.",
     )  # fmt: skip
     rows["export going"] = Archive.objects.create(
         owner=owner, way="export", state="running", name="beacon-grace-2026-11-22.zip",

@@ -34,7 +34,7 @@ def test_a_file_is_condensed_compared_restored_and_locked(
 
     visitor.goto(f"{PAGE}condense/")
     visitor.press("Accept and save")
-    expect(page.locator("main")).to_contain_text("condensed by rules")
+    expect(page.locator("main")).to_contain_text("condensed without a model")
 
     visitor.follow("History")
     visitor.press("Compare selected")

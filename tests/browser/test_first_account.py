@@ -28,7 +28,7 @@ def make_account(visitor: Visitor, name: str) -> None:
     page = visitor.page
     page.get_by_label("Username").fill(name)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_label("Password again").fill(PASSWORD)
+    page.get_by_label("Confirm password").fill(PASSWORD)
     visitor.press("Create account")
     page.wait_for_url("**/")
 

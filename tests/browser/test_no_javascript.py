@@ -47,7 +47,7 @@ def test_an_invited_person_joins_without_scripts(
     guest.goto(staff.page.locator("#invitation-link").input_value())
     guest.page.get_by_label("Username").fill(f"friend-of-{newcomer}")
     guest.page.get_by_label("Password", exact=True).fill(PASSWORD)
-    guest.page.get_by_label("Password again").fill(PASSWORD)
+    guest.page.get_by_label("Confirm password").fill(PASSWORD)
     guest.click(guest.page.locator("main button[type=submit]"))
     expect(guest.page.get_by_role("button", name="Try the sample topic").first).to_be_visible()
 

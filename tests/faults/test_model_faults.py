@@ -53,7 +53,7 @@ SCENES: dict[str, tuple[Callable[[dict[str, Any]], Scene], str, str]] = {
     "endless tool calls": (
         _always(calls_tool("search", {"query": MARK})),
         "partial",
-        "wasn’t offered",
+        "wasn’t given any tools",
     ),
     "an unknown tool": (_always(calls_tool("browse", MARK)), "partial", "“browse”"),
     "a refusal": (_always(refuses()), "partial", "cannot help"),

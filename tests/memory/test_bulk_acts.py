@@ -208,7 +208,7 @@ def test_another_owners_records_are_never_meant(alice: Any, bob: Any, five: list
         ("notes", "categorise", {}, "have that action"),
         ("notes", "tag", {"arguments": {"tag": "x" * 81}}, "of 1 to 80 characters"),
         ("notes", "tag", {}, "of 1 to 80 characters"),
-        ("notes", "lock", {"arguments": {"lock": "chain"}}, "no such lock"),
+        ("notes", "lock", {"arguments": {"lock": "chain"}}, "lock doesn’t exist"),
         ("observations", "categorise", {"arguments": {"category": "poem"}}, "Select a category"),
         ("notes", "pin", {"query": None, "ids": []}, "Select at least 1 record"),
         ("notes", "pin", {"query": None, "ids": ["x"] * 1001}, "at most 1000"),

@@ -232,9 +232,9 @@ def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"format": 2}, "format 2, but this Beacon reads up to format 1. Update"),
-        ({"format": "1"}, "doesn’t name its format"),
-        ({"owner": "bob"}, "the account “bob”, but you are signed in as “alice”"),
+        ({"format": 2}, "format 2, but this version of Beacon supports formats up to 1. Update"),
+        ({"format": "1"}, "its format is missing"),
+        ({"owner": "bob"}, "the account “bob”, but you’re signed in as “alice”"),
         ({"kind": "other"}, "isn’t a content store snapshot"),
         ({"items": {}}, "list of at most"),
         ({"items": [{"id": "x"}]}, "Item 1 can’t be read: id"),

@@ -68,7 +68,7 @@ def test_an_ended_session_leaves_a_summary_of_seven_days(session: Session):
         "volatile", 7, f"session:{session.pk}",
     )  # fmt: skip
     assert "**Goal:** When do the reports come?" in note.content
-    assert "2 messages from the person" in note.content and "port of Kobe" in note.content
+    assert "2 messages from the user" in note.content and "port of Kobe" in note.content
 
 
 @pytest.mark.requirement("R246")

@@ -74,7 +74,7 @@ def test_a_file_with_words_of_its_own_is_never_replaced(written: User, bob: User
     counted = taken_in(exported(written, tmp_path / "a.zip"), bob)
 
     assert (counted.new, counted.refused) == (2, 1)
-    assert "already a memory file with this name and other content" in counted.whys[0]
+    assert "a memory file with this name and different content already exists" in counted.whys[0]
     assert "Bob" in read_file(bob, USER).content
 
 

@@ -56,7 +56,7 @@ def test_the_account_may_be_left_out_where_there_is_one(alice: User, tmp_path: P
     assert "2 files written" in run("export_files", tmp_path / "out")[1]
     User.objects.create_user(username="bob", password="x")
 
-    with pytest.raises(CommandError, match="Name the account"):
+    with pytest.raises(CommandError, match="Put the account’s name"):
         run("export_files", tmp_path / "out")
 
 
@@ -139,7 +139,7 @@ def test_a_pipe_is_refused_and_nothing_is_no_folder(alice: User, tmp_path: Path)
     for command in ("import_files", "import_account"):
         with pytest.raises(CommandError, match="isn’t a regular file"):
             call_command(command, "alice", str(tmp_path / "pipe"))
-    with pytest.raises(CommandError, match="no folder or file given"):
+    with pytest.raises(CommandError, match="enter a folder or zip file"):
         run("export_files", "alice", "")
 
 

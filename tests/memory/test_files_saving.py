@@ -90,7 +90,7 @@ def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
         lambda: append_to(alice, MEMORY, "- épuisé par tout", by=AGENT),
         lambda: patch_file(alice, USER, [("mine", "mine!")], by=alice.actor),
     ):
-        with pytest.raises(OverBudget, match=r"more than the limit of 15,360.*Condense"):
+        with pytest.raises(OverBudget, match=r"over the limit of 15,360.*Condense"):
             write()
     assert sum(file.size for file in files_of(alice)) == limits.MOST_FACTS
     assert text_of(alice, USER) == stood.content
@@ -105,7 +105,7 @@ def test_a_refusal_says_how_many_bytes_there_are_too_many(alice: User):
 
 
 def test_a_line_and_a_month_have_limits_of_their_own(alice: User):
-    with pytest.raises(LimitReached, match="Line 3 has 8,193 bytes"):
+    with pytest.raises(LimitReached, match="Line 3 is 8,193 bytes"):
         save(alice, MONTH, f"> Summary: s\n\n{'z' * 8_193}")
     with pytest.raises(OverBudget, match="262,144"):
         save(alice, MONTH, "> Summary: s\n" + "z\n" * 131_072)
@@ -418,7 +418,7 @@ def test_a_month_goes_to_the_trash_with_its_sections_and_comes_back_with_them(al
 
     file.trash(by=alice.actor)
     append_to(alice, MONTH, TOKYO, by=AGENT)
-    with pytest.raises(InvalidValue, match="another one has taken its place"):
+    with pytest.raises(InvalidValue, match="another record has taken its place"):
         file.restore(by=alice.actor)
     file.purge(by=alice.actor)
     assert MemoryFile.objects.get(path=MONTH).version == 1

@@ -110,7 +110,7 @@ def test_a_confidence_outside_nothing_to_one_is_refused(alice: User, value: Any)
         ("evidence", ["x" * 2_001], "has 2,001"),
         ("scope", "everybody", "run:<number>"),
         ("content", "  \x00 ", "Enter the text"),
-        ("content", "é" * 32_769, "65,538, 2 too many"),
+        ("content", "é" * 32_769, "65,538, which is 2 too many"),
         ("content", "x" * 1_000_000, "934,464 too many"),
     ],
 )
@@ -279,4 +279,4 @@ def test_a_second_window_is_told_and_a_locked_note_is_a_persons_alone(alice: Use
 def test_a_note_hangs_on_a_topic_of_its_owner_only(alice: User, bob: User):
     topic = make_topic(bob, "Bob's own")
 
-    assert "no such topic" in errors_of(alice, topic=topic)["topic"][0]
+    assert "This topic doesn’t exist" in errors_of(alice, topic=topic)["topic"][0]

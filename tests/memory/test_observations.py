@@ -50,7 +50,7 @@ def test_another_category_is_refused_with_the_known_ones(alice: Any):
 def test_a_batch_with_one_bad_line_stores_nothing_and_says_which(alice: Any):
     lines = [Line("finding", "one"), Line("lesson", "two"), Line("insight", "x" * 70_000)]
 
-    with pytest.raises(InvalidValue, match=r"Text 3 of the batch:.*65,536 bytes"):
+    with pytest.raises(InvalidValue, match=r"Text 3 in the batch:.*65,536 bytes"):
         remember_lines(alice, lines, by=AGENT, source="explicit")
 
     assert not Observation.objects.exists()

@@ -64,7 +64,7 @@ def test_any_text_is_a_question_and_narrows_without_an_error(alice: Any, text: s
     ("text", "said"),
     [
         ("knid:rule", "“knid:” isn’t an operator"),
-        ("kind:rulle", "“rulle” isn’t a value"),
+        ("kind:rulle", "“rulle” isn’t a valid value"),
         ("after:soon", "isn’t a date"),
         ('"unclosed', "isn’t closed"),
         ("x" * 20_000, "20000 characters"),
@@ -203,6 +203,6 @@ def test_fifteen_hundred_topics_are_cut_and_looked_up_at_once(alice: Any) -> Non
     names = [f"topic:{','.join(f'none{first}x{n}' for n in range(30))}" for first in range(50)]
     asked = parse(" ".join(names))
     assert sum(len(one.values) for one in asked.filters) == 200
-    assert "Only the first 50 operators, with 200 values, were used." in asked.problems
+    assert "Only the first 50 operators with 200 values were used." in asked.problems
     kept = narrowed(Note.objects.of(alice), asked, zone=UTC)
     assert str(kept.query).count("SELECT") < 10

@@ -323,7 +323,7 @@ def test_another_persons_records_are_never_found(alice: Any, bob: Any) -> None:
 def test_what_cannot_be_asked_is_explained(alice: Any) -> None:
     with pytest.raises(InvalidValue, match="isn’t a search mode"):
         recall(alice, "x", "fuzzy")
-    with pytest.raises(InvalidValue, match="isn’t a type"):
+    with pytest.raises(InvalidValue, match="isn’t a searchable type"):
         recall(alice, "x", types=["nonsense"])
 
 

@@ -202,7 +202,7 @@ def test_the_command_rebuilds_an_index_that_was_damaged(alice: Any, capsys: Any)
         cursor.execute("UPDATE memory_searchterm SET documents = 99, most = 9")
     assert recall(alice, "zulu", "exact") == []
     call_command("rebuild_recall", "alice")
-    assert "1 of observation" in capsys.readouterr().out
+    assert "observation 1" in capsys.readouterr().out
     assert len(recall(alice, "zulu", "exact")) == 1
     assert _figures() == (1, 2, {"zulu": 1, "alpha": 1})
 

@@ -36,12 +36,12 @@ def test_a_write_that_waits_leads_to_review_and_is_counted(alice: User, reflect:
 @pytest.mark.parametrize(
     ("decide", "said"),
     [
-        (lambda p: review_services.accept(p, by=p.owner.actor), "proposed, and accepted"),
-        (lambda p: review_services.reject(p, by=p.owner.actor), "proposed, and rejected"),
-        (lambda p: p.delete(), "proposed, since deleted"),
+        (lambda p: review_services.accept(p, by=p.owner.actor), "proposed and accepted"),
+        (lambda p: review_services.reject(p, by=p.owner.actor), "proposed and rejected"),
+        (lambda p: p.delete(), "proposed, then deleted"),
         (
             lambda p: Proposal.objects.filter(pk=p.pk).update(state="expired"),
-            "proposed, and expired",
+            "proposed, but expired",
         ),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_file_that_is_gone_has_no_link(alice: User, reflect: Reflect):
     shown = shown_of(alice, SOURCE)
 
     assert shown is not None and shown.changes[0].url == ""
-    assert words(alice) == ["version 2, since deleted"]
+    assert words(alice) == ["version 2, deleted since"]
 
 
 def test_calls_are_shown_with_their_arguments_and_answers(alice: User, reflect: Reflect):

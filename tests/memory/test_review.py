@@ -176,7 +176,7 @@ def test_an_agent_cannot_take_the_room_of_another(alice: Any, monkeypatch: pytes
     monkeypatch.setattr(review_services, "MOST_WAITING_OF_ONE", 2)
     proposed_note(alice, "one")
     proposed_note(alice, "two")
-    with pytest.raises(LimitReached, match="2 proposals of this agent"):
+    with pytest.raises(LimitReached, match="2 proposals from this agent"):
         proposed_note(alice, "three")
 
     Proposal.objects.filter(owner=alice).update(actor="agent:another")

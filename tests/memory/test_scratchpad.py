@@ -135,7 +135,7 @@ def test_a_deleted_key_can_be_set_anew_and_then_does_not_come_back(alice: Any):
         scratchpad.get_entry(alice, "task")
 
     put(alice, task="second")
-    with pytest.raises(InvalidValue, match="another one has taken its place"):
+    with pytest.raises(InvalidValue, match="another record has taken its place"):
         gone.restore(by=alice.actor)
     assert scratchpad.get_entry(alice, "task").value == "second"
 

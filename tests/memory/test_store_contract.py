@@ -139,7 +139,7 @@ def test_any_text_is_a_question(store: ObservationStore, query: str):
 
 @pytest.mark.requirement("R68")
 def test_a_batch_with_one_bad_text_stores_nothing(store: ObservationStore):
-    with pytest.raises(InvalidValue, match="Text 3 of the batch"):
+    with pytest.raises(InvalidValue, match="Text 3 in the batch"):
         store.remember_batch(["a limit"], ["another limit"], ["limit " * 20_000])
 
     assert store.recall("limit") == []

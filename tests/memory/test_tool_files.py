@@ -219,7 +219,7 @@ def test_locked_files_and_sections_are_left_alone(alice: Any):
     whole = call(alice, "memory_write", path=USER, content="# User\n")
 
     assert section.data["error"] == whole.data["error"] == "locked"
-    assert "tell the person" in whole.text
+    assert "tell the user" in whole.text
     assert not Proposal.objects.of(alice).exists()
 
 

@@ -100,7 +100,7 @@ def test_the_same_call_twice_in_one_round_is_carried_out_once(loop: Loop, read: 
     [
         ("other", {"path": "a"}, "no tool “other” here"),
         ("rm -rf", {}, "no tool “rm_-rf” here"),
-        ("peek", {"_unparsed": "{path"}, "weren’t one JSON object"),
+        ("peek", {"_unparsed": "{path"}, "weren’t a JSON object"),
         ("peek", {"path": 3, "more": 1}, "wasn’t called"),
     ],
 )
@@ -144,7 +144,7 @@ def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):
     loop(*rounds, "Done.", rounds=7)
 
     assert len(read) == tool_loop.MOST_CALLS
-    assert "The limit is 40 calls in all" in told(loop)[-1].content
+    assert "The limit is 40 calls in total" in told(loop)[-1].content
 
 
 def test_where_the_last_word_fails_what_was_said_before_stands(loop: Loop):

@@ -63,7 +63,7 @@ def test_what_cannot_be_stored_is_taken_out_and_said(alice: Any):
     answer = call(alice, "remember", content="a\x00b\ud800c")
 
     assert notes(alice)[0].content == "abc"
-    assert "stored from: content" in answer.text
+    assert "removed from: content" in answer.text
 
 
 def test_a_rule_waits_for_a_person(alice: Any):

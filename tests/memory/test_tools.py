@@ -50,7 +50,7 @@ def test_schemas_are_plain_enough_for_every_endpoint():
         ({}, "query: Field required"),
         ({"query": "x", "limit": "many"}, "limit"),
         ({"query": "x", "limit": 0}, "limit"),
-        ({"_unparsed": "query=x"}, "weren’t one JSON object"),
+        ({"_unparsed": "query=x"}, "weren’t a JSON object"),
         ({"query": {"a": 1}}, "query"),
     ],
 )

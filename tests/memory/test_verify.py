@@ -290,7 +290,7 @@ def test_the_command_says_what_is_wrong_what_to_do_and_what_it_fixed(
 
     text, code = run(capsys)
     assert code == 1
-    assert "file-sizes: 1 wrong\n  Should be: The stored size of each memory file" in text
+    assert "file-sizes: 1 problem\n  Should be: The stored size of each memory file" in text
     assert "facts/user.md 3" in text
     assert "What to do: Run “manage.py verify --fix”" in text
     assert text.endswith("1 of 20 checks failed.\n")
@@ -333,7 +333,7 @@ def test_the_health_page_shows_what_the_daily_check_found(
 
     assert "Not verified yet." in page()
     verify()
-    assert "Verified, nothing wrong." in page()
+    assert "Verified. No problems found." in page()
     sql("UPDATE memory_memoryfile SET size = 3 WHERE content LIKE '%Tea%'")
     verify()
 
@@ -357,7 +357,7 @@ def test_the_daily_check_keeps_what_a_full_check_found_of_histories(
     )
     broken()
     verify()
-    assert "Verified, nothing wrong." in page()
+    assert "Verified. No problems found." in page()
 
 
 def test_every_trigger_is_checked(owner: User) -> None:

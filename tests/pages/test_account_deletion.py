@@ -25,7 +25,7 @@ def browser(alice: User) -> Client:
 
 def test_name_and_password_delete_the_account_and_end_the_visit(browser: Client) -> None:
     answer = browser.post(PAGE, RIGHT, follow=True)
-    assert "Your account and all its data are deleted" in answer.content.decode()
+    assert "Your account and all its data have been deleted" in answer.content.decode()
     assert not User.objects.exists()
     assert browser.get("/settings/profile/").status_code == 302
 
@@ -103,6 +103,6 @@ def test_staff_delete_another_by_their_own_password(
     html = browser.post(
         page, {"name": "alice", "password": "admin-horse-battery"}, follow=True
     ).content.decode()
-    assert "and all its data are deleted" in html
+    assert "and all its data have been deleted" in html
     assert not User.objects.filter(pk=alice.pk).exists()
     assert browser.get(reverse("memory:person-delete", args=[admin.pk])).status_code == 302

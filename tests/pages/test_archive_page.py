@@ -145,7 +145,7 @@ BAD: list[tuple[str, bytes, str]] = [
     (
         "a.zip",
         zipped(**{"manifest.json": '{"format": "beacon-archive", "version": 99}'}),
-        "Update it, then import",
+        "Update Beacon, then import",
     ),
 ]
 

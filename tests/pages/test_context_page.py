@@ -62,7 +62,7 @@ def test_six_layers_and_the_files_are_shown_each_with_its_size_and_why(
     assert part(browser, "rules").size == built.layer("rules").size
     html = text_of(answer)
     assert "Search results on fares are stale." in html
-    assert "included · similar to the message in words" in html
+    assert "included · similar to the message in wording" in html
     assert "facts/user.md" in html
     assert "estimated at 4 bytes per token" in html
     assert reverse("memory:note-edit", args=[fares.pk]) in html

@@ -134,11 +134,14 @@ def test_health_tells_of_an_embedder_that_fails_and_of_a_database_without_the_ex
 ):
     save(browser, base_url=server.base_url, model="tiny")
     body = browser.get("/settings/health/").content.decode()
-    assert "The database doesn’t have the extension “vector”" in body
+    assert "The database doesn’t have the “vector” extension" in body
 
     failing = {"model": "tiny", "failing": "it was away", "failing_at": "2026-11-01T10:00:00+00:00"}
     connections.keep_found("embeddings", failing, under="used")
-    assert "Its last use failed: it was away" in browser.get("/settings/health/").content.decode()
+    assert (
+        "The last attempt to use it failed: it was away"
+        in browser.get("/settings/health/").content.decode()
+    )
 
 
 # --- which one is used ----------------------------------------------------------------------------

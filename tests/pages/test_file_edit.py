@@ -88,9 +88,9 @@ def test_a_file_that_ends_without_a_line_break_stays_so(browser: Client, alice: 
     [
         (
             "# User\n\n" + "𝒳\n" * (MOST_FACTS // 5),
-            "more than the limit of 15,360",
+            "over the limit of 15,360",
         ),
-        ("# User\n\n" + "word " * 2_000, "has 10,000 bytes"),
+        ("# User\n\n" + "word " * 2_000, "is 10,000 bytes"),
     ],
     ids=["over budget", "long line"],
 )
@@ -117,9 +117,7 @@ def test_a_refusal_and_the_meter_tell_the_same_total(browser: Client, alice: Any
 
     html = text_of(browser.post(EDIT, typed(text), headers=HTMX))
 
-    told = re.search(
-        r"fact files would have ([\d,]+) bytes together.*\(facts/user.md ([\d,]+),", html
-    )
+    told = re.search(r"fact files would be ([\d,]+) bytes,.*\(facts/user.md: ([\d,]+),", html)
     assert told is not None
     assert f"<b data-used>{told[1]}</b>" in html and f"<b data-size>{told[2]}</b>" in html
     added = re.search(r'data-added="(\d+)"', html)

@@ -71,7 +71,7 @@ def test_a_silent_worker_and_a_closed_redis_are_named_with_what_to_do(
     body = page(browser)
 
     assert "4 parts aren’t working" in body
-    assert "Redis doesn’t respond (ConnectionError)" in body
+    assert "Redis isn’t responding (ConnectionError)" in body
     assert "Last seen 60 min ago. Runs wait in the queue" in body
     assert "Start it with “make up”" in body
 
@@ -85,7 +85,7 @@ def called(owner: User, error: str = "", failure: str = "") -> None:
 
 @pytest.mark.parametrize(
     ("failure", "why"),
-    [("unavailable", "it couldn’t be reached"), ("rejected", "it refused the request")],
+    [("unavailable", "it couldn’t be reached"), ("rejected", "it rejected the request")],
 )
 def test_a_models_last_failure_is_told_by_its_kind_alone(
     browser: Client, alice: User, failure: str, why: str
@@ -94,7 +94,7 @@ def test_a_models_last_failure_is_told_by_its_kind_alone(
 
     body = page(browser)
 
-    assert f"The last call of m1 (planning) failed: {why}" in body
+    assert f"The last call to m1 (planning) failed: {why}" in body
     assert "secret plan" not in body
 
 
@@ -102,7 +102,7 @@ def test_a_call_that_was_left_says_nothing_of_the_model(browser: Client, alice: 
     called(alice)
     called(alice, "not waited for", "left")
 
-    assert "m1 answered its last call (planning)" in page(browser)
+    assert "The last call to m1 (planning) succeeded" in page(browser)
 
 
 def test_one_answer_that_makes_no_sense_does_not_break_the_model(
@@ -150,7 +150,7 @@ def test_services_that_failed_in_the_last_run_are_not_called_fine(
     for said in ("It did not answer before.", problem):
         asked_last(alice, {"hackernews": said})
 
-    assert ("failed in the last run that asked them: Hacker News." in page(browser)) is is_told
+    assert ("failed in the last run that used them: Hacker News." in page(browser)) is is_told
 
 
 GONE = "It could not be reached."

@@ -148,7 +148,7 @@ def test_what_the_last_test_found_stands_on_the_page(browser: Client) -> None:
     for words in (
         "“ready”",
         "you can read a report while it’s being written",
-        "json_object, and each answer is checked",
+        "json_object (each response is checked)",
         "it doesn’t call them",
         "e, 384 dimensions",
         "8,192 tokens",
@@ -163,7 +163,7 @@ def test_what_could_not_be_found_out_is_said(browser: Client) -> None:
 
     assert "not supported, so Beacon uses its fallbacks" in body
     assert "couldn’t be tested" in body
-    assert "not reported, so 32,768 tokens are assumed" in body
+    assert "not reported (32,768 tokens are assumed)" in body
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_test_that_fails_leaves_what_an_earlier_one_found(
 
     browser.post(f"{PAGE}model/test/")
 
-    assert "json_object, and each" in page(browser)
+    assert "json_object (each" in page(browser)
     assert ">no</span>" in page(browser)
     after = connections.llm_profile()
     assert after is not None

@@ -77,7 +77,7 @@ def test_a_question_of_five_thousand_characters_is_answered_by_no_heavy_page(bro
 def test_what_was_not_understood_is_said(browser: Client, alice: Any):
     page = text_of(browser.get(f"{URL}?q=kind:poem after:soon"))
 
-    assert "“poem” isn’t a value of" in page
+    assert "“poem” isn’t a valid value for" in page
     assert "“after:soon” isn’t a date" in page
 
 

@@ -106,7 +106,7 @@ def test_what_is_anothers_is_neither_shown_nor_merged(
 ) -> None:
     stranger = client_of(bob)
     assert "Fares are stale" not in text_of(stranger.get(PAGE, {"ids": [o.pk for o in two]}))
-    assert "There is no such note" in text_of(
+    assert "This note doesn’t exist" in text_of(
         stranger.post(PAGE, ids([*two, note(bob), note(bob, "B")]) | {"content": "Mine."})
     )
     assert stranger.post(reverse("memory:note-unsupersede", args=[two[0].pk])).status_code == 404

@@ -56,7 +56,7 @@ def test_over_htmx_the_list_comes_back_alone_with_the_link(browser: Client) -> N
 
 def test_an_invitation_for_nobody_is_explained(browser: Client) -> None:
     assert (
-        "Enter a name, so that you can tell your links apart"
+        "Enter a name so you can tell your links apart"
         in browser.post(PEOPLE, {"note": ""}).content.decode()
     )
     assert not Invitation.objects.exists()

@@ -128,7 +128,7 @@ def test_a_value_is_set_under_a_key(browser: Client, alice: User):
         ({"key": "x" * 1000}, "at most 200 characters, but this one has 1000"),
         ({"key": "\x00 "}, "Enter a key"),
         ({"key": "plan/next"}, "The key “plan/next” already exists"),
-        ({"value": "y" * 70_000}, "this one has 70,000"),
+        ({"value": "y" * 70_000}, "this one is 70,000"),
         ({"scope": "everybody"}, "A scope must be"),
     ],
 )

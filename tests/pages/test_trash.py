@@ -264,7 +264,7 @@ def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Cli
     html = page.content.decode()
     assert "1 record restored" in html
     assert "1 is still in Trash" in html
-    assert "another one has taken its place" in html
+    assert "another record has taken its place" in html
 
 
 def test_nobody_restores_or_takes_back_what_is_not_theirs(

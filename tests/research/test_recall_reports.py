@@ -113,7 +113,7 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
     old.retire(by=RESEARCH, why="a run found another", run=second.number)
     assert later() == {was: now, now: ""}
     hit = next(hit for hit in recall(alice, "hives", types=["observation"]) if hit.content == was)
-    assert hit.dated("6 hives") == f"6 hives (changed since then, a later run found: {now})"
+    assert hit.dated("6 hives") == f"6 hives (a later run found a change: {now})"
     offered = [one.content for one in best_for(alice, "hives of the garden", topic=topic)]
     assert offered == [now]
     Observation.objects.filter(content=was).update(trust=Trust.OWNER)

@@ -368,7 +368,7 @@ def test_what_to_keep_beside_a_backup_is_told_wherever_the_key_stands(
 ) -> None:
     settings.DATA_DIR = tmp_path
     call_command("backup", str(file))
-    assert "Also keep the SECRET_KEY of the environment" in capsys.readouterr().err
+    assert "Also keep the SECRET_KEY in the environment" in capsys.readouterr().err
 
     (tmp_path / "secret_key").write_text(settings.SECRET_KEY)
     call_command("backup", str(file))

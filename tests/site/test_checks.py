@@ -95,4 +95,4 @@ def test_redis_that_does_not_answer_is_named(db: None, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
 
     (found,) = of_the_database()
-    assert "Redis doesn’t respond (ConnectionError)" in found
+    assert "Redis isn’t responding (ConnectionError)" in found

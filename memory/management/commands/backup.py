@@ -39,8 +39,7 @@ class Command(MigratedCommand):
         )
         self.stderr.write(
             _(
-                "Also keep %(key)s in a separate place. Without it, the API keys stored in "
-                "Settings can’t be decrypted, and Beacon can’t check where the backup comes from."
+                "Also keep %(key)s in a separate place. Without it, the API keys stored in Settings can’t be decrypted and Beacon can’t check where the backup comes from."
             )
             % {"key": _key()}
         )
@@ -51,4 +50,4 @@ def _key() -> str:
     generated = settings.DATA_DIR / "secret_key"
     if generated.is_file() and generated.read_text().strip() == settings.SECRET_KEY:
         return str(generated)
-    return _("the SECRET_KEY of the environment or of beacon.env")
+    return _("the SECRET_KEY in the environment or in beacon.env")

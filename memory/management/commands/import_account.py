@@ -31,7 +31,7 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--foreign",
             action="store_true",
-            help="someone else created this archive, so trust nothing in it",
+            help="don’t trust the archive’s contents, because someone else created it",
         )
         parser.add_argument(
             "--bullets", action="store_true", help="import each bullet as an observation"
@@ -82,8 +82,8 @@ class Command(MigratedCommand):
         found = foreign_formats.entries(path, path.name, shape, choice)
         outcome = foreign_formats.take_in(found, taking, only_look=options["dry_run"])
         self.stdout.write(
-            f"notes: {outcome.notes} new; observations: {outcome.observations} new; "
-            f"{outcome.here} already here, {outcome.refused} refused"
+            f"notes: {outcome.notes} new, observations: {outcome.observations} new, "
+            f"{outcome.here} already stored, {outcome.refused} rejected"
         )
         for problem in outcome.problems:
             self.stderr.write(f"  {problem['where']}: {problem['why']}")

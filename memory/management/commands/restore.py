@@ -80,7 +80,7 @@ class Command(BaseCommand):
     def _describe(self, backup: Backup) -> None:
         manifest = backup.manifest
         self.stdout.write(
-            _("Backup of %(created)s by Beacon %(version)s, accounts: %(accounts)d.")
+            _("Backup created %(created)s by Beacon %(version)s (accounts: %(accounts)d).")
             % {
                 "created": f"{manifest.created_at:%Y-%m-%d %H:%M} UTC",
                 "version": manifest.version,
@@ -90,9 +90,7 @@ class Command(BaseCommand):
         if not backup.is_ours:
             self.stderr.write(
                 _(
-                    "It wasn’t signed with this SECRET_KEY, or it has been changed since. Stored "
-                    "API keys, channel addresses and shared links can only be used with the "
-                    "SECRET_KEY that created it (the file secret_key of its data folder)."
+                    "It wasn’t signed with this SECRET_KEY, or it has been changed since. Stored API keys, channel addresses and shared links only work with the SECRET_KEY of the instance that created it. That key is in the secret_key file of its data folder."
                 )
             )
 
@@ -111,12 +109,12 @@ class Command(BaseCommand):
         if not accounts:
             return
         holds = ngettext(
-            "This Beacon has %(n)d account with data.",
-            "This Beacon has %(n)d accounts with data.",
+            "This Beacon instance has %(n)d account with data.",
+            "This Beacon instance has %(n)d accounts with data.",
             accounts,
         ) % {"n": accounts}
         if not replace:
-            todo = _("Nothing was restored. Back it up, then add --replace to replace it.")
+            todo = _("Nothing was restored. Back up this data, then add --replace to replace it.")
             raise CommandError(f"{holds} {todo}")
         if yes:
             return
@@ -135,13 +133,13 @@ class Command(BaseCommand):
             backups.unpack_files(backup, folder)
         except OSError as exc:
             self.stderr.write(
-                _("The files with refused edits couldn’t be written to %(folder)s: %(why)s.")
+                _("The files with rejected edits couldn’t be written to %(folder)s: %(why)s.")
                 % {"folder": folder, "why": exc.strerror or exc}
             )
         try:
             if is_older:
                 call_command("migrate", interactive=False, verbosity=0)
-                self.stdout.write(_("An older version created it. It is now up to date."))
+                self.stdout.write(_("It was created by an older version and is now up to date."))
             call_command("vectors", stdout=io.StringIO())
             publishing.renew_all()
         except DatabaseError as exc:
@@ -222,8 +220,7 @@ def _beacon_stopped() -> Iterator[None]:
     if not places.take(lock, wait=False):
         raise CommandError(
             _(
-                "Beacon is running on this data folder, or another restore is in progress. "
-                "Nothing was restored. Stop Beacon first (%(make)s down)."
+                "Beacon is using this data folder, or another restore is in progress. Nothing was restored. Stop Beacon first (%(make)s down)."
             )
             % BY_HAND
         )
@@ -245,7 +242,6 @@ def move_aside(folder: Path) -> str:
         folder.rename(aside)
     except OSError as exc:
         return _(
-            "%(folder)s couldn’t be moved away (%(why)s). Empty it before you start Beacon, or "
-            "files in it that are newer than the backup will be saved as edits."
+            "%(folder)s couldn’t be moved (%(why)s). Empty it before you start Beacon. Otherwise, files in it that are newer than the backup will be saved as edits."
         ) % {"folder": folder, "why": exc.strerror}
     return _("The memory files on disk were moved to %(folder)s.") % {"folder": aside}

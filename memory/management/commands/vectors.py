@@ -21,7 +21,7 @@ class Command(BaseCommand):
         prepared = prepare()
         if not prepared.version:
             self.stdout.write(
-                f"No extension “vector” ({prepared.why}), so search matches words only."
+                f"The “vector” extension can’t be used ({prepared.why}), so search matches words only."
             )
             return
         held = ", ".join(f"{n} of {size} figures" for size, n in prepared.tables.items())

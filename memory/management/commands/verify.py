@@ -9,6 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site import checks
 from beacon_site.embedded.installed import BY_HAND
@@ -48,7 +49,8 @@ class Command(MigratedCommand):
             self.stdout.write(_("%(name)s: fixed %(n)d") % {"name": name, "n": result.fixed})
         if not rows:
             return
-        text = _("%(name)s: %(n)d wrong") % {"name": name, "n": len(rows)}
+        told = {"name": name, "n": len(rows)}
+        text = ngettext("%(name)s: %(n)d problem", "%(name)s: %(n)d problems", len(rows)) % told
         self.stdout.write(self.style.ERROR(text))
         self.stdout.write(_("  Should be: %(sentence)s") % {"sentence": result.invariant.sentence})
         for row in rows[:SHOWN]:

@@ -126,7 +126,7 @@ class SignInForm(AuthenticationForm):
         username: str = self.cleaned_data["username"]
         if len(username) > LONGEST_USERNAME:
             raise ValidationError(
-                _("Usernames have at most %(most)d characters.") % {"most": LONGEST_USERNAME}
+                _("Usernames can have at most %(most)d characters.") % {"most": LONGEST_USERNAME}
             )
         return username
 
@@ -166,7 +166,7 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         self.fields["password1"].help_text = " ".join(
             password_validation.password_validators_help_texts()
         )
-        self.fields["password2"].label = _("Password again")
+        self.fields["password2"].label = _("Confirm password")
         self.fields["password2"].help_text = ""
         self.fields["password2"].error_messages["required"] = _NOT_AGAIN
         self.fields["time_zone"].widget.attrs["data-guess-time-zone"] = ""
@@ -198,7 +198,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
         label=gettext_lazy("Language"),
         choices=choices,
         help_text=gettext_lazy(
-            "The language you write in. Search matches its word forms. Pages are in English. The languages a topic searches in are in its settings."
+            "The language you write in. Search matches its word forms. Pages are always in English. Each topic’s search languages are in its settings."
         ),
     )
 
@@ -212,7 +212,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "shortcuts": gettext_lazy("Keyboard shortcuts"),
         }
         help_texts: ClassVar[dict[str, Any]] = {
-            "display_name": gettext_lazy("Your name on pages. Empty: your username."),
+            "display_name": gettext_lazy("Your name on pages. Leave empty to use your username."),
             "email": gettext_lazy(
                 "Lets your admin contact you. To get reports by email, add a channel in Notifications."
             ),
@@ -249,7 +249,7 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["new_password1"].help_text = " ".join(
             password_validation.password_validators_help_texts()
         )
-        self.fields["new_password2"].label = _("New password again")
+        self.fields["new_password2"].label = _("Confirm new password")
         self.fields["new_password2"].help_text = ""
         self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
 
@@ -261,12 +261,10 @@ class InvitationForm(forms.Form):
         label=gettext_lazy("Invitee"),
         max_length=150,
         help_text=gettext_lazy("A name, shown only in this list."),
-        error_messages={
-            "required": gettext_lazy("Enter a name, so that you can tell your links apart.")
-        },
+        error_messages={"required": gettext_lazy("Enter a name so you can tell your links apart.")},
     )
     makes_staff = forms.BooleanField(
-        label=gettext_lazy("Admin (can manage people and connections)"),
+        label=gettext_lazy("Admin (can manage users and connections)"),
         required=False,
         help_text=gettext_lazy("Admins can see all accounts in the admin site."),
     )
@@ -319,7 +317,7 @@ class TokenForm(forms.Form, _TakesRefusals):
             ),
             (
                 ADMIN,
-                gettext_lazy("Everything you can do, in your name, including permanent deletion"),
+                gettext_lazy("Everything you can do, on your behalf, including permanent deletion"),
             ),
         ],
         initial=WRITE,
@@ -375,16 +373,16 @@ class AgentForm(_OfAgent, _TakesRefusals):
         }
         help_texts: ClassVar[dict[str, Any]] = {
             "enable_memory": gettext_lazy(
-                "Each result is stored in full, and the conversation continues with a compact form. Off: the conversation has the full results."
+                "On: each result is stored in full, and the conversation continues with a compact form. Off: the conversation contains the full results."
             ),
             "share_with_subagents": gettext_lazy(
-                "A sub-agent sees what the agent stored. Off: each sub-agent has its own store, which the agent can’t see."
+                "On: sub-agents see what the agent stored. Off: each sub-agent has its own store, which the agent can’t see."
             ),
             "use_model_compaction": gettext_lazy(
-                "Off: a plugin for the type of result shortens it, instantly and for free. On: a model does, which costs tokens. If it fails, the plugin is used."
+                "Off: results are shortened by a plugin for their type, instantly and for free. On: a model shortens them, which costs tokens. If the model fails, the plugin is used."
             ),
             "compaction_prompt": gettext_lazy(
-                "At most 4,000 characters. Empty: Beacon’s own instructions."
+                "Up to 4,000 characters. Leave empty to use Beacon’s default instructions."
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {

@@ -61,7 +61,7 @@ def account_delete(request: BeaconRequest) -> HttpResponse:
     form = AccountDeletionForm(_posted(request))
     if request.method == "POST" and _is_deleted(request, request.user, form):
         logout(request)
-        messages.success(request, _("Your account and all its data are deleted."))
+        messages.success(request, _("Your account and all its data have been deleted."))
         return go_to(request, reverse("memory:sign-in"))
     return _page(request, request.user, form)
 
@@ -93,7 +93,7 @@ def person_delete(request: BeaconRequest, pk: int) -> HttpResponse:
         return redirect("memory:account-delete")
     form = AccountDeletionForm(_posted(request), person=person)
     if request.method == "POST" and _is_deleted(request, person, form):
-        text = _("The account of %(name)s and all its data are deleted.")
+        text = _("%(name)s’s account and all its data have been deleted.")
         messages.success(request, text % {"name": person})
         return go_to(request, reverse("memory:people"))
     return _page(request, person, form)
@@ -346,7 +346,7 @@ def revoke_invitation(request: BeaconRequest, pk: int) -> HttpResponse:
     """Revoke a link that hasn't been used."""
     invitation = get_object_or_404(Invitation, pk=pk, used_at=None)
     people.revoke(invitation, by=request.user)
-    text = _("The link for %(note)s is revoked.")
+    text = _("Link for %(note)s revoked.")
     messages.success(request, text % {"note": invitation})
     return _done(request)
 
@@ -584,7 +584,7 @@ def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            said = _("Settings of %(name)s saved.") if changed else _("Nothing changed.")
+            said = _("Settings for %(name)s saved.") if changed else _("Nothing changed.")
             undo = undo_settings_tag(request, "agent", before, target=str(pk))
             words = said % {"name": agent} if changed else said
             messages.success(request, words, extra_tags=undo)

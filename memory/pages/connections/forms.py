@@ -259,8 +259,10 @@ def _about_address(service: SearchService) -> str:
             "Such as http://127.0.0.1:8888. Its settings.yml must allow JSON: add json to “formats” under “search”."
         )
     if service.name == "wikipedia":
-        return _("Empty: Wikipedia in the topic’s language. You can use any other MediaWiki.")
-    return _("Empty: %(url)s. You can use another server, such as a mirror.") % {
+        return _(
+            "Leave empty to use Wikipedia in the topic’s language. You can enter any other MediaWiki site."
+        )
+    return _("Leave empty to use %(url)s. You can enter another server, such as a mirror.") % {
         "url": service.vendor_url
     }
 
@@ -322,7 +324,7 @@ class EmbeddingsForm(ConnectionForm):
         max_length=120,
         # Using % would evaluate the text, in English, when this module is loaded.
         help_text=format_lazy(
-            gettext_lazy("Empty: {model}, if there is a URL or a key."),
+            gettext_lazy("Leave empty to use {model} if a URL or key is set."),
             model=DEFAULT_MODEL,
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
@@ -332,7 +334,7 @@ class EmbeddingsForm(ConnectionForm):
         super().__init__(connections.EMBEDDINGS, data, row=row)
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = gettext_lazy(
-                "Usually ends in /v1. Empty: the language model’s endpoint, if it has embeddings, otherwise the small model on this machine."
+                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, otherwise the small model on this machine."
             )
         self.order_fields(["base_url", "model", "secret", "remove_secret"])
 
@@ -410,7 +412,7 @@ class ModelForm(ConnectionForm):
         label=gettext_lazy("Model"),
         required=False,
         max_length=200,
-        help_text=gettext_lazy("The model’s name on the server. Empty: no model is used."),
+        help_text=gettext_lazy("The model’s name on the server. Leave empty to use no model."),
         widget=forms.TextInput(
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
         ),
@@ -429,11 +431,11 @@ class ModelForm(ConnectionForm):
     costs_nothing = forms.BooleanField(
         label=gettext_lazy("It’s free"),
         required=False,
-        help_text=gettext_lazy("For a model on your own machine. Its calls cost nothing."),
+        help_text=gettext_lazy("For a model on your own machine. Its calls are free."),
     )
     price_in = _price(
         label=gettext_lazy("USD per million input tokens"),
-        help_text=gettext_lazy("Empty: unknown. 0: free."),
+        help_text=gettext_lazy("Leave empty if unknown. Enter 0 if it’s free."),
     )
     price_out = _price(label=gettext_lazy("USD per million output tokens"))
     context_tokens = forms.IntegerField(
@@ -441,10 +443,10 @@ class ModelForm(ConnectionForm):
         required=False,
         min_value=1024,
         max_value=10_000_000,
-        help_text=gettext_lazy("Empty: the size a test finds, or 32,768."),
+        help_text=gettext_lazy("Leave empty to use the size found by a test, or 32,768."),
     )
     json_mode = forms.ChoiceField(
-        label=gettext_lazy("Structured answers"),
+        label=gettext_lazy("Structured output"),
         choices=JSON_MODES,
         required=False,
         help_text=gettext_lazy("How JSON is requested from the server. A test finds the best way."),
@@ -453,7 +455,7 @@ class ModelForm(ConnectionForm):
     def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
         super().__init__(connections.MODEL, data, row=row)
         self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
-            "Usually ends in /v1. Empty: the usual URL of the selected kind, or OpenAI’s."
+            "Usually ends in /v1. Leave empty to use the usual URL for the selected kind, or OpenAI’s."
         )
 
     def _initial(self) -> dict[str, Any]:
@@ -487,7 +489,7 @@ class ModelForm(ConnectionForm):
         """Require a model if there is a URL or a key, and either both prices or none."""
         given = super().clean()
         if (given.get("base_url") or given.get("secret")) and not given.get("model"):
-            self.add_error("model", _("Enter a model too, because the server can have several."))
+            self.add_error("model", _("Enter a model too, because the server can offer several."))
         if "base_url" in given and (problem := self._complaint(given)):
             self.add_error("base_url", problem)
         self._take_as_free(given)

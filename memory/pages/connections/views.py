@@ -85,7 +85,7 @@ def findings(found: dict[str, Any], *, assumed_context: int) -> list[Finding]:
 def _streaming(streams: bool | None) -> Finding:
     words = {
         True: _("you can read a report while it’s being written"),
-        False: _("answers arrive all at once"),
+        False: _("responses arrive all at once"),
         None: _("couldn’t be tested"),
     }
     return Finding(_("Streaming"), _look(streams), words[streams])
@@ -93,11 +93,11 @@ def _streaming(streams: bool | None) -> Finding:
 
 def _structured(mode: str) -> Finding:
     words = {
-        "schema": _("json_schema, the best way"),
-        "object": _("json_object, and each answer is checked"),
-        "prompt": _("requested in the prompt, and each answer is checked"),
+        "schema": _("json_schema (best)"),
+        "object": _("json_object (each response is checked)"),
+        "prompt": _("requested in the prompt (each response is checked)"),
     }.get(mode, _("not supported, so Beacon uses its fallbacks"))
-    return Finding(_("Structured answers"), YES if mode else NO, words)
+    return Finding(_("Structured output"), YES if mode else NO, words)
 
 
 def _tools(tools: bool | None) -> Finding:
@@ -118,7 +118,7 @@ def _embeddings(model: str, dimensions: int | None) -> Finding:
 
 def _context(tokens: int | None, assumed: int) -> Finding:
     if tokens is None:
-        words = _("not reported, so %(count)s tokens are assumed")
+        words = _("not reported (%(count)s tokens are assumed)")
         return Finding(_("Context size"), UNKNOWN, words % {"count": f"{assumed:,}"})
     return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": f"{tokens:,}"})
 
@@ -229,7 +229,7 @@ def try_feed(url: str) -> ProbeResult:
         )
     except ProviderError as exc:
         return ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
-    text = _("The feed is readable, but has no entries.")
+    text = _("The feed is readable, but it has no entries.")
     if hits:
         text = ngettext(
             "The feed has 1 entry: “%(title)s”.",

@@ -160,7 +160,7 @@ class TakeForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Empty: its scope and the time."),
+        help_text=gettext_lazy("Leave empty to use its scope and the time."),
     )
 
 

@@ -152,7 +152,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
         return {}
     if isinstance(record, Note) and record.is_standing_identity:
         raise InvalidValue(
-            _("the current soul, agent and user notes can only be replaced, in Settings")
+            _("the current soul, agent and user notes can only be replaced, under Settings")
         )
     return {"trashed_at": timezone.now()}
 
@@ -163,7 +163,7 @@ def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
         and record.kind in Note.IDENTITY
         and record.superseded_by_id is None
     ):
-        raise InvalidValue(_("soul, agent and user notes can only be restored in Settings"))
+        raise InvalidValue(_("soul, agent and user notes can only be restored under Settings"))
     return {"trashed_at": None}
 
 
@@ -263,7 +263,7 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
     elif needs == "lock":
         value = value or Lock.READ_ONLY
         if value not in Lock.values:
-            raise InvalidValue(_("There’s no such lock."))
+            raise InvalidValue(_("This lock doesn’t exist."))
     elif value not in Observation.Category.values:
         raise InvalidValue(_("Select a category."))
     return {needs: value}
@@ -503,7 +503,9 @@ def _begin(request: BeaconRequest, act: BulkAct) -> None:
     """Do a small action immediately; leave a large one to a task, which finds it by its row."""
     if is_large(act):
         transaction.on_commit(lambda: nudge(act))
-        messages.info(request, _("This runs in the background. You can follow it on this page."))
+        messages.info(
+            request, _("This runs in the background. You can follow its progress on this page.")
+        )
         return
     done = carry_out(act.pk, seconds=IN_REQUEST_SECONDS)
     if done is None or done.state in UNFINISHED:

@@ -68,9 +68,7 @@ class RecordForm(forms.Form):
         label=gettext_lazy("Tags"),
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=gettext_lazy(
-            "Separate tags with commas. At most 50 tags of up to 80 characters."
-        ),
+        help_text=gettext_lazy("Separate tags with commas. Up to 50 tags, 80 characters each."),
     )
     sensitivity = forms.ChoiceField(
         label=gettext_lazy("Sensitivity"),
@@ -131,8 +129,7 @@ class NoteForm(RecordForm):
         required=False,
         choices=[(USUAL, gettext_lazy("Default for this kind")), *Note.Stability.choices],
         help_text=gettext_lazy(
-            "Default: a log is temporary for 30 days, a summary for 7. A rule is stable. A "
-            "permanent note never expires."
+            "By default, logs are temporary for 30 days and summaries for 7. Rules are stable. Permanent notes never expire."
         ),
     )
     ttl_days = _Typed(

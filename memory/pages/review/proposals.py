@@ -496,7 +496,7 @@ def act_now(found: Preview) -> str:
         "merge": _("replaces the notes it merges"),
         "trash": _("moves to Trash"),
         "restore": _("is restored from Trash"),
-        "vouch": _("is already stored and becomes yours"),
+        "vouch": _("is already stored and will be assigned to you"),
     }[act]
 
 
