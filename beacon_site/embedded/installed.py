@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-from beacon_site import __version__
 
 PACKAGE = Path(__file__).resolve().parent.parent
 PROJECT = PACKAGE.parent  # the folder from which `beacon_site` is imported
@@ -25,7 +24,7 @@ BY_HAND = {
     "manage": MANAGE,
     "program": "beacon" if IS_WHEEL else ".venv/bin/python manage.py",
     "embedder": (
-        f"pip install 'beacon-{__version__}-py3-none-any.whl[embeddings]'"
+        f"pip install 'beacon-{metadata.version('beacon')}-py3-none-any.whl[embeddings]'"
         if IS_WHEEL
         else "make up"
     ),

@@ -1,6 +1,7 @@
-"""The interface of language models, and its data.
+"""The interfaces of language models and embedders, and their data.
 
-Adapters are imported when they are needed, since `openai` costs half a second and 50 MB.
+Embedders turn texts into vectors that are close if the meanings are. All vectors have length 1, so
+that distances mean the same for every model: 0 is the same, 2 the opposite (L2).
 """
 
 from __future__ import annotations
@@ -139,12 +140,3 @@ class LanguageModel(Protocol):
         Raises ProviderUnavailable if a later retry can help, ProviderRejected if not.
         """
         ...
-
-
-def get_llm(profile: LlmProfile | None) -> LanguageModel | None:
-    """Return the model of `profile`, or None without a profile (Beacon works without a model)."""
-    if profile is None or not profile.model:
-        return None
-    from beacon_site.llm.openai_model import OpenAIModel
-
-    return OpenAIModel(profile)

@@ -86,26 +86,6 @@ class Embedder(Protocol):
         ...
 
 
-def get_embedder(profile: EmbedderProfile | None) -> Embedder | None:
-    """Return the embedder of `profile`, or None without a profile (Beacon works without one)."""
-    if profile is None:
-        return None
-    if profile.where == LOCAL:
-        from beacon_site.llm.minilm_embedder import MiniLmEmbedder
-
-        return MiniLmEmbedder()
-    from beacon_site.llm.openai_embedder import OpenAIEmbedder
-
-    return OpenAIEmbedder(profile)
-
-
-def local_is_installed() -> bool:
-    """Whether the local embedder's packages are installed.  It doesn't load them."""
-    from beacon_site.llm.minilm_embedder import is_installed
-
-    return is_installed()
-
-
 def unit_vectors(
     vectors: Sequence[object], *, count: int, dimensions: int | None, who: str
 ) -> list[list[float]]:

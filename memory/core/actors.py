@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from memory.models.accounts import User
+from django.contrib.auth.base_user import AbstractBaseUser
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Actor:
         return self.kind == "human"
 
     @classmethod
-    def person(cls, user: User) -> Actor:
+    def person(cls, user: AbstractBaseUser) -> Actor:
         """Return the actor for a signed-in person."""
         return cls("human", user.get_username())
 

@@ -18,7 +18,8 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from beacon_site.llm.base import LanguageModel, LlmProfile, get_llm
+from beacon_site.llm.adapters import get_llm
+from beacon_site.llm.base import LanguageModel, LlmProfile
 from beacon_site.llm.endpoints import KINDS as MODEL_KINDS
 from beacon_site.llm.endpoints import address_of, kind_by_address, kind_of
 from beacon_site.llm.probing import ProbeResult

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.embedded.installed import BY_HAND
-from beacon_site.llm import embeddings
+from beacon_site.llm import adapters
 from beacon_site.llm.base import LlmProfile
 from beacon_site.llm.embeddings import DEFAULT_MODEL, ENDPOINT, LOCAL, Embedder, EmbedderProfile
 from beacon_site.llm.endpoints import KINDS, address_of, kind_by_address
@@ -38,14 +38,14 @@ def embedder(*, for_question: bool = False, rows: Rows | None = None) -> Embedde
     chosen = profile(rows)
     if chosen is not None and for_question:
         chosen = replace(chosen, timeout=min(chosen.timeout, ASKING_SECONDS), tries=1)
-    return embeddings.get_embedder(chosen)
+    return adapters.get_embedder(chosen)
 
 
 def profile(rows: Rows | None = None) -> EmbedderProfile | None:
     """Return the profile that results from BEACON_EMBEDDINGS, the environment and Settings."""
     mode = settings.BEACON_EMBEDDINGS
     found = endpoint(rows) if mode in (AUTO, ENDPOINT) else None
-    if found is None and mode in (AUTO, LOCAL) and embeddings.local_is_installed():
+    if found is None and mode in (AUTO, LOCAL) and adapters.local_is_installed():
         found = EmbedderProfile(LOCAL)
     return found
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from beacon_site.llm import embeddings
+from beacon_site.llm import adapters
 from beacon_site.llm.embeddings import LOCAL, EmbedderProfile
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.canonical_urls import domain_of
@@ -401,9 +401,9 @@ def local_vectors() -> selection_Embed | None:
 
     Returns None if it isn't installed or vectors are turned off. Then both use only words.
     """
-    if embedders.is_off() or not embeddings.local_is_installed():
+    if embedders.is_off() or not adapters.local_is_installed():
         return None
-    embedder = embeddings.get_embedder(EmbedderProfile(LOCAL))
+    embedder = adapters.get_embedder(EmbedderProfile(LOCAL))
     if embedder is None:
         return None
     try:

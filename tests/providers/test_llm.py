@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel, Field
 from werkzeug import Response
 
-from beacon_site.llm.base import LlmProfile, Message, Usage, get_llm
+from beacon_site.llm.adapters import get_llm
+from beacon_site.llm.base import LlmProfile, Message, Usage
 from beacon_site.llm.openai_model import OpenAIModel, learned_about
 from beacon_site.llm.structured import NotAsAsked, is_strict, parse_answer, strict_schema
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable

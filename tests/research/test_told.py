@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm import embeddings
+from beacon_site.llm import adapters
 from beacon_site.llm.minilm_embedder import MiniLmEmbedder
 from beacon_site.net.errors import ProviderRejected
 from research.claims.selection import Reading
@@ -57,7 +57,7 @@ def test_an_embedder_that_does_not_start_is_gone_without(
         raise ProviderRejected("not the file that was reviewed")
 
     settings.BEACON_EMBEDDINGS = "auto"
-    monkeypatch.setattr(embeddings, "local_is_installed", lambda: True)
+    monkeypatch.setattr(adapters, "local_is_installed", lambda: True)
     monkeypatch.setattr(MiniLmEmbedder, "embed", broken)
 
     assert local_vectors() is None
