@@ -5,8 +5,7 @@ An adapter's module is imported when it's needed, since `openai` costs half a se
 
 from __future__ import annotations
 
-from beacon_site.llm.base import LanguageModel, LlmProfile
-from beacon_site.llm.embeddings import LOCAL, Embedder, EmbedderProfile
+from beacon_site.llm.base import LOCAL, Embedder, EmbedderProfile, LanguageModel, LlmProfile
 
 
 def get_llm(profile: LlmProfile | None) -> LanguageModel | None:

@@ -19,8 +19,7 @@ from typing import Generic, TypeVar
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
-from beacon_site.llm.base import Answer, LlmProfile, Message, OnText, Tool
-from beacon_site.llm.embeddings import unit_vectors
+from beacon_site.llm.base import Answer, LlmProfile, Message, OnText, Tool, unit_vectors
 from beacon_site.llm.openai_reply import estimate
 from beacon_site.llm.structured import NotAsAsked, parse_answer
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected

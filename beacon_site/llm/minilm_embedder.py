@@ -17,7 +17,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from beacon_site.embedded.installed import BY_HAND
-from beacon_site.llm.embeddings import unit_vectors
+from beacon_site.llm.base import unit_vectors
 from beacon_site.net.errors import ProviderRejected
 
 MODEL = "all-MiniLM-L6-v2-onnx-int8"

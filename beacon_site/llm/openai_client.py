@@ -20,10 +20,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.llm.base import LlmProfile, OnText
 from beacon_site.llm.endpoints import Address, address_of, kind_of
-from beacon_site.llm.openai_errors import (
-    error_of,
-    failure_for,
-)
+from beacon_site.llm.openai_errors import error_of, failure_for
 from beacon_site.llm.openai_reply import (
     CallFailed,
     Completion,
@@ -32,11 +29,7 @@ from beacon_site.llm.openai_reply import (
     read_reply,
 )
 from beacon_site.net.bounded import timed
-from beacon_site.net.errors import (
-    ProviderNonsense,
-    ProviderRejected,
-    ProviderUnavailable,
-)
+from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import (
     CONNECT_SECONDS,
     BodyTooLarge,

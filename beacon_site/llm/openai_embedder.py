@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import structlog
 from django.utils.translation import gettext as _
 
-from beacon_site.llm.embeddings import KNOWN_DIMENSIONS, EmbedderProfile, unit_vectors
+from beacon_site.llm.base import KNOWN_DIMENSIONS, EmbedderProfile, unit_vectors
 from beacon_site.llm.endpoints import address_of, kind_of
 from beacon_site.llm.openai_errors import error_of, failure_for
 from beacon_site.net.errors import ProviderError, ProviderNonsense, ProviderUnavailable

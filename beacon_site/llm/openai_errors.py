@@ -15,9 +15,7 @@ from beacon_site.net.errors import (
     ProviderUnavailable,
     ToolsRefused,
 )
-from beacon_site.net.http import (
-    retry_after,
-)
+from beacon_site.net.http import retry_after
 
 OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 GATEWAY_STATUSES = (408, 409, 425, 429)

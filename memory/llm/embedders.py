@@ -14,8 +14,14 @@ from django.utils.translation import gettext as _
 
 from beacon_site.embedded.installed import BY_HAND
 from beacon_site.llm import adapters
-from beacon_site.llm.base import LlmProfile
-from beacon_site.llm.embeddings import DEFAULT_MODEL, ENDPOINT, LOCAL, Embedder, EmbedderProfile
+from beacon_site.llm.base import (
+    DEFAULT_EMBEDDING_MODEL,
+    ENDPOINT,
+    LOCAL,
+    Embedder,
+    EmbedderProfile,
+    LlmProfile,
+)
 from beacon_site.llm.endpoints import KINDS, address_of, kind_by_address
 from beacon_site.llm.probing import ProbeResult
 from beacon_site.net.errors import ProviderRejected
@@ -86,10 +92,10 @@ def endpoint(rows: Rows | None = None) -> EmbedderProfile | None:
     key = connections.effective(row, "secret")
     if url or key or row.model:
         if not url and llm is not None and not key:
-            return _at(llm.base_url, llm.kind, row.model or DEFAULT_MODEL, llm.api_key)
+            return _at(llm.base_url, llm.kind, row.model or DEFAULT_EMBEDDING_MODEL, llm.api_key)
         kind = kind_by_address(url)
         key = key or _key_of_same_place(url, kind, llm)
-        return _at(url, kind, row.model or DEFAULT_MODEL, key)
+        return _at(url, kind, row.model or DEFAULT_EMBEDDING_MODEL, key)
     if llm is None:
         return None
     chosen = str(rows[connections.MODEL].profile.get("embedding_model") or "")

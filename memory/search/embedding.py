@@ -20,7 +20,7 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from beacon_site import broker
-from beacon_site.llm.embeddings import Embedder
+from beacon_site.llm.base import Embedder
 from beacon_site.net.errors import ProviderError
 from memory.core.actors import SYSTEM
 from memory.llm import connections, embedders

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.embedded.installed import BY_HAND
-from beacon_site.llm.embeddings import MOST_DIMENSIONS, Embedder
+from beacon_site.llm.base import MOST_DIMENSIONS, Embedder
 from beacon_site.net.errors import ProviderError, ended_within
 from beacon_site.text.cleaning import clean
 from memory.llm import embedders

@@ -20,7 +20,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from beacon_site.llm import adapters
-from beacon_site.llm.embeddings import LOCAL, EmbedderProfile
+from beacon_site.llm.base import LOCAL, EmbedderProfile
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key, one_line, without_citations

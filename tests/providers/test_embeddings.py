@@ -12,11 +12,7 @@ from werkzeug import Response
 
 from beacon_site.llm import minilm_embedder
 from beacon_site.llm.adapters import get_embedder, local_is_installed
-from beacon_site.llm.embeddings import (
-    ENDPOINT,
-    LOCAL,
-    EmbedderProfile,
-)
+from beacon_site.llm.base import ENDPOINT, LOCAL, EmbedderProfile
 from beacon_site.llm.fakes import FakeEmbedder
 from beacon_site.llm.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable

@@ -11,8 +11,7 @@ import pytest
 
 from beacon_site.db import heartbeat
 from beacon_site.llm.adapters import get_embedder
-from beacon_site.llm.base import LlmProfile, Message
-from beacon_site.llm.embeddings import ENDPOINT, EmbedderProfile
+from beacon_site.llm.base import ENDPOINT, EmbedderProfile, LlmProfile, Message
 from beacon_site.llm.openai_model import OpenAIModel, learned_about
 from beacon_site.search_services.base import SearchProfile, get_search
 from memory.chat import conversation

@@ -12,8 +12,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.llm.base import LlmProfile
-from beacon_site.llm.embeddings import DEFAULT_MODEL
+from beacon_site.llm.base import DEFAULT_EMBEDDING_MODEL, LlmProfile
 from beacon_site.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
 from beacon_site.net.address_guard import problem_of, surplus_in
 from beacon_site.net.errors import ProviderRejected
@@ -325,7 +324,7 @@ class EmbeddingsForm(ConnectionForm):
         # Using % would evaluate the text, in English, when this module is loaded.
         help_text=format_lazy(
             gettext_lazy("Leave empty to use {model} if a URL or key is set."),
-            model=DEFAULT_MODEL,
+            model=DEFAULT_EMBEDDING_MODEL,
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
