@@ -16,7 +16,7 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import __version__, embedded, env, logs, ticks
+from beacon_site import __version__, embedded, env, logs
 from beacon_site.embedded import installed
 from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
 
@@ -226,10 +226,46 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,
 }
 CELERY_TASK_DEFAULT_QUEUE = "research"
-CELERY_TASK_ROUTES = dict(ticks.ROUTES)
+CELERY_TASK_ROUTES = {
+    "research.tasks.execute_run": {"queue": "research"},
+    "research.tasks.carry_out_follow_up": {"queue": "reflect"},
+    "research.tasks.deliver": {"queue": "reflect"},
+    "research.tasks.forget_deliveries": {"queue": "maintenance"},
+    "research.tasks.tick": {"queue": "maintenance"},
+    "memory.tasks.carry_out_archive": {"queue": "research"},
+    "memory.tasks.*": {"queue": "maintenance"},
+}
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
-CELERY_BEAT_SCHEDULE = dict(ticks.TICKS)
+
+
+def _every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, Any]:
+    """Return an entry of the schedule. Its message expires at the next one, or after an hour."""
+    return {
+        "task": task,
+        "schedule": seconds,
+        "options": {"expires": int(min(seconds, 3600)), "queue": queue},
+    }
+
+
+# Due work is in rows that the tasks look up, so two beats start nothing twice.
+CELERY_BEAT_SCHEDULE = {
+    "tick": _every(15.0, "research.tasks.tick"),
+    "empty-the-trash": _every(6 * 3600.0, "memory.tasks.empty_trash"),
+    "forget-deliveries": _every(6 * 3600.0, "research.tasks.forget_deliveries"),
+    "retire-content": _every(6 * 3600.0, "memory.tasks.retire_content"),
+    "forget-sign-ins": _every(6 * 3600.0, "memory.tasks.forget_sign_ins"),
+    "forget-api-answers": _every(3600.0, "memory.tasks.forget_api_answers"),
+    "maintain-notes": _every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
+    "publish-what-is-due": _every(60.0, "memory.tasks.publish_due"),
+    "embed-what-is-due": _every(60.0, "memory.tasks.embed_due"),
+    "go-on-with-bulk-acts": _every(30.0, "memory.tasks.take_up_bulk_acts"),
+    "go-on-with-sessions": _every(15.0, "memory.tasks.take_up_conversations"),
+    "go-on-with-archives": _every(60.0, "memory.tasks.take_up_archives"),
+    "verify": _every(24 * 3600.0, "memory.tasks.verify"),
+    "follow-languages": _every(60.0, "memory.tasks.follow_languages"),
+    "take-in-the-library": _every(600.0, "memory.tasks.take_in_library"),
+}
 
 # --- providers ---------------------------------------------------------------------------------
 
@@ -256,7 +292,7 @@ BEACON_MIRROR_DIR = env.folder("BEACON_MIRROR_DIR", made=True)
 BEACON_MIRROR_READ = env.flag("BEACON_MIRROR_READ", default=True)
 BEACON_MIRROR_GIT = env.flag("BEACON_MIRROR_GIT")
 if BEACON_MIRROR_DIR:
-    CELERY_BEAT_SCHEDULE["follow-the-mirror"] = ticks.MIRROR
+    CELERY_BEAT_SCHEDULE["follow-the-mirror"] = _every(5.0, "memory.tasks.follow_mirror")
 BEACON_TOPIC_TTL_SECONDS = env.number("BEACON_TOPIC_TTL_SECONDS", 60 * 60 * 24 * 30, least=60)
 BEACON_SEEN_URLS = env.number("BEACON_SEEN_URLS", 500, least=1, most=100_000)
 BEACON_CONTENT_DAYS = env.number("BEACON_CONTENT_DAYS", 90, least=0, most=36_500)

@@ -28,10 +28,10 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
     comparison = scenario.comparison(embed)
     verdicts = comparison.verdicts()
     if ask is not None:
-        from research.reporting import second_opinion
+        from research.reporting import writing
 
         warn, about = (lambda words: print(words, file=sys.stderr)), scenario.topic
-        said = second_opinion.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)
+        said = writing.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)
         verdicts = [said.verdicts.get(n, verdict) for n, verdict in enumerate(verdicts)]
     made = []
     for label, verdict in zip(scenario.labels, verdicts, strict=True):

@@ -20,9 +20,8 @@ class ResearchConfig(AppConfig):
         from beacon_site import celery as celery
         from memory.context import topic_block
         from memory.pages import health
-        from research import account_deletion, archive_kinds, recall_kinds, tool_research
+        from research import archive_kinds, hooks, tool_research
         from research import invariants as invariants
-        from research.execution import content_uses
         from research.facts import staleness
         from research.run_context import memory_for_prompt
         from research.runs import presenters, trash
@@ -33,12 +32,12 @@ class ResearchConfig(AppConfig):
         topic_block.TASKS.append(memory_for_prompt.task_of)
         acts.register_record_moves()
         acts.register_settings()
-        recall_kinds.register()
+        hooks.register_recall_kinds()
         presenters.register()
         trash.register()
-        content_uses.register_uses()
-        content_uses.register_kept_items()
+        hooks.register_uses()
+        hooks.register_kept_items()
         archive_kinds.register_kinds()
         tool_research.register()
-        account_deletion.register()
+        hooks.register_account_deletion()
         staleness.register()

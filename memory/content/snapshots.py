@@ -174,7 +174,7 @@ def _trashed_by_person(snapshot: Snapshot, copies: list[SnapshotItem]) -> set[uu
 def _own_keys(snapshot: Snapshot, copies: list[SnapshotItem]) -> dict[uuid.UUID, uuid.UUID]:
     """Return the id for each restored item: its own, unless another owner has an item with that id.
 
-    Then it is the id that an archive import gives it (`memory.archive.ids`).
+    Then it is the id that an archive import gives it (`memory.archive.importer`).
     """
     keys = {one.item_id: one.item_id for one in copies}
     others = ContentItem.objects.filter(pk__in=keys).exclude(owner=snapshot.owner_id)

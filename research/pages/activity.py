@@ -42,17 +42,20 @@ from memory.records.kinds import models as record_models
 from memory.records.kinds import nouns, number_in_words
 from memory.records.undo import record_of
 from memory.web.responses import go_back
-from research.activity import words as activity_words
+from research.activity import streams as activity_words
 from research.activity.streams import (
     ACTORS,
     KINDS,
     MOST_LOOKED_AT,
+    QUIET,
     STREAMS,
     Happened,
+    Line,
     Place,
     Wanted,
+    address_of,
+    fields_in_words,
 )
-from research.activity.words import QUIET, Line, address_of, fields_in_words
 from research.models import Run
 
 MOST_ROWS = 400  # lines of a diff on the page

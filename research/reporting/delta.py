@@ -2,7 +2,7 @@
 
 Rules decide, even if a model writes the prose (providers.md 3). A model is asked only where the
 rules are unsure. Data flow: findings -> `compare` with current and retired facts
-(`research.claims.linking` judges each, then `second_opinion.py` if used) -> delta items by status.
+(`research.claims.linking` judges each, then `writing.opinions` if used) -> delta items by status.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.content import store
+from memory.content.services import store
 from memory.files.services import save_file
 from memory.models import MemoryFile, Message, Session, Snapshot, TopicFact, Trust, User
 from memory.notes import services as notes

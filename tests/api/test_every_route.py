@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from memory.content import store
+from memory.content.services import store
 from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact, User
 from memory.notes import services as notes
 from memory.observations import Line, remember_lines

@@ -22,7 +22,7 @@ from django.test import override_settings
 from schemathesis.generation.meta import TestPhase
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from memory.content import store
+from memory.content.services import store
 from memory.models import Note, User
 from memory.notes import services as notes
 from memory.observations import Line, remember_lines

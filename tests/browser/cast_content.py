@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from memory.content import store, take_snapshot
+from memory.content.services import store
+from memory.content.snapshots import take_snapshot
 from memory.core.actors import Actor
 from memory.models import Topic
 from research.models import Run

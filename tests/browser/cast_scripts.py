@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memory.chat import conversation
 from memory.chat import turn as conversation_turn
-from memory.content import store
+from memory.content.services import store
 from memory.core.actors import RESEARCH, Actor
 from memory.files.reading import read_file
 from memory.files.services import append_to, save_file

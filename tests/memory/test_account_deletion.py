@@ -20,7 +20,7 @@ from memory.library import services as library_services
 from memory.models import Activity, Archive, Note, Topic, User
 from memory.scratchpad import services as scratchpad
 from memory.topics import publishing
-from research.account_deletion import end_runs
+from research.hooks import end_runs
 from research.models import Run
 from tests.pages.topic_cast import make, reported
 from tests.research.factories import make_run, make_topic

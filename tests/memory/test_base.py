@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
-from memory.content import take_snapshot
+from memory.content.snapshots import take_snapshot
 from memory.core.actors import MAINTENANCE, RESEARCH, Actor
 from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.files import section_restore

@@ -12,7 +12,8 @@ import pytest
 from memory.archive import exporter
 from memory.archive.importer import Counted, TakingIn, take_in
 from memory.archive.zips import ImportRejected
-from memory.content import restore_snapshot, store, take_snapshot
+from memory.content.services import store
+from memory.content.snapshots import restore_snapshot, take_snapshot
 from memory.core.actors import Actor
 from memory.models import ContentItem, Snapshot
 

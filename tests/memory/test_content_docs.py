@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.content import TRANSFORMS
 from memory.content.compaction import compactors
+from memory.content.transforms import TRANSFORMS
 from memory.tools.content import NAMES
 from memory.tools.registry import tools_for
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beacon_site.llm.base import Answer, Message, ToolCall, Usage
 from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.text.cleaning import as_data
-from memory.content import query, store
+from memory.content.services import query, store
 from memory.core.actors import RESEARCH, Actor
 from memory.llm import connections
 from memory.models import Agent, ContentItem

@@ -12,18 +12,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.content import (
-    clear,
-    query,
-    relate,
+from memory.content.services import clear, query, relate, retrieve, store
+from memory.content.snapshots import (
+    FIELDS,
     restore_snapshot,
-    retrieve,
     snapshot_as_json,
     snapshot_from_json,
-    store,
     take_snapshot,
 )
-from memory.content.snapshots import FIELDS
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, Locked
 from memory.models import Agent, ContentItem, Revision, Snapshot, Topic

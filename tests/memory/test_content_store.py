@@ -8,16 +8,25 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.content import MOST_BYTES, clear, put_back, query, relate, retrieve, store
 from memory.content import services as content_services
-from memory.content.services import as_text, circle_in
+from memory.content.services import (
+    MOST_BYTES,
+    as_text,
+    circle_in,
+    clear,
+    put_back,
+    query,
+    relate,
+    retrieve,
+    store,
+)
 from memory.core.actors import MAINTENANCE, Actor
 from memory.core.errors import InvalidValue, Locked
 from memory.models import Activity, ContentItem, Revision, Trust
 from memory.records.kinds import kind_of
 from memory.records.undo import undo
 from memory.tasks import retire_content
-from research.execution.content_uses import cited
+from research.hooks import cited
 from tests.research.factories import make_run, make_topic
 
 AGENT = Actor("agent", "claude")

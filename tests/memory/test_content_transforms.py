@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.content import TRANSFORMS, transform
+from memory.content.transforms import TRANSFORMS, transform
 from memory.core.errors import InvalidValue
 
 LINES = "".join(f"line {n} of a table\n" for n in range(1, 101))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.content import store
+from memory.content.services import store
 from memory.models import Activity, ContentItem, Use
 from memory.tools.registry import tools_for
 from tests.memory.tool_cast import AGENT, call, caller

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from memory.files.services import append_to
 from memory.models import Section, TopicFact, User
-from research.activity import words
+from research.activity import streams
 from tests.memory.tool_cast import call
 from tests.research.factories import make_topic
 
@@ -44,7 +44,7 @@ def test_a_call_tells_its_tags_as_words_and_names_its_agent_once(browser: Client
 
     assert "tags: office, printer" in line.details
     told = {"tags": "office", "source": line.actor}
-    assert words.of_detail(told, line.actor) == ["tags: office"]
+    assert streams.of_detail(told, line.actor) == ["tags: office"]
 
 
 def test_anothers_tool_calls_are_not_told(

@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.content import store, take_snapshot
 from memory.content.compaction import citation_line, compact_form
+from memory.content.services import store
+from memory.content.snapshots import take_snapshot
 from memory.models import ContentItem, Use, User
 from research.models import ToolCall
 from tests.pages.record_cast import text_of

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.content import store
+from memory.content.services import store
 from memory.models import ContentItem, User
 from tests.pages.record_cast import text_of
 

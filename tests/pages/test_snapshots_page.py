@@ -11,7 +11,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from memory.content import snapshot_as_json, store, take_snapshot
+from memory.content.services import store
+from memory.content.snapshots import snapshot_as_json, take_snapshot
 from memory.models import ContentItem, Snapshot, User
 from tests.pages.record_cast import text_of
 

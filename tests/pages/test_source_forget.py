@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.content import store
+from memory.content.services import store
 from memory.core.actors import RESEARCH
 from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Activity, ContentItem, Note, Observation, Revision, TopicFact

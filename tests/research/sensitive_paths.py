@@ -13,7 +13,8 @@ from django.utils import timezone
 from memory.archive import exporter
 from memory.archive.importer import TakingIn, take_in
 from memory.chat import conversation
-from memory.content import restore_snapshot, store, take_snapshot
+from memory.content.services import store
+from memory.content.snapshots import restore_snapshot, take_snapshot
 from memory.context import identity
 from memory.core.actors import Actor
 from memory.files.services import save_file

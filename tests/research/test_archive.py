@@ -14,7 +14,7 @@ from django.db import models
 from memory.archive import exporter
 from memory.archive.importer import Counted, TakingIn, summed, take_in
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
-from memory.content import take_snapshot
+from memory.content.snapshots import take_snapshot
 from memory.context import identity
 from memory.core.actors import REFLECTOR
 from memory.files.reading import read_file

@@ -12,10 +12,10 @@ from beacon_site.env import READ
 from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.variables import VARIABLES
 from memory.tools.registry import REGISTRY
+from research import reference
 from research.api.joined import api
 from research.pages.metrics import FIGURES
-from research.reference import programs
-from research.reference.pages import PAGES, stale
+from research.reference import PAGES, stale
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -74,7 +74,7 @@ def test_the_page_of_tools_has_each_tool():
     assert [name for name in REGISTRY if f"## `{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("name", programs.own_commands())
+@pytest.mark.parametrize("name", reference.own_commands())
 def test_each_command_says_what_it_does_and_what_each_argument_is(name: str):
     app = "memory" if (FOLDER.parents[1] / f"memory/management/commands/{name}.py").exists() else ""
     parser = load_command_class(app or "research", name).create_parser("manage.py", name)

@@ -12,7 +12,7 @@ from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Conflict, ModelCall, Topic, TopicFact
 from research.claims.linking import SURE, Comparison, Told
 from research.models import Run
-from research.reporting import second_opinion
+from research.reporting import writing
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -180,7 +180,7 @@ def compared(*sentences: str, facts: Sequence[str] = (OPENS, COSTS)) -> Comparis
 def test_a_sensitive_fact_stands_in_no_pair():
     comparison = compared(LATER, CHEAPER)
 
-    pairs = second_opinion.doubtful(comparison, comparison.verdicts(), untold={0})
+    pairs = writing.doubtful(comparison, comparison.verdicts(), untold={0})
     assert [pair.place for pair in pairs] == [1]
 
 
@@ -192,16 +192,16 @@ def test_the_least_sure_are_asked_first_and_no_more_than_fit():
     comparison = compared(*[f"The {name}." for name in names], LATER)
     verdicts = comparison.verdicts()
 
-    pairs = second_opinion.doubtful(comparison, verdicts)
+    pairs = writing.doubtful(comparison, verdicts)
     shares = [verdicts[pair.number].share for pair in pairs]
-    assert len(pairs) <= second_opinion.MOST_PAIRS
+    assert len(pairs) <= writing.MOST_PAIRS
     assert shares == sorted(shares)
 
 
 def asked(comparison: Comparison, *answers: Any) -> tuple[dict[int, str], list[str], str]:
     """Return what a model's answers make of it, the warnings, and what the model was sent."""
     model, warnings = FakeLanguageModel(*answers), list[str]()
-    found = second_opinion.opinions(
+    found = writing.opinions(
         comparison,
         comparison.verdicts(),
         ask=lambda messages, schema, most: model.ask(messages, schema=schema, max_tokens=most),

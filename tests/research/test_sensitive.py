@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.content import store
+from memory.content.services import store
 from memory.files.services import save_file
 from memory.models import User
 from memory.notes.services import write_note

@@ -26,8 +26,13 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
-from memory.content import snapshot_as_json, snapshot_from_json, take_snapshot
-from memory.content.snapshots import named, restore_snapshot
+from memory.content.snapshots import (
+    named,
+    restore_snapshot,
+    snapshot_as_json,
+    snapshot_from_json,
+    take_snapshot,
+)
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins

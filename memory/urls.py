@@ -1,0 +1,308 @@
+"""URLs of memory's pages."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path, register_converter
+
+from memory.pages import (
+    archive,
+    chat,
+    conflicts,
+    context,
+    health,
+    identity,
+    library,
+    recall,
+    scratchpad,
+    usage,
+)
+from memory.pages.accounts import views as accounts_views
+from memory.pages.connections import views as connections_views
+from memory.pages.content import snapshots
+from memory.pages.content import views as content_views
+from memory.pages.files import views as file_views
+from memory.pages.records import bulk, editing, saved_views
+from memory.pages.records import views as record_views
+from memory.pages.review import views as review_views
+from memory.pages.trash import views as trash_views
+from memory.records.acts import ACTS
+
+app_name = "memory"
+
+_accounts = [
+    path("sign-in/", accounts_views.sign_in, name="sign-in"),
+    path("sign-out/", accounts_views.sign_out, name="sign-out"),
+    path("welcome/", accounts_views.welcome, name="welcome"),
+    path("first-account/<str:token>/", accounts_views.first_account, name="first-account"),
+    path("invitation/<str:token>/", accounts_views.invitation, name="invitation"),
+]
+
+_settings = [
+    path("settings/", accounts_views.profile_settings, name="settings"),
+    path("settings/profile/", accounts_views.profile, name="profile"),
+    path("settings/persona/", identity.persona, name="persona"),
+    path("settings/soul/", identity.soul, name="soul"),
+    path("settings/undo/<str:key>/", accounts_views.undo, name="settings-undo"),
+    path("settings/soul/<uuid:pk>/undo/", identity.soul_undo, name="soul-undo"),
+    path("settings/soul/<uuid:pk>/bring-back/", identity.soul_bring_back, name="soul-bring-back"),
+    path("settings/sign-ins/", accounts_views.sign_in_list, name="sign-ins"),
+    path(
+        "settings/sign-ins/end-others/",
+        accounts_views.end_other_sign_ins,
+        name="sign-ins-end-others",
+    ),
+    path("settings/sign-ins/<int:pk>/end/", accounts_views.end_sign_in, name="sign-in-end"),
+    path("settings/account/delete/", accounts_views.account_delete, name="account-delete"),
+    path("settings/account/export/", accounts_views.account_export, name="account-export"),
+    path("settings/password/", accounts_views.password, name="password"),
+    path("settings/tokens/", accounts_views.token_list, name="tokens"),
+    path("settings/tokens/<int:pk>/revoke/", accounts_views.token_revoke, name="token-revoke"),
+    path("settings/agents/", accounts_views.agent_list, name="agents"),
+    path("settings/agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
+    path("settings/spending/", usage.spending_page, name="spending"),
+    path("settings/spending/limits/", usage.spending_limits, name="spending-limits"),
+    path("settings/spending/calls.csv", usage.spending_csv, name="spending-csv"),
+]
+
+_ARCHIVE = "settings/archive/<uuid:pk>/"
+_archive = [
+    path("settings/archive/", archive.archive_page, name="archive"),
+    path("settings/archive/export/", archive.archive_export, name="archive-export"),
+    path("settings/archive/import/", archive.archive_import, name="archive-import"),
+    path(_ARCHIVE, archive.archive_row, name="archive-row"),
+    path(_ARCHIVE + "choose/", archive.archive_choose, name="archive-choose"),
+    path(_ARCHIVE + "confirm/", archive.archive_confirm, name="archive-confirm"),
+    path(_ARCHIVE + "discard/", archive.archive_discard, name="archive-discard"),
+    path(_ARCHIVE + "file/", archive.archive_file, name="archive-file"),
+]
+
+_staff = [
+    path("settings/people/", accounts_views.people_list, name="people"),
+    path("settings/people/<int:pk>/disable/", accounts_views.disable, name="person-disable"),
+    path("settings/people/<int:pk>/enable/", accounts_views.enable, name="person-enable"),
+    path("settings/people/<int:pk>/delete/", accounts_views.person_delete, name="person-delete"),
+    path(
+        "settings/people/invitations/<int:pk>/revoke/",
+        accounts_views.revoke_invitation,
+        name="invitation-revoke",
+    ),
+    path("settings/health/", health.health_page, name="health"),
+    path("settings/connections/", connections_views.connection_list, name="connections"),
+    path("settings/connections/feeds/test/", connections_views.test_feed, name="feed-test"),
+    path(
+        "settings/connections/model/names/", connections_views.model_names, name="connection-models"
+    ),
+    path("settings/connections/<str:name>/", connections_views.save_connection, name="connection"),
+    path(
+        "settings/connections/<str:name>/test/",
+        connections_views.test_connection,
+        name="connection-test",
+    ),
+]
+
+_library = [
+    path("library/", library.library_list, name="library"),
+    path("library/add/", library.library_add, name="library-add"),
+    path("library/check/", library.library_check, name="library-check"),
+    path("library/<uuid:pk>/", library.library_document, name="library-document"),
+    path("library/<uuid:pk>/edit/", library.library_edit, name="library-edit"),
+    path("library/<uuid:pk>/trash/", library.library_trash, name="library-trash"),
+    path("library/<uuid:pk>/restore/", library.library_restore, name="library-restore"),
+]
+
+_lists = [
+    path("notes/maintain/", health.notes_maintain, name="notes-maintain"),
+    path("notes/", record_views.notes, name="notes"),
+    path("observations/", record_views.observations, name="observations"),
+    path("records/<str:type>/<uuid:pk>/inline/", record_views.record_inline, name="record-inline"),
+    path("records/<str:page>/bulk/", bulk.records_bulk, name="records-bulk"),
+    path("bulk/<uuid:pk>/", bulk.bulk_progress, name="bulk-progress"),
+    path("bulk/<uuid:pk>/undo/", bulk.bulk_undo, name="bulk-undo"),
+    path("views/save/", saved_views.views_save, name="views-save"),
+    path("views/undo/", saved_views.views_undo, name="views-undo"),
+    path("views/<int:pk>/delete/", saved_views.view_delete, name="view-delete"),
+]
+
+# --- Ask ---
+
+
+_ASK_ONE = "ask/<uuid:pk>/"
+_ANSWER = "ask/answers/<int:pk>/"
+
+_ask = [
+    path("ask/", chat.ask, name="ask"),
+    path(_ASK_ONE, chat.session, name="session"),
+    path(_ASK_ONE + "say/", chat.session_say, name="session-say"),
+    path(_ASK_ONE + "end/", chat.session_end, name="session-end"),
+    path(_ASK_ONE + "rename/", chat.session_rename, name="session-rename"),
+    path(_ASK_ONE + "left/", chat.session_left, name="session-left"),
+    path(_ANSWER, chat.message, name="message"),
+    path(_ANSWER + "stop/", chat.message_stop, name="message-stop"),
+    path(_ANSWER + "again/", chat.message_again, name="message-again"),
+]
+
+# --- content store ---
+
+
+_CONTENT_ONE = "content/<uuid:pk>/"
+_SNAPSHOT = "content/snapshots/<uuid:pk>/"
+
+_content = [
+    path("content/", content_views.content_list_page, name="content"),
+    path("content/bulk/", content_views.content_bulk, name="content-bulk"),
+    path("content/clear/", content_views.content_clear, name="content-clear"),
+    path("content/put-back/", content_views.content_put_back, name="content-put-back"),
+    path("content/snapshots/", snapshots.snapshot_list, name="content-snapshots"),
+    path("content/snapshots/take/", snapshots.snapshot_take, name="content-snapshot-take"),
+    path("content/snapshots/upload/", snapshots.snapshot_upload, name="content-snapshot-upload"),
+    path(_SNAPSHOT, snapshots.snapshot, name="content-snapshot"),
+    path(_SNAPSHOT + "restore/", snapshots.snapshot_restore, name="content-snapshot-restore"),
+    path(_SNAPSHOT + "take-back/", snapshots.snapshot_take_back, name="content-snapshot-take-back"),
+    path(_SNAPSHOT + "snapshot.json", snapshots.snapshot_json, name="content-snapshot-json"),
+    path(_CONTENT_ONE, content_views.content_item, name="content-item"),
+    path(_CONTENT_ONE + "raw/", content_views.content_raw, name="content-raw"),
+    path(
+        _CONTENT_ONE + "sensitivity/", content_views.content_sensitivity, name="content-sensitivity"
+    ),
+]
+
+# --- one record ---
+
+
+_NOTE = {"type": "note"}
+_OBSERVATION = {"type": "observation"}
+_RECORD = "records/<str:type>/<uuid:pk>/"
+
+_records_pages = [
+    path("notes/new/", editing.note_new, name="note-new"),
+    path("notes/merge/", record_views.merge, name="notes-merge"),
+    path("notes/<uuid:pk>/", record_views.record, _NOTE, name="note"),
+    path("notes/<uuid:pk>/edit/", editing.edit_record, _NOTE, name="note-edit"),
+    path("notes/<uuid:pk>/history/", record_views.history, _NOTE, name="note-history"),
+    path("notes/<uuid:pk>/supersede/", editing.supersede, name="note-supersede"),
+    path("notes/<uuid:pk>/unsupersede/", record_views.unsupersede, name="note-unsupersede"),
+    path("observations/new/", editing.observation_new, name="observation-new"),
+    path("observations/<uuid:pk>/", record_views.record, _OBSERVATION, name="observation"),
+    path(
+        "observations/<uuid:pk>/edit/", editing.edit_record, _OBSERVATION, name="observation-edit"
+    ),
+    path(
+        "observations/<uuid:pk>/history/",
+        record_views.history,
+        _OBSERVATION,
+        name="observation-history",
+    ),
+]
+
+_records_acts = [
+    path(f"{_RECORD}{name}/", record_views.act, {"act": name}, name=f"record-{name}")
+    for name in ACTS
+]
+
+_records_more = [
+    path(_RECORD + "purge/", record_views.purge, name="record-purge"),
+    path(_RECORD + "undo/<int:revision>/", record_views.undo, name="record-undo"),
+    path(
+        _RECORD + "restore/<int:revision>/",
+        record_views.restore_revision,
+        name="record-restore-revision",
+    ),
+    path("forget/", trash_views.forget, name="source-forget"),
+    path("forget/<uuid:key>/undo/", trash_views.undo, name="forgotten-undo"),
+]
+
+_records = [*_records_pages, *_records_acts, *_records_more]
+
+# --- memory files ---
+
+
+class FilePath:
+    """The closed set of virtual paths (memory.core.file_format); any other path is a 404."""
+
+    regex = r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(FilePath, "memoryfile")
+_FILES_ONE = "files/<memoryfile:path>/"
+
+_files = [
+    path("files/", file_views.file_list, name="files"),
+    path("files/new/", file_views.episode_new, name="episode-new"),
+    path(_FILES_ONE, file_views.file_page, name="file"),
+    path(_FILES_ONE + "source/", file_views.file_source, name="file-source"),
+    path(_FILES_ONE + "edit/", file_views.edit, name="file-edit"),
+    path(_FILES_ONE + "preview/", file_views.preview, name="file-preview"),
+    path(_FILES_ONE + "draft/", file_views.draft, name="file-draft"),
+    path(_FILES_ONE + "history/", file_views.history, name="file-history"),
+    path(_FILES_ONE + "compare/", file_views.compare, name="file-compare"),
+    path(_FILES_ONE + "restore/", file_views.restore, name="file-restore"),
+    path(_FILES_ONE + "blame/", file_views.blame, name="file-blame"),
+    path(_FILES_ONE + "timeline/", file_views.timeline, name="file-timeline"),
+    path(_FILES_ONE + "lock/", file_views.lock, name="file-lock"),
+    path(_FILES_ONE + "condense/", file_views.condense, name="file-condense"),
+]
+
+# --- scratchpad, recall, context and Trash ---
+
+
+_trust = [
+    path("scratchpad/", scratchpad.scratchpad_list, name="scratchpad"),
+    path("scratchpad/new/", scratchpad.scratchpad_new, name="scratchpad-new"),
+    path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
+    path("recall/", recall.recall, name="recall"),
+    path("recall/<str:kind>", recall.recall_file, name="recall-file"),
+    path("context/", context.context, name="context"),
+    path("context/context.txt", context.context_text, name="context-text"),
+    path("trash/", trash_views.trash, name="trash"),
+    path("trash/restore/", trash_views.trash_restore, name="trash-restore"),
+    path("trash/take-back/<str:key>/", trash_views.trash_take_back, name="trash-take-back"),
+    path("trash/empty/", trash_views.trash_empty, name="trash-empty"),
+    path("records/<str:kind>/<uuid:pk>/", record_views.record_open, name="record-open"),
+]
+
+# --- Review and conflicts ---
+
+
+_review = [
+    path("review/", review_views.review_list, name="review"),
+    path("review/decide/", review_views.review_bulk, name="review-bulk"),
+    path("review/put-back/", review_views.review_put_back, name="review-put-back"),
+    path("review/quarantine/", review_views.quarantine, name="quarantine"),
+    path("review/quarantine/act/", review_views.quarantine_act, name="quarantine-act"),
+    path("review/quarantine/undo/", review_views.quarantine_undo, name="quarantine-undo"),
+    path("review/refused/", review_views.refused_sources, name="refused-sources"),
+    path("review/refused/<uuid:pk>/allow/", review_views.source_allow, name="source-allow"),
+    path("review/never/<str:kind>/<uuid:pk>/", review_views.source_refuse, name="source-refuse"),
+    path("review/<uuid:pk>/", review_views.proposal, name="proposal"),
+    path("review/<uuid:pk>/accept/", review_views.proposal_accept, name="proposal-accept"),
+    path("review/<uuid:pk>/reject/", review_views.proposal_reject, name="proposal-reject"),
+    path("conflicts/", conflicts.conflicts, name="conflicts"),
+    path("conflicts/undo/", conflicts.conflicts_undo, name="conflicts-undo"),
+    path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
+    path("conflicts/look/", conflicts.conflicts_look, name="conflicts-look"),
+    path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),
+    path("conflicts/<uuid:pk>/settle/", conflicts.conflict_settle, name="conflict-settle"),
+    path("settings/review/", review_views.review_levels, name="review-levels"),
+]
+
+
+urlpatterns: list[URLPattern] = [
+    *_accounts,
+    *_settings,
+    *_archive,
+    *_staff,
+    *_library,
+    *_lists,
+    *_ask,
+    *_content,
+    *_records,
+    *_files,
+    *_trust,
+    *_review,
+]

@@ -1,0 +1,147 @@
+"""What research registers with memory: account deletion, content in use, and kinds of search results."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import shorten
+from memory.content import services as content_services
+from memory.models import ContentItem, Observation, Sensitivity, TopicFact, User
+from memory.models.accounts import LAST_ACTS
+from memory.pages.content import items as content_page
+from memory.pages.content.items import Usage
+from memory.search import kinds
+from research.models import DeltaItem, Hit, Report, Run, ToolCall
+from research.models.runs import end_in
+
+# --- account deletion ---
+
+
+def end_runs(person: User) -> None:
+    """Cancel unfinished runs. A worker that is executing one loses its claim."""
+    runs = Run.objects.of(person).unfinished()
+    runs.update(cancel_requested_at=Now(), **end_in(Run.Status.CANCELLED))
+
+
+def register_account_deletion() -> None:
+    """Register this to run before anything else is deleted. Called when the app is ready."""
+    if end_runs not in LAST_ACTS:
+        LAST_ACTS.insert(0, end_runs)
+
+
+# --- content items that a report needs ---
+
+
+def register_kept_items() -> None:
+    """Register the content items to keep."""
+    content_services.KEEPERS.append(cited)
+
+
+def cited() -> QuerySet[Any, Any]:
+    """Return the ids of the items that a report cites."""
+    hits = Hit.objects.filter(cited_as__isnull=False, content_item__isnull=False)
+    return hits.values("content_item")
+
+
+# --- where an item was used ---
+
+MOST = 20
+
+
+def register_uses() -> None:
+    """Register where research used an item, for its page."""
+    content_page.USED_IN.append(used_in)
+
+
+def used_in(item: ContentItem) -> Iterator[Usage]:
+    """Yield the runs that read the item, each with its citation number in the report.
+
+    For a deep run, tool calls that returned the item are included.
+    """
+    mine = {"content_item": item, "run__topic__owner": item.owner}
+    hits = Hit.objects.filter(**mine).select_related("run", "run__topic")
+    for hit in hits.order_by("-run_id")[:MOST]:
+        told = {"run": hit.run, "topic": _topic(hit.run), "n": hit.cited_as}
+        words = _("read by %(run)s of “%(topic)s”")
+        url = _page(hit.run)
+        if hit.cited_as:
+            words = _("cited as [%(n)s] in the report for %(run)s of “%(topic)s”")
+            url = url and f"{url}#source-{hit.cited_as}"
+        yield Usage(words % told, url, hit.run.started_at or hit.run.created)
+    calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")
+    for call in calls.order_by("-pk")[:MOST]:
+        told = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
+        words = _("result of %(tool)s in %(run)s of “%(topic)s”")
+        yield Usage(words % told, _page(call.run), call.created)
+
+
+def _topic(run: Run) -> str:
+    return shorten(run.topic.title, 60)
+
+
+def _page(run: Run) -> str:
+    """Return the run's page, or "" if its topic is in the trash."""
+    topic = run.topic
+    return "" if topic.trashed_at else reverse("research:run", args=[topic.slug, run.pk])
+
+
+# --- recall kinds ---
+
+
+def register_recall_kinds() -> None:
+    """Register reports with memory search, and the page that shows each fact."""
+    kinds.register(
+        kinds.RecallKind(
+            "report",
+            Report,
+            _reports,
+            title=lambda report: str(report.title),
+            url=lambda report: reverse("research:run", args=[report.run.topic.slug, report.run_id]),
+            of_topic=True,
+            topic_path="run__topic",
+        )
+    )
+    kinds.register(replace(kinds.KINDS["fact"], url=_fact_url))
+    kinds.register(replace(kinds.KINDS["observation"], overtaken=_overtaken))
+
+
+def _reports(owner: Any, now: datetime) -> QuerySet[Any]:
+    saved = Report.objects.of(owner).live().exclude(run__number=None)
+    return saved.filter(run__topic__trashed_at=None).select_related("run__topic")
+
+
+def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
+    """Return, for findings whose fact was replaced, what a later run found instead, in one query.
+
+    A finding has exactly the text of its fact, and remains when the fact is replaced. Text that a
+    person has since marked as wrong or sensitive is left out.
+    """
+    told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
+    if not told:
+        return {}
+    facts = TopicFact.objects.live().filter(topic=OuterRef("run__topic"), text=OuterRef("sentence"))
+    stands = facts.exclude(state=TopicFact.State.STRUCK).exclude(sensitivity=Sensitivity.SENSITIVE)
+    changed = DeltaItem.objects.filter(
+        Exists(stands),
+        status=DeltaItem.Status.CHANGED,
+        withheld="",
+        previous_text__in={content for _topic, content in told},
+        previous_fact__in=TopicFact.objects.filter(
+            topic__in={topic for topic, _content in told}, state=TopicFact.State.RETIRED
+        ),
+    ).order_by("run__number")
+    rows = changed.values_list("run__topic", "previous_text", "sentence")
+    return {told[topic, was]: now for topic, was, now in rows if (topic, was) in told}
+
+
+def _fact_url(fact: Any) -> str:
+    return reverse("research:topic", args=[fact.topic.slug]) + f"#fact-{fact.pk}"
