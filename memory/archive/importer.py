@@ -213,7 +213,7 @@ def _next_number(kind: Kind) -> int:
     return number
 
 
-# --- Import a Beacon archive: preview it, then store it in one transaction ---
+# --- counts ---
 
 MOST_WHYS = 5  # examples of refused rows of one kind
 

@@ -314,8 +314,6 @@ def _is_blame(given: Any) -> bool:
     return sum(int(run[0]) for run in runs) <= MOST_LINES
 
 
-# --- memory kinds ---
-
 # --- content items and snapshots ---------------------------------------------------------------
 
 

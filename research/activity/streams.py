@@ -267,7 +267,7 @@ STREAMS = (
 _NAMES = {stream.rank: stream.name for stream in STREAMS}
 
 
-# --- The text of one line of Activity, for the page and its exports ---
+# --- text of a line ---
 
 
 def address_of(run: Run) -> str:

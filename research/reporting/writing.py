@@ -268,8 +268,6 @@ def _warn_of_rest(missing: int, refused: int, warn: Callable[[str], object]) -> 
         warn(words % {"n": refused})
 
 
-# --- Step 6: write the report from new pages and known facts, and stream the draft ---
-
 # --- the live draft ---
 
 KEPT_EVERY = 1.0

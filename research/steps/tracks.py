@@ -327,7 +327,7 @@ def _hit_data(hit: Hit) -> dict[str, Any]:
     }
 
 
-# --- The tracks of a deep run: which tracks a run has, and the loop that runs them ---
+# --- the tracks ---
 
 AT_HOME = frozenset({"library", "sample"})  # they have documents, but hardly any news or opinions
 
