@@ -235,7 +235,7 @@ def test_a_person_sees_what_would_change(agent: Program, client_of: Any, alice: 
 
     for words in (
         "log → rule",
-        "moves to Trash",
+        "will be moved to Trash",
         "replaces the notes it merges",
         "A merge of 2 notes",
     ):

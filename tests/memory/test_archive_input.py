@@ -170,7 +170,7 @@ def test_a_circle_of_notes_that_supersede_each_other_is_refused_whole(alice: Use
 def test_a_newer_format_is_refused_with_what_to_do(alice: User, tmp_path: Path):
     newer = {"format": "beacon-archive", "version": 2, "beacon": "9.1"}
 
-    with pytest.raises(ImportRejected, match=r"created by Beacon 9\.1 in format 2.*Update it"):
+    with pytest.raises(ImportRejected, match=r"created by Beacon 9\.1 in format 2.*Update Beacon"):
         imported(archive(tmp_path / "a.zip", manifest=newer, notes=[NOTE]), alice)
 
 

@@ -28,5 +28,5 @@ def test_the_page_of_the_content_store_tells_of_every_transform_tool_and_compact
         assert [word for word in tool.parameters["properties"] if f"`{word}`" not in row] == []
     for compactor in compactors():
         assert f"| {compactor.name} |" in page
-    for heading in ("## Patterns", "## Moving from full results in the conversation"):
+    for heading in ("## Patterns", "## Switch from full results to the content store"):
         assert heading in page

@@ -84,8 +84,8 @@ def test_the_content_is_not_kept_a_second_time_in_its_history(alice: Any):
         ({"scope": "everybody"}, "run:<number>"),
         ({"tags": ["t" * 81]}, "at most 80"),
         ({"title": "t" * 501}, "at most 500"),
-        ({"related_to": ["d0c8a1de-0000-4000-8000-000000000000"]}, "no content item d0c8a1de"),
-        ({"related_to": ["not an id"]}, "no content item not an id"),
+        ({"related_to": ["d0c8a1de-0000-4000-8000-000000000000"]}, "these IDs: d0c8a1de"),
+        ({"related_to": ["not an id"]}, "these IDs: not an id"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -187,7 +187,7 @@ def test_a_changed_relation_is_a_revision_that_can_be_taken_back(alice: Any):
 
 
 def test_nobody_relates_to_another_s_item(alice: Any, bob: Any):
-    with pytest.raises(InvalidValue, match="no content item"):
+    with pytest.raises(InvalidValue, match="No stored item has these IDs"):
         put(bob, related_to=[put(alice).pk])
 
 

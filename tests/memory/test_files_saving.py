@@ -101,7 +101,7 @@ def test_a_refusal_says_how_many_bytes_there_are_too_many(alice: User):
         save(alice, USER, full_by(alice, -7))
 
     assert (refused.value.have, refused.value.most) == (15_367, 15_360)
-    assert "7 more" in str(refused.value)
+    assert "7 over the limit" in str(refused.value)
 
 
 def test_a_line_and_a_month_have_limits_of_their_own(alice: User):
@@ -117,9 +117,9 @@ def test_a_line_that_is_too_long_is_counted_as_its_writer_counts(alice: User):
     save(alice, MONTH, "# 2026-02\n\n## One\n- Summary: a\n")
     long = "z" * 8_193
 
-    with pytest.raises(LimitReached, match="Line 2 has"):  # the text has no summary line
+    with pytest.raises(LimitReached, match="Line 2 is"):  # the text has no summary line
         save(alice, MONTH, f"# 2026-02\n{long}\n")
-    with pytest.raises(LimitReached, match="Line 3 has"):  # of the entry, not of the file
+    with pytest.raises(LimitReached, match="Line 3 is"):  # of the entry, not of the file
         append_to(alice, MONTH, f"## Two\n- Summary: b\n{long}", by=AGENT)
     with pytest.raises(LimitReached, match="Line 6 has"):  # of the file as it is read
         patch_file(alice, MONTH, [("- Summary: a", long)], by=AGENT)

@@ -319,7 +319,7 @@ def test_a_merge_never_pairs_a_line_of_one_note_with_the_text_of_all(alice: Any)
 
 def test_a_deletion_is_shown_as_the_text_that_goes(alice: Any):
     row = card(alice, a_deletion(alice))
-    assert row.act == "moves to Trash"
+    assert row.act == "will be moved to Trash"
     assert {piece.kind for one in row.rows for piece in one.pieces} == {"old"}
 
 

@@ -157,7 +157,7 @@ def test_a_write_over_the_budget_says_by_how_much_and_changes_nothing(alice: Any
 
     assert answer.data["error"] == "over_budget"
     assert answer.data["most"] == 15_360
-    assert f"{answer.data['have'] - 15_360:,} more" in answer.text
+    assert f"{answer.data['have'] - 15_360:,} over the limit" in answer.text
     assert "Condense" in answer.text
     assert read_file(alice, MEMORY).content == before
     assert not Proposal.objects.of(alice).exists()
@@ -192,7 +192,7 @@ def test_changes_of_other_lines_are_joined_and_said(alice: Any):
     answer = call(alice, "memory_patch", context, path=MEMORY, patches=pairs)
 
     assert answer.data["merged"] is True
-    assert "Both changes are kept" in answer.text
+    assert "Both sets of changes were kept" in answer.text
     content = read_file(alice, MEMORY).content
     assert "- one, as I say" in content
     assert "- 2\n" in content

@@ -48,7 +48,7 @@ def save(browser: Client, name: str = "embeddings", *, htmx: bool = False, **fie
 
 def test_an_endpoint_is_saved_tested_and_used(browser: Client, server: EmbeddingServer):
     body = save(browser, base_url=server.base_url, model="tiny", secret=KEY)
-    assert "In use: an endpoint." in body
+    assert "An external endpoint is in use." in body
     assert KEY not in body
 
     tested = browser.post(f"{PAGE}embeddings/test/", follow=True).content.decode()

@@ -68,7 +68,7 @@ def test_what_departs_from_the_format_is_said_and_kept(browser: Client):
         ({"date": "2026-02-31"}, "Enter a valid date."),
         ({"date": "0026-02-01"}, "one episode file per month"),
         ({"findings": ""}, "Enter at least one of findings"),
-        ({"findings": "é" * 5_000}, "has 10,01"),
+        ({"findings": "é" * 5_000}, "10,01"),
     ],
 )
 def test_what_is_no_episode_is_explained_and_nothing_typed_is_lost(

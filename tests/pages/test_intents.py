@@ -91,7 +91,7 @@ def test_pressed_twice_the_second_press_is_explained(browser: Client, item: Delt
     response = browser.post(tell(item))
 
     assert response.status_code == 409
-    assert "isn’t filtered out" in text_of(response)
+    assert "isn’t currently filtered out" in text_of(response)
 
 
 def test_of_a_report_in_the_trash_nothing_is_told(browser: Client, alice: Any, item: DeltaItem):

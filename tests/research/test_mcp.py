@@ -110,7 +110,7 @@ def test_a_token_that_ends_while_connected_opens_nothing_more(alice: User, chang
 
     result = calls.call(caller, "memory_list", {})
     assert result.is_error
-    assert "no longer works" in said(result)
+    assert "was revoked or has expired" in said(result)
 
 
 def test_a_strangers_records_are_not_there(alice: User, bob: User) -> None:

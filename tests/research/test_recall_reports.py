@@ -120,7 +120,7 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
     told = call(alice, "recall", query="hives type:observation").text
     marks = as_data("x").split("x")
     assert told.index(marks[0].strip()) < told.index(
-        f"found: {now}"
+        f"found a change: {now}"
     )  # the web's words, marked as data
     new.strike(by=alice.actor)
     assert later() == {was: "", now: ""}  # what was struck isn't shown to anyone

@@ -130,7 +130,7 @@ def test_a_trial_stores_nothing_and_says_so(
         (json.dumps(MEMORY | {"lastRunAt": "yesterday"}), "isn’t a valid time"),
         (json.dumps(MEMORY | {"topic": "x" * 501}), "at most 500 characters"),
         (json.dumps(MEMORY | {"topic": "\u200b "}), "Enter a topic"),
-        (" " * (4 * 1024 * 1024 + 1), "at most 4,194,304 are allowed"),
+        (" " * (4 * 1024 * 1024 + 1), "the limit is 4,194,304"),
     ],
 )
 def test_a_key_that_cannot_be_taken_is_told_and_the_others_go_on(

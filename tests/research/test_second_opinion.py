@@ -216,8 +216,8 @@ def asked(comparison: Comparison, *answers: Any) -> tuple[dict[int, str], list[s
     ("answer", "says"),
     [
         (ProviderUnavailable("too late"), "too late"),
-        ("All pairs are the same, trust me.", "words only"),
-        ({"relations": "same"}, "words only"),
+        ("All pairs are the same, trust me.", "by wording only"),
+        ({"relations": "same"}, "by wording only"),
         (told("identical"), "skipped 1 sentence"),
         ({"relations": [{"pair": 7, "relation": "same"}]}, "skipped 1 sentence"),
         ({"relations": told("same")["relations"] + told("other")["relations"]}, "skipped"),

@@ -61,8 +61,8 @@ def test_each_task_of_the_schedule_exists_and_has_a_queue_that_the_worker_serves
 def test_the_docs_say_that_postgres_replaces_plain_files_and_why():
     text = (ROOT / "docs" / "compare.md").read_text()
 
-    assert "## Why Postgres, and not plain files" in text
-    assert "which version a write was based on" in " ".join(text.split())
+    assert "## Why Postgres instead of plain files" in text
+    assert "Each write records the version it was based on" in " ".join(text.split())
 
 
 def test_no_tracked_file_names_a_place_of_one_machine():

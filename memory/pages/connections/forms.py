@@ -255,7 +255,7 @@ class ServiceForm(ConnectionForm):
 def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
-            "Such as http://127.0.0.1:8888. Its settings.yml must allow JSON: add json to “formats” under “search”."
+            "For example, http://127.0.0.1:8888. The server’s settings.yml must allow JSON: add json to “formats” under “search”."
         )
     if service.name == "wikipedia":
         return _(
@@ -305,7 +305,7 @@ class FeedTestForm(forms.Form):
         try:
             urlsplit(url)
         except ValueError as exc:
-            raise ValidationError(_("Enter a valid URL. Its host can’t be read.")) from exc
+            raise ValidationError(_("Enter a valid URL. This one has no readable host.")) from exc
         return url
 
 

@@ -165,7 +165,7 @@ class TakeForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Leave empty to use its scope and the time."),
+        help_text=gettext_lazy("Leave empty to name it after its scope and the current time."),
     )
 
 

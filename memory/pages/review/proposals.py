@@ -494,8 +494,8 @@ def act_now(found: Preview) -> str:
         "change": _("will be changed"),
         "replace": _("replaces the current one"),
         "merge": _("replaces the notes it merges"),
-        "trash": _("moves to Trash"),
-        "restore": _("is restored from Trash"),
+        "trash": _("will be moved to Trash"),
+        "restore": _("will be restored from Trash"),
         "vouch": _("is already stored and will be assigned to you"),
     }[act]
 

@@ -159,7 +159,7 @@ def _check_count(count: int, source: str) -> None:
     if count > MOST:
         raise LimitReached(
             _(
-                "More than %(most)s records come from “%(source)s”, which is too many at once. Nothing was changed. In Notes and Observations, search for source:%(source)s, select all that match, and move them to Trash in the background."
+                "More than %(most)s records come from “%(source)s”, which is too many to process at once. Nothing was changed. In Notes and Observations, search for source:%(source)s, select all that match, and move them to Trash in the background."
             )
             % {"most": f"{MOST:,}", "source": source}
         )
