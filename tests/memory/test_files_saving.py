@@ -121,7 +121,7 @@ def test_a_line_that_is_too_long_is_counted_as_its_writer_counts(alice: User):
         save(alice, MONTH, f"# 2026-02\n{long}\n")
     with pytest.raises(LimitReached, match="Line 3 is"):  # of the entry, not of the file
         append_to(alice, MONTH, f"## Two\n- Summary: b\n{long}", by=AGENT)
-    with pytest.raises(LimitReached, match="Line 6 has"):  # of the file as it is read
+    with pytest.raises(LimitReached, match="Line 6 is"):  # of the file as it is read
         patch_file(alice, MONTH, [("- Summary: a", long)], by=AGENT)
 
 
