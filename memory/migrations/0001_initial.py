@@ -134,7 +134,7 @@ class Migration(migrations.Migration):
                         decimal_places=2,
                         max_digits=10,
                         null=True,
-                        verbose_name="money per month",
+                        verbose_name="cost per month",
                     ),
                 ),
                 ("shortcuts", models.BooleanField(default=True, verbose_name="keyboard shortcuts")),

@@ -240,7 +240,7 @@ class User(AbstractUser):
     interests = models.TextField(_("interests"), blank=True)
     monthly_tokens = models.PositiveIntegerField(_("tokens per month"), null=True, blank=True)
     monthly_money = models.DecimalField(
-        _("money per month"), max_digits=10, decimal_places=2, null=True, blank=True
+        _("cost per month"), max_digits=10, decimal_places=2, null=True, blank=True
     )
     shortcuts = models.BooleanField(_("keyboard shortcuts"), default=True)
 

@@ -289,7 +289,7 @@ def _topic_part(topic: Topic, block: TopicBlock) -> Part:
             part.lines.append(Line(block.known.summary, _("the last report’s summary"), page))
         part.lines += [Line(fact.text, _known_fact(fact), page) for fact in block.known.facts]
         part.lines += [
-            Line(text, _("marked as wrong by you, not to be repeated"), page)
+            Line(text, _("you marked it as wrong, so it isn’t repeated"), page)
             for text in block.known.struck
         ]
     for seen in block.observations:

@@ -237,7 +237,7 @@ def test_a_model_that_is_free_and_has_a_price_is_asked_about(browser: Client) ->
 
     answer = save(browser, base_url="http://h/v1", model="m", **given)
 
-    assert "There’s a price below" in answer
+    assert "A price is set below" in answer
 
 
 def test_a_price_left_empty_is_not_known_and_zero_costs_nothing(browser: Client) -> None:

@@ -71,6 +71,6 @@ class Command(FilesCommand):
             self.stderr.write(_("%(changed)d of %(count)d files changed.") % told)
         else:
             self.stderr.write(
-                _("%(changed)d of %(count)d files would change. Use --apply to store the changes.")
+                _("%(changed)d of %(count)d files would change. Use --apply to save the changes.")
                 % told
             )

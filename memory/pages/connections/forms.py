@@ -506,7 +506,7 @@ class ModelForm(ConnectionForm):
             return
         if given.get("price_in") or given.get("price_out"):
             self.add_error(
-                "costs_nothing", _("There’s a price below. Clear the prices, or clear this box.")
+                "costs_nothing", _("A price is set below. Clear the prices, or clear this box.")
             )
         elif {"price_in", "price_out"} <= given.keys():
             given["price_in"] = given["price_out"] = Decimal(0)
