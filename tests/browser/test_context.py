@@ -28,7 +28,7 @@ def test_layers_move_while_one_types_and_what_is_unfolded_stays(
     page.locator("[name=message]").press_sequentially("search fares")
 
     rules = page.locator("[data-part=rules]")
-    expect(rules).to_contain_text("similar to the message in words")
+    expect(rules).to_contain_text("similar to the message in wording")
     expect(soul).to_have_attribute("open", "")
     expect(page.locator("[name=message]")).to_be_focused()
     expect(page).to_have_url(re.compile("message=search%20fares"))

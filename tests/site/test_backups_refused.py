@@ -65,7 +65,7 @@ def _wrong_types(manifest: Any, parts: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (_other_byte, "the checksum of database.dump is wrong"),
+        (_other_byte, "the checksum of database.dump doesn’t match"),
         (_newer_format, "Restore it with the version that created it"),
         (_newer_beacon, "A newer version of Beacon"),
         (_another_program, "isn’t a Beacon backup"),
