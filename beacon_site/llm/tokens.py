@@ -197,9 +197,9 @@ def how_in_words() -> str:
     """Return a description of how tokens are counted."""
     if _vocabulary() is None:
         return _("estimated at %(n)d bytes per token") % {"n": BYTES_PER_TOKEN}
-    return _("counted with the %(name)s tokenizer, so counts for other models may differ slightly") % {
-        "name": VOCABULARY
-    }
+    return _(
+        "counted with the %(name)s tokenizer, so counts for other models may differ slightly"
+    ) % {"name": VOCABULARY}
 
 
 @cache

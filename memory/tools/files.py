@@ -289,7 +289,9 @@ def _told(context: ToolContext, saved: Saved, applied: int | None) -> ToolResult
         room = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
         parts.append(_("The fact files together use %(used)s of %(most)s bytes.") % room)
     if saved.merged:
-        parts.append(_("Other lines have changed since you read it. Both sets of changes were kept."))
+        parts.append(
+            _("Other lines have changed since you read it. Both sets of changes were kept.")
+        )
     parts += saved.warnings
     data = {"success": True, "merged": saved.merged, "warnings": list(saved.warnings)}
     if applied is not None:
