@@ -6,7 +6,7 @@ deep TITLE…         the same, of a deep run
 due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
 told URL TITLE…     make a channel by email and one to URL, and a saved run of each topic for them
 trash TITLE         move the topic to Trash
-purge TITLE         delete the topic in Trash for good
+purge TITLE         delete the topic in Trash permanently
 leave NAME BY       delete the account of that name, by another
 save NAME PATH N    save N lines to a memory file of the account
 catch_up            bring the copies on disk and what is stored together
