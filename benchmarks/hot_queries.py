@@ -1,6 +1,6 @@
-"""The ten slowest queries of the most common actions, with their plans.
+"""The slowest queries of the most common actions, with their plans.
 
-    .venv/bin/python -m benchmarks.hot_queries [--size 100000] [--most 10] [--write docs/dev/queries.md]
+    .venv/bin/python -m benchmarks.hot_queries [--size 100000] [--most 3] [--write docs/dev/queries.md]
 
 One owner with `--size` notes, forty topics and three runs of the sample, in a temporary database.
 Every action runs once to warm up and once measured; each statement is timed in this process.  Prints
@@ -58,7 +58,7 @@ def main() -> int:
     """Measure, print; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--size", type=int, default=100_000)
-    parser.add_argument("--most", type=int, default=10)
+    parser.add_argument("--most", type=int, default=3)
     parser.add_argument("--write", type=Path, help="a document with a place for them")
     asked = parser.parse_args()
     with database():

@@ -51,11 +51,28 @@ def lines_of(reports: Iterable[Any]) -> dict[str, Counts]:
 
 
 def table(lines: dict[str, Counts]) -> str:
-    """Return the figures as a Markdown table, with their sum."""
+    """Return the figures as a Markdown table, with their sum.
+
+    Sinks of one kind ("kind: detail") share a row, unless an attempt ran.
+    """
+    lines = _by_kind(lines)
     sums = Counts(*(sum(column) for column in zip(*lines.values(), strict=True)))
     rows = [*lines.items(), ("**all**", sums)]
     shown = [HEAD, ("---",) * len(HEAD), *((sink, *counts) for sink, counts in rows)]
     return "\n".join("| " + " | ".join(f"{cell}" for cell in row) + " |" for row in shown)
+
+
+def _by_kind(lines: dict[str, Counts]) -> dict[str, Counts]:
+    kinds: dict[str, dict[str, Counts]] = {}
+    for sink, counts in lines.items():
+        kind = sink if counts.run else sink.split(":")[0]
+        kinds.setdefault(kind, {})[sink] = counts
+    return {
+        next(iter(sinks)) if len(sinks) == 1 else f"{kind} ({len(sinks)} sinks)": Counts(
+            *(sum(column) for column in zip(*sinks.values(), strict=True))
+        )
+        for kind, sinks in kinds.items()
+    }
 
 
 def show(reporter: pytest.TerminalReporter) -> None:

@@ -21,6 +21,9 @@ GUARD = "guard"
 GUARDS_HEAD = ("Guard", "Promise", "Without it", "Test that fails without it", "Seen")
 _BEGAN = time.monotonic()
 
+GROUPED_FROM = 4  # rows with one promise
+SHARED_START = 12  # characters
+
 Lines = list[tuple[str, ...]]
 
 
@@ -38,6 +41,30 @@ def lines_of(reports: Iterable[Any], kind: str = NAME) -> Lines:
 def table(lines: Lines, head: tuple[str, ...] = HEAD) -> str:
     """Return the figures as a table in Markdown."""
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *lines))
+
+
+def grouped(lines: Lines) -> Lines:
+    """Join faults with the same promise that was kept: one row names them, with one result."""
+    groups: dict[str, Lines] = {}
+    for fault, promise, result, kept in lines:
+        groups.setdefault(promise, []).append((fault, promise, result, kept))
+    rows: Lines = []
+    for promise, group in groups.items():
+        if len(group) < GROUPED_FROM or any(kept != "yes" for *_rest, kept in group):
+            rows += group
+        else:
+            faults = "; ".join(_without_shared_start([fault for fault, *_rest in group]))
+            rows.append((f"{len(group)} faults: {faults}", promise, f"such as: {group[0][2]}", "yes"))
+    return sorted(rows)
+
+
+def _without_shared_start(names: list[str]) -> list[str]:
+    """Drop the words that each name has in common with the first name's start."""
+    shown = names[:1]
+    for name in names[1:]:
+        shared = os.path.commonprefix([names[0], name]).rpartition(" ")[0]
+        shown.append(name[len(shared) :].strip() if len(shared) > SHARED_START else name)
+    return shown
 
 
 def machine() -> str:
@@ -61,7 +88,8 @@ def put(table: str, begin: str, end: str) -> None:
 def show(reporter: pytest.TerminalReporter) -> None:
     """Print a test run's rows; `make faults` with `--write` also writes them into DOC."""
     reports = [r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])]
-    _show(reporter, "faults", table(found) if (found := lines_of(reports)) else "", BEGIN, END)
+    found = lines_of(reports)
+    _show(reporter, "faults", table(grouped(found)) if found else "", BEGIN, END)
     guards = lines_of(reports, GUARD)
     told = f"{len(guards)} guards.\n\n{table(guards, GUARDS_HEAD)}" if guards else ""
     _show(reporter, "guards taken out", told, GUARDS_BEGIN, GUARDS_END)

@@ -6,11 +6,11 @@ import pytest
 
 from beacon_site.search_services.catalogue import CATALOGUE
 from tests.providers import scenario_table
-from tests.providers.scenario_table import ASKS_NOBODY, DOCUMENT, Outcome
+from tests.providers.scenario_table import SENDS_NO_REQUESTS, DOCUMENT, Outcome
 from tests.providers.scenarios import RETRY_AFTER, SCENARIOS
 from tests.providers.search_servers import BraveServer, TavilyServer
 
-ASKED = [service.name for service in CATALOGUE if service.name not in ASKS_NOBODY]
+ASKED = [service.name for service in CATALOGUE if service.name not in SENDS_NO_REQUESTS]
 KEYS = (scenario_table.SERPAPI_KEY, TavilyServer.key, BraveServer.key)
 # (hits, tries, whether another time may help)
 EXPECTED = {
