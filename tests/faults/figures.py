@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ def grouped(lines: Lines) -> Lines:
             rows += group
         else:
             faults = "; ".join(_without_shared_start([fault for fault, *_rest in group]))
-            rows.append((f"{len(group)} faults: {faults}", promise, f"such as: {group[0][2]}", "yes"))
+            rows.append(
+                (f"{len(group)} faults: {faults}", promise, f"such as: {group[0][2]}", "yes")
+            )
     return sorted(rows)
 
 
@@ -62,7 +65,8 @@ def _without_shared_start(names: list[str]) -> list[str]:
     """Drop the words that each name has in common with the first name's start."""
     shown = names[:1]
     for name in names[1:]:
-        shared = os.path.commonprefix([names[0], name]).rpartition(" ")[0]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(names[0], name, strict=False))
+        shared = "".join(a for a, _b in same).rpartition(" ")[0]
         shown.append(name[len(shared) :].strip() if len(shared) > SHARED_START else name)
     return shown
 

@@ -35,7 +35,6 @@ from beacon_site.net import http
 from beacon_site.net.bounded import Limits
 from beacon_site.search_services.base import (
     SearchOptions,
-    SearchProfile,
     SearchProvider,
     get_search,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from beacon_site.search_services.catalogue import CATALOGUE
 from tests.providers import scenario_table
-from tests.providers.scenario_table import SENDS_NO_REQUESTS, DOCUMENT, Outcome
+from tests.providers.scenario_table import DOCUMENT, SENDS_NO_REQUESTS, Outcome
 from tests.providers.scenarios import RETRY_AFTER, SCENARIOS
 from tests.providers.search_servers import BraveServer, TavilyServer
 
