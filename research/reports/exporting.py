@@ -1,4 +1,4 @@
-"""Export a saved run: its report as Markdown and HTML, its sources as CSV, everything as JSON."""
+"""Export a saved run: report, sources, references and everything as JSON."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from memory.models import ModelCall
 from research.models import Run
 from research.reporting import sentences as report_sentences
 from research.reports import page as report_page
+from research.reports import references
 from research.runs import presenters
 
 STYLE = installed.ASSETS / "static/css/export.css"
@@ -120,5 +121,10 @@ KINDS: dict[str, Export] = {
     "report.md": Export("text/markdown; charset=utf-8", as_markdown),
     "report.html": Export("text/html; charset=utf-8", as_html),
     "sources.csv": Export("text/csv; charset=utf-8; header=present", as_csv),
+    "references.bib": Export("application/x-bibtex; charset=utf-8", references.as_bibtex),
+    "references.ris": Export(
+        "application/x-research-info-systems; charset=utf-8", references.as_ris
+    ),
+    "references.json": Export("application/vnd.citationstyles.csl+json", references.as_csl_json),
     "run.json": Export("application/json", as_json),
 }

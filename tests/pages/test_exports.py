@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -105,9 +106,48 @@ def test_the_run_as_json_holds_everything(browser: Client, run: Run):
     assert stored["report"]["delta"].startswith("- **New:**") and "manifest" in stored
 
 
+@pytest.fixture
+def cited(topic: Topic) -> Run:
+    """A run that cites a dated page and a library document, with characters to escape."""
+    run = make_run(topic)
+    page = make_source(1, "Costs & {braces} of 50 %\nin a #1 title", link="https://a.example/x_y")
+    page["published_at"] = "2026-03-02"
+    document = make_source(2, "Our own notes", link=f"library:{uuid4()}/1")
+    make_report(run, sources=[page, document])
+    return run
+
+
+def test_references_as_ris_have_one_record_per_cited_source(browser: Client, cited: Run):
+    records = get(browser, cited, "references.ris").content.decode().split("ER  - \r\n\r\n")
+
+    assert records.pop() == ""
+    page, document = (dict(line.split("  - ") for line in r.splitlines()) for r in records)
+    assert page["TY"] == "ELEC" and page["TI"] == "Costs & {braces} of 50 % in a #1 title"
+    assert (page["DA"], page["UR"]) == ("2026/03/02", "https://a.example/x_y")
+    assert document["TI"] == "Our own notes" and "UR" not in document
+
+
+def test_references_as_bibtex_escape_what_tex_would_execute(browser: Client, cited: Run):
+    text = get(browser, cited, "references.bib").content.decode()
+
+    assert text.count("@misc{") == 2
+    assert r"title = {{Costs \& \{braces\} of 50 \% in a \#1 title}}," in text
+    assert "url = {https://a.example/x_y}," in text and "year = {2026}," in text
+
+
+def test_references_as_csl_json_name_the_day_they_were_read(browser: Client, cited: Run):
+    page, document = json.loads(get(browser, cited, "references.json").content)
+
+    read = cited.report.created
+    assert page["accessed"] == {"date-parts": [[read.year, read.month, read.day]]}
+    assert page["issued"] == {"date-parts": [[2026, 3, 2]]} and page["type"] == "webpage"
+    assert page["id"] != document["id"] and "URL" not in document
+
+
 def test_chinese_stays_readable_in_every_file(browser: Client, alice: User):
     run = make_run(make_topic(alice, "人工智能"))
-    make_report(run, body="人工智能的发展。 [1]")
+    source = make_source(1, "人工智能新闻")
+    make_report(run, body="人工智能的发展。 [1]", sources=[source])
     make_hit(run, 1, title="人工智能新闻")
 
     for kind in KINDS:
@@ -118,7 +158,7 @@ def test_an_unknown_kind_is_explained(browser: Client, run: Run):
     answer = get(browser, run, "report.docx")
 
     assert answer.status_code == 404
-    assert "report.md, report.html, sources.csv, run.json" in answer.content.decode()
+    assert "report.md, report.html, sources.csv, references.bib" in answer.content.decode()
 
 
 def test_a_run_that_is_not_saved_has_nothing_to_export(browser: Client, topic: Topic):
