@@ -23,6 +23,7 @@ GUARDS_HEAD = ("Guard", "Promise", "Without it", "Test that fails without it", "
 _BEGAN = time.monotonic()
 
 GROUPED_FROM = 4  # rows with one promise
+NAMED = 3  # faults of a joined row
 SHARED_START = 12  # characters
 
 Lines = list[tuple[str, ...]]
@@ -54,10 +55,9 @@ def grouped(lines: Lines) -> Lines:
         if len(group) < GROUPED_FROM or any(kept != "yes" for *_rest, kept in group):
             rows += group
         else:
-            faults = "; ".join(_without_shared_start([fault for fault, *_rest in group]))
-            rows.append(
-                (f"{len(group)} faults: {faults}", promise, f"such as: {group[0][2]}", "yes")
-            )
+            faults = "; ".join(_without_shared_start([fault for fault, *_rest in group[:NAMED]]))
+            named = f"{len(group)} faults, such as: {faults}"
+            rows.append((named, promise, f"such as: {group[0][2]}", "yes"))
     return sorted(rows)
 
 
