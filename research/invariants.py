@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 from cronsim import CronSimError
+from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as translate
 from django.utils.translation import gettext_lazy as _
@@ -18,16 +22,6 @@ from memory.models import ContentItem, Topic
 from research.models import Schedule, TopicNews
 from research.schedules import scheduling
 
-# A worker renews its lease, or ends the row. The scheduler frees the rest within 15 seconds.
-_LEASES = """
-SELECT 'run', id::text, lease_until FROM research_run
- WHERE status = 'running' AND coalesce(lease_until < now() - interval '1 min', true)
-UNION ALL SELECT 'follow-up step', id::text, lease_until FROM research_step
- WHERE is_follow_up AND state = 'running'
-   AND coalesce(lease_until < now() - interval '1 min', true)
-UNION ALL SELECT 'message', id::text, lease_until FROM research_delivery
- WHERE state = 'sending' AND coalesce(lease_until < now() - interval '1 min', true)
-"""
 _WAITING = """
 SELECT 'run', id::text, not_before FROM research_run
  WHERE status = 'queued' AND waiting_since IS NULL AND not_before < now() - interval '30 min'
@@ -86,6 +80,14 @@ SELECT item.id, item.source FROM memory_contentitem item
 """
 
 
+def _lost() -> Iterator[tuple[Any, ...]]:
+    """Yield the jobs whose worker is lost. The tick frees them within 15 seconds."""
+    late = Q(lease_until=None) | Q(lease_until__lt=Now() - timedelta(minutes=1))
+    for kind in leased_jobs.kinds():
+        for job in kind.objects.lost().filter(late):
+            yield str(kind._meta.verbose_name), str(job.pk), job.lease_until
+
+
 def _free(_rows: Rows) -> None:
     """Free rows that lost their worker for other workers. No message in `sending` is sent twice."""
     for kind in leased_jobs.kinds():
@@ -119,8 +121,8 @@ _LINE = _(
 
 INVARIANTS += [
     Invariant(
-        "leases", _LEASES, REPAIR, _free,
-        sentence=_("Each run, follow-up step and notification in progress has a worker."),
+        "leases", _lost, REPAIR, _free,
+        sentence=_("Everything in progress has a worker."),
     ),
     Invariant(
         "waiting-research", _WAITING, START,

@@ -1,4 +1,4 @@
-"""What holds for every kind of leased job."""
+"""Rules for every kind of leased job: one holder, a fence, a limit of crashes, and repeated messages."""
 
 from __future__ import annotations
 
