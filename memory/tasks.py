@@ -10,14 +10,11 @@ from typing import Any
 import structlog
 from celery import shared_task
 from django.apps import apps
-from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from beacon_site.broker import send
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from memory.accounts import sign_ins
 from memory.archive import jobs
-from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.conflicts import services as conflict_services
@@ -47,26 +44,15 @@ def answer_message(message_id: int) -> None:
 
 
 @shared_task(acks_late=True)
-def finish_session(session_id: str) -> None:
+def finish_session(reflection_id: int) -> None:
     """Save what matters from an ended session; safe to deliver twice."""
-    conversation_end.finish(session_id)
+    conversation_end.finish(reflection_id)
 
 
 @shared_task
 def condense_file(file_id: str, version: int) -> None:
     """Ask the model for a shorter text of a memory file; the page polls for the answer."""
     file_condensing.carry_out(file_id, version)
-
-
-@shared_task
-def take_up_conversations() -> None:
-    """Send answers and ended sessions without a worker to one."""
-    for message_id in conversation.due():
-        if not conversation.nudge(message_id):
-            return  # the broker is unavailable: the next run tries again
-    for session_id in conversation_end.due():
-        if not conversation_end.nudge(session_id):
-            return
 
 
 @shared_task
@@ -166,23 +152,7 @@ def embed_due() -> None:
 @shared_task(acks_late=True)
 def carry_out_bulk_act(pk: str) -> None:
     """Do a bulk action, or continue it; safe to deliver twice."""
-    try:
-        bulk.carry_out(pk)
-    except (OperationalError, InterfaceError):
-        raise  # the row waits, and the next scheduled run resumes it
-    except Exception as exc:
-        bulk.give_up(pk, type(exc).__name__)
-        raise
-
-
-@shared_task
-def take_up_bulk_acts() -> None:
-    """Continue bulk actions without a worker."""
-    for pk in bulk.to_be_taken_up():
-        try:
-            carry_out_bulk_act(str(pk))
-        except Exception:  # one that can't continue must not block those after it
-            logger.exception("bulk action failed", act=str(pk))
+    bulk.carry_out(pk)
 
 
 @shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)
@@ -192,10 +162,8 @@ def carry_out_archive(pk: str) -> None:
 
 
 @shared_task
-def take_up_archives() -> None:
-    """Send waiting exports and imports to a worker, and delete files older than a week."""
-    for pk in jobs.to_be_taken_up():
-        send("memory.tasks.carry_out_archive", str(pk), queue="research")
+def forget_archives() -> None:
+    """Delete exports and imports older than a week, with their files."""
     jobs.forget_old()
 
 

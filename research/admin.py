@@ -39,7 +39,7 @@ class DeliveryAdmin(UnnamedAdmin):
     list_display = ("id", "owner", "kind", "state", "attempt", "response_code", "created")
     list_filter = ("kind", "state")
     date_hierarchy = "created"
-    SECRET = ("channel", "subject", "message", "request", "response", "error", "tries")
+    SECRET = ("channel", "subject", "message", "request", "response", "error", "results")
 
 
 @admin.register(research.TopicNotices)

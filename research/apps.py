@@ -12,12 +12,14 @@ class ResearchConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Load the Celery application, so shared tasks know their broker, and register with memory.
+        """Load the Celery application, so jobs and tasks know their broker, and register with memory.
 
         This tells memory how searches went, how research's records are moved, exported and
         recalled, which run a record comes from, and which tools research adds.
         """
+        from beacon_site import broker
         from beacon_site import celery as celery
+        from beacon_site.db.leased_jobs import LeasedJob
         from memory.context import topic_block
         from memory.pages import health
         from research import archive_kinds, hooks, tool_research
@@ -28,6 +30,7 @@ class ResearchConfig(AppConfig):
         from research.search import searching
         from research.topics import acts
 
+        LeasedJob.BROKER = broker
         health.FAILING.append(searching.failing)
         topic_block.TASKS.append(memory_for_prompt.task_of)
         acts.register_record_moves()

@@ -134,7 +134,7 @@ KINDS = [
         models.Step,
         owner="run__topic__owner",
         key=("run_id", "name", "part"),
-        without=("lease_until",),
+        without=("lease_until", "nudged_at"),
         only=~Q(run__status__in=models.Run.UNFINISHED) & ~_OPEN_FOLLOW_UP,
         problem=_to_be_done,
     ),

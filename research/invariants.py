@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -13,24 +14,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as translate
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.db import leased_jobs
 from memory.content import services as content_services
 from memory.core.actors import MAINTENANCE
 from memory.health.invariants import INVARIANTS, REPAIR, RESTORE, START, Invariant, Rows
 from memory.models import ContentItem, Topic
-from research.models import Delivery, Run, Schedule, Step, TopicNews, outbox
-from research.notifications import sending
+from research.models import Schedule, TopicNews
 from research.schedules import scheduling
 
-# A worker renews its lease, or ends the row. The scheduler frees the rest within 15 seconds.
-_LEASES = """
-SELECT 'run', id::text, lease_until FROM research_run
- WHERE status = 'running' AND coalesce(lease_until < now() - interval '1 min', true)
-UNION ALL SELECT 'follow-up step', id::text, lease_until FROM research_step
- WHERE is_follow_up AND state = 'running'
-   AND coalesce(lease_until < now() - interval '1 min', true)
-UNION ALL SELECT 'message', id::text, lease_until FROM research_delivery
- WHERE state = 'sending' AND coalesce(lease_until < now() - interval '1 min', true)
-"""
 _WAITING = """
 SELECT 'run', id::text, not_before FROM research_run
  WHERE status = 'queued' AND waiting_since IS NULL AND not_before < now() - interval '30 min'
@@ -89,27 +80,19 @@ SELECT item.id, item.source FROM memory_contentitem item
 """
 
 
-def _free(rows: Rows) -> None:
-    """Free rows that lost their worker for other workers. No message in `sending` is sent twice.
+def _lost() -> Iterator[tuple[Any, ...]]:
+    """Yield the jobs whose worker is lost. The tick frees them within 15 seconds."""
+    late = Q(lease_until=None) | Q(lease_until__lt=Now() - timedelta(minutes=1))
+    for kind in leased_jobs.kinds():
+        for job in kind.objects.lost().filter(late):
+            yield str(kind._meta.verbose_name), str(job.pk), job.lease_until
 
-    Rows that another worker has leased since then are skipped.
-    """
-    lost: dict[str, list[str]] = {"run": [], "follow-up step": [], "message": []}
-    for kind, key, _lease in rows:
-        lost[kind].append(key)
-    forever = Run.objects.filter(pk__in=lost["run"], lease_until=None)
-    forever.update(lease_until=Now() - timedelta(minutes=1))
-    Run.objects.free_stalled()
-    again = {"not_before": Now(), "lease_until": None}
-    expired = Q(lease_until=None) | Q(lease_until__lt=Now())
-    steps = Step.objects.filter(expired, pk__in=lost["follow-up step"], state=Step.State.RUNNING)
-    steps.update(state=Step.State.WAITING, **again)
-    messages = Delivery.objects.filter(
-        expired, pk__in=lost["message"], state=Delivery.State.SENDING
-    )
-    messages.update(state=Delivery.State.WAITING, nudged_at=None, **again)
-    outbox.dispatch()
-    sending.dispatch()
+
+def _free(_rows: Rows) -> None:
+    """Free rows that lost their worker for other workers. No message in `sending` is sent twice."""
+    for kind in leased_jobs.kinds():
+        kind.objects.sweep()
+        kind.objects.dispatch()
 
 
 def _count_runs(rows: Rows) -> None:
@@ -138,8 +121,8 @@ _LINE = _(
 
 INVARIANTS += [
     Invariant(
-        "leases", _LEASES, REPAIR, _free,
-        sentence=_("Each run, follow-up step and notification in progress has a worker."),
+        "leases", _lost, REPAIR, _free,
+        sentence=_("Everything in progress has a worker."),
     ),
     Invariant(
         "waiting-research", _WAITING, START,

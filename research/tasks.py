@@ -9,8 +9,9 @@ import structlog
 from celery import shared_task
 from django.utils import timezone
 
+from beacon_site.db import leased_jobs
 from research.execution import pipeline, rechecking
-from research.models import Run, Worker, outbox
+from research.models import Worker
 from research.notifications import digests, sending
 from research.reports import topic_news
 from research.schedules import scheduling
@@ -44,19 +45,18 @@ def forget_deliveries() -> None:
 
 @shared_task(acks_late=True)
 def tick() -> None:
-    """Every 15 s: free stalled runs, start due ones, and send pending messages.
+    """Every 15 s: free the jobs of lost workers, start due runs, and send lost messages.
 
     Two beats can run this at once: each part claims its rows one by one.
     """
     failure: Exception | None = None
     for part in (
-        _free,
+        *(kind.objects.sweep for kind in leased_jobs.kinds()),
         _start_due,
         _start_rechecks,
         _go_on,
-        outbox.dispatch,
         digests.make_due,
-        sending.dispatch,
+        *(kind.objects.dispatch for kind in leased_jobs.kinds()),
         scheduling.pause_failing,
         topic_news.catch_up,
         _forget_old_processes,
@@ -72,10 +72,6 @@ def tick() -> None:
                 logger.info("tick", part=part.__name__.strip("_"), done=done)
     if failure is not None:
         raise failure
-
-
-def _free() -> int:
-    return Run.objects.free_stalled()
 
 
 def _start_due() -> int:

@@ -18,7 +18,7 @@ from django.test import Client
 from xdist.scheduler import LoadScopeScheduling
 
 from beacon_site import broker
-from beacon_site.db import heartbeat
+from beacon_site.db import leased_jobs
 from memory.llm import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
@@ -178,7 +178,7 @@ def _no_run_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     On a crowded machine a run takes longer than a beat of ten seconds.
     """
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 300.0)
+    monkeypatch.setattr(leased_jobs, "BEAT_SECONDS", 300.0)
 
 
 @pytest.fixture(autouse=True)

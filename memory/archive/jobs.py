@@ -7,11 +7,8 @@ once its owner confirms.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from dataclasses import asdict
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -25,7 +22,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line
 from memory.archive import exporter, foreign_formats, importer
 from memory.archive.foreign_formats import Choice, Shape
@@ -39,9 +36,6 @@ logger = structlog.get_logger(__name__)
 
 FEW_ROWS = 2_000  # rows; a smaller export runs while the person waits
 SMALL_UPLOAD = 256 * 1024  # bytes; the same for an import
-LEASE = timedelta(minutes=70)  # the task's time limit
-MOST_LOSSES = 3  # lost workers before a row fails
-_UNFINISHED = (Archive.State.WAITING, Archive.State.RUNNING)
 
 
 class Busy(ImportRejected):
@@ -106,7 +100,7 @@ def _first_options(row: Archive) -> dict[str, Any]:
 
 
 def _check_free(owner: User) -> None:
-    if Archive.objects.filter(owner=owner, state__in=_UNFINISHED).exists():
+    if Archive.objects.of(owner).unfinished().exists():
         raise Busy(_("Another export or import is running. Try again when it’s finished."))
 
 
@@ -122,7 +116,8 @@ def confirm(row: Archive) -> bool:
 
 def _put_back(row: Archive, **fields: Any) -> bool:
     checked = Archive.objects.filter(pk=row.pk, way=Archive.Way.IMPORT, state=Archive.State.CHECKED)
-    done = checked.update(state=Archive.State.WAITING, started_at=None, problem="", **fields)
+    fields |= Archive.waiting_again() | {"crashes": 0}
+    done = checked.update(started_at=None, problem="", **fields)
     row.refresh_from_db()
     return bool(done)
 
@@ -139,53 +134,40 @@ def is_small(row: Archive) -> bool:
 
 def carry_out(pk: Any) -> Archive | None:
     """Run the export or import unless another process does; return the row."""
-    with _lock(pk) as is_mine:
-        return _claimed(pk) if is_mine else None
-
-
-def _claimed(pk: Any) -> Archive | None:
-    """Run it if it waits or its worker was lost; the caller holds its lock."""
-    unfinished = Archive.objects.select_related("owner").filter(pk=pk, state__in=_UNFINISHED)
-    row: Archive | None = unfinished.first()
+    row: Archive | None = Archive.objects.claim(pk)
     if row is None:
         return None
-    losses = int(row.options.get("losses", 0)) + (row.state == Archive.State.RUNNING)
-    row.options["losses"] = losses
-    Archive.objects.filter(pk=pk).update(
-        state=Archive.State.RUNNING,
-        lease_until=Now() + LEASE,
-        started_at=Now(),
-        options=row.options,
-    )
-    if losses >= MOST_LOSSES:
-        why = _(
-            "The worker stopped unexpectedly %(n)d times, perhaps because the machine ran out of memory. Nothing was saved."
-        )
-        _end(row, Archive.State.FAILED, problem=why % {"n": losses})
-        return row
     try:
-        state, result = _carry_out(row)
+        with row.heartbeat():
+            _carry_out(row)
     except ImportRejected as exc:
-        _end(row, Archive.State.FAILED, problem=str(exc))
+        row.fail(str(exc))
     except FileNotFoundError:
-        _end(row, Archive.State.FAILED, problem=_("The file no longer exists. Upload it again."))
+        row.fail(_("The file no longer exists. Upload it again."))
+    except JobLost:
+        logger.warning("archive taken over by another worker", archive=str(row.pk))
     except (Exception, SoftTimeLimitExceeded) as exc:
         why = _("It stopped because of an internal error (%(kind)s). Nothing was saved.")
-        _end(row, Archive.State.FAILED, problem=why % {"kind": type(exc).__name__})
+        row.fail(why % {"kind": type(exc).__name__})
         raise
-    else:
-        _end(row, state, result=result)
     row.refresh_from_db()
+    logger.info("archive ended", archive=str(row.pk), way=row.way, state=row.state)
     return row
 
 
-def _carry_out(row: Archive) -> tuple[str, dict[str, Any]]:
-    if row.way == Archive.Way.EXPORT:
-        counts = exporter.write(row.owner, row.file, tell=_teller(row))
-        Archive.objects.filter(pk=row.pk).update(size=row.file.stat().st_size)
-        return Archive.State.DONE, {"counts": counts}
-    result = look(row, only_look=not row.is_confirmed)
-    return (Archive.State.DONE if row.is_confirmed else Archive.State.CHECKED), result
+def _carry_out(row: Archive) -> None:
+    """Write an export, or preview or store an import. Raises JobLost, and then nothing is stored."""
+    with transaction.atomic() if row.is_confirmed else nullcontext():
+        if row.is_import:
+            result = look(row, only_look=not row.is_confirmed)
+            state = Archive.State.DONE if row.is_confirmed else Archive.State.CHECKED
+        else:
+            result = {"counts": exporter.write(row.owner, row.file, tell=_teller(row))}
+            state, row.size = Archive.State.DONE, row.file.stat().st_size
+        if not row.end(state, result=result, size=row.size, finished_at=Now()):
+            raise JobLost(str(row.pk))
+    if row.is_confirmed:
+        row.file.unlink(missing_ok=True)
 
 
 def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
@@ -199,16 +181,6 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
     found = foreign_formats.entries(row.file, row.name, shape, given)
     return foreign_formats.take_in(found, taking, only_look=only_look).as_json()
-
-
-def _end(row: Archive, state: str, **fields: Any) -> None:
-    Archive.objects.filter(pk=row.pk, state=Archive.State.RUNNING).update(
-        state=state, lease_until=None, finished_at=timezone.now(), **fields
-    )
-    done_with = state == Archive.State.FAILED or row.is_confirmed
-    if row.way == Archive.Way.IMPORT and done_with:
-        row.file.unlink(missing_ok=True)
-    logger.info("archive ended", archive=str(row.pk), way=row.way, state=state)
 
 
 # --- progress and cleanup -------------------------------------------------------------------------
@@ -237,25 +209,10 @@ def done_so_far(row: Archive) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def to_be_taken_up() -> Iterable[Any]:
-    """Return the rows that are waiting, and those whose worker died and released its lock."""
-    rows = Archive.objects.filter(state__in=_UNFINISHED).order_by("created")
-    return [row.pk for row in rows[:20] if row.state == Archive.State.WAITING or _is_lost(row.pk)]
-
-
-def _is_lost(pk: Any) -> bool:
-    with _lock(pk) as is_free:
-        return is_free
-
-
-def _lock(pk: Any) -> AbstractContextManager[bool]:
-    return advisory_lock(LockId.ARCHIVE_JOB, uuid.UUID(str(pk)))
-
-
 def forget_old() -> int:
     """Delete what is older than a week, with its file; return how many."""
-    old = Archive.objects.filter(created__lt=timezone.now() - KEPT).exclude(state__in=_UNFINISHED)
-    rows = list(old[:200])
+    old = Archive.objects.filter(created__lt=timezone.now() - KEPT)
+    rows = [row for row in old[:200] if not row.is_unfinished]
     for row in rows:
         row.discard()
     return len(rows)

@@ -19,7 +19,6 @@ from beacon_site.text.cite_marks import MARK
 from memory import models as memory
 from memory.archive.kinds import Kind, register
 from memory.archive.zips import ImportRejected
-from memory.chat.conversation import PENDING
 from memory.content.services import MOST_BYTES, check_no_circle, check_size
 from memory.core.actors import SYSTEM
 from memory.core.errors import InvalidValue, MemoryRefused
@@ -87,7 +86,7 @@ def message_problem(message: Message) -> str:
 
 def lay_down(message: Message, taking_in: Any) -> None:
     """Fail answers that were still pending in the archive, and keep only valid citations and calls."""
-    if message.state in PENDING:
+    if message.is_unfinished:
         message.state = Message.State.FAILED
         message.notice = _("The answer wasn’t finished when the archive was created.")
     message.lease_until = None
@@ -218,7 +217,7 @@ def _is_change(one: Any) -> bool:
 
 def look_back_no_more(reflection: Reflection, _taking_in: Any) -> None:
     """Skip reflections that were still pending in the archive."""
-    if reflection.state == Reflection.State.WAITING:
+    if reflection.is_unfinished:
         reflection.state = Reflection.State.SKIPPED
         reflection.why = _("the archive was created before its reflection ran")
         reflection.finished_at = timezone.now()

@@ -11,17 +11,13 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.broker import send
 from beacon_site.text.cite_marks import FILE, MARK, marks_in
 from beacon_site.text.cleaning import clean, in_brief, is_visible, one_line, shorten
 from memory.core.actors import Actor
@@ -129,12 +125,7 @@ def _is_uuid(key: str) -> bool:
 
 MOST_MESSAGE = 65_536  # bytes of UTF-8 per message
 LONGEST_TITLE = 80
-MOST_TRIES = 3  # workers that can be lost during one answer
-LEASE = timedelta(
-    seconds=45
-)  # the worker's heartbeat renews it; after that another worker takes the answer
 LOG_DAYS = 30  # R205
-PENDING = (Message.State.WAITING, Message.State.ANSWERING)
 
 # R205: requests to remember something, not “do you remember …?”.
 _TO_KEEP = re.compile(
@@ -250,7 +241,7 @@ def ask(
         last = held.messages.order_by("-position").first()
         if last is not None and (twice := _sent_twice(last, text, seen)):
             return twice
-        if last is not None and last.state in PENDING:
+        if last is not None and last.is_unfinished:
             raise StillAnswering(
                 _(
                     "Beacon is still answering. Your text is kept. Send it when the answer is finished, or stop the answer."
@@ -266,7 +257,7 @@ def ask(
         answer = _add(held, place + 1, "assistant", "", state=Message.State.WAITING)
         if not held.title:
             held.change(by=by, title=checked_title(text), why=_("named after its first words"))
-        transaction.on_commit(lambda: nudge(answer.pk))
+        answer.wake_after_commit()
     return answer
 
 
@@ -338,61 +329,10 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
 # --- pending answers ------------------------------------------------------------------------------
 
 
-def nudge(message_id: int) -> bool:
-    """Tell a worker about a pending answer; if this fails, the periodic task does it."""
-    return send("memory.tasks.answer_message", message_id, queue="reflect")
-
-
-def claim(message_id: int) -> Message | None:
-    """Claim a pending answer, or one whose worker is lost; None if it is taken, done or given up.
-
-    One UPDATE decides. Every later write checks the returned `attempt` (a fencing token). Finished
-    tool calls are kept, so their writes aren't repeated.
-    """
-    waiting = Q(state=Message.State.WAITING)
-    lost = Q(state=Message.State.ANSWERING, lease_until__lt=Now())
-    taken = Message.objects.filter(waiting | lost, pk=message_id, attempt__lt=MOST_TRIES).update(
-        state=Message.State.ANSWERING,
-        attempt=F("attempt") + 1,
-        lease_until=Now() + LEASE,
-        content="",
-        notice="",
-    )
-    if not taken:
-        _give_up(message_id)
-        return None
-    return Message.objects.select_related("session__owner", "session__agent").get(pk=message_id)
-
-
-def mine(message: Message) -> QuerySet[Message]:
-    """Return the answer's row, as long as this worker still has the claim."""
-    return Message.objects.filter(
-        pk=message.pk, state=Message.State.ANSWERING, attempt=message.attempt
-    )
-
-
-def _give_up(message_id: int) -> None:
-    """Fail an answer that has lost too many workers."""
-    words = _("The worker stopped unexpectedly %(n)d times. Try again.")
-    Message.objects.filter(
-        pk=message_id,
-        state=Message.State.ANSWERING,
-        lease_until__lt=Now(),
-        attempt__gte=MOST_TRIES,
-    ).update(state=Message.State.FAILED, notice=words % {"n": MOST_TRIES}, lease_until=None)
-
-
-def due() -> list[int]:
-    """Return the answers that are pending or whose worker is lost."""
-    lost = Q(state=Message.State.ANSWERING, lease_until__lt=timezone.now())
-    rows = Message.objects.filter(Q(state=Message.State.WAITING) | lost).order_by("id")
-    return list(rows.values_list("pk", flat=True)[:100])
-
-
 def stop(message: Message) -> bool:
     """Stop an answer and keep the text so far. False if it was already finished."""
     said = _("You stopped it.")
-    pending = Message.objects.filter(pk=message.pk, state__in=PENDING)
+    pending = Message.objects.filter(pk=message.pk).unfinished()
     done = pending.exclude(content="").update(
         state=Message.State.DONE, notice=said, lease_until=None, by="model"
     )
@@ -409,10 +349,9 @@ def again(message: Message) -> bool:
         last = held.messages.order_by("-position").first()
         if last is None or last.pk != message.pk or last.state != Message.State.FAILED:
             return False
-        Message.objects.filter(pk=last.pk).update(
-            state=Message.State.WAITING, attempt=0, notice="", content="", cites=[]
-        )
-        transaction.on_commit(lambda: nudge(last.pk))
+        fields = Message.waiting_again() | {"crashes": 0}
+        Message.objects.filter(pk=last.pk).update(notice="", content="", cites=[], **fields)
+        last.wake_after_commit()
     return True
 
 

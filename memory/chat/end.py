@@ -9,7 +9,6 @@ review like any write of that agent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -22,15 +21,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
-from beacon_site.broker import send
-from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.http import zone_of
 from beacon_site.llm.base import Message as Said
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.cite_marks import without_marks
 from beacon_site.text.cleaning import clean, for_prompt, one_line, plain, shorten
 from beacon_site.text.injection import smells_of_instructions
-from memory.chat.conversation import LOG_DAYS, PENDING, is_to_keep
+from memory.chat.conversation import LOG_DAYS, is_to_keep
 from memory.chat.prompt import ASK, transcript_of, words_trust
 from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
@@ -58,7 +55,6 @@ TAG = "session"
 MOST_STEPS, LONGEST_STEP, LONGEST_RESULT = 4, 300, 1_200
 LONGEST_TALK = 12_000  # characters of a transcript that a model summarizes
 MOST_REQUESTS, LONGEST_REQUEST = 40, 300  # of a session's requests in its log
-GIVE_UP = timedelta(days=1)  # unfinished work is given up after this time
 
 
 class SessionSummary(BaseModel):
@@ -74,77 +70,52 @@ def end(session: Session, *, by: Actor) -> bool:
         held: Session = Session.objects.select_for_update().get(pk=session.pk)
         if held.ended_at is not None or held.trashed_at is not None:
             return False
-        pending = held.messages.filter(state__in=PENDING)
-        pending.update(
+        held.messages.unfinished().update(
             state=Message.State.FAILED, lease_until=None, notice=_("The conversation was ended.")
         )
         held.change(by=by, ended_at=timezone.now(), why=_("ended"))
-        Reflection.objects.get_or_create(owner_id=held.owner_id, source=source_of(held.pk))
-        transaction.on_commit(lambda: nudge(str(held.pk)))
+        row, _made = Reflection.objects.get_or_create(
+            owner_id=held.owner_id, source=source_of(held.pk)
+        )
+        row.wake_after_commit()
     Activity.log(session.owner, by, "session-ended", subject=held)
     return True
 
 
-def nudge(session_id: str) -> bool:
-    """Tell a worker to finish an ended session; if this fails, the periodic task does it."""
-    return send("memory.tasks.finish_session", session_id, queue="reflect")
-
-
-def due() -> list[str]:
-    """Return the ended sessions that aren't finished yet."""
-    rows = Reflection.objects.filter(
-        state=Reflection.State.WAITING, source__startswith=source_of("")
-    )
-    return [one.partition(":")[2] for one in rows.values_list("source", flat=True)[:100]]
-
-
-def finish(session_id: str) -> bool:
+def finish(reflection_id: int) -> bool:
     """Finish an ended session; False if it is finished already or another worker has it."""
-    row = Reflection.objects.filter(
-        source=source_of(session_id), state=Reflection.State.WAITING
-    ).first()
+    row: Reflection | None = Reflection.objects.claim(reflection_id)
     if row is None:
         return False
-    with advisory_lock(LockId.SESSION_END, row.pk) as is_mine:
-        if not is_mine:
-            return False
-        rows = Session.objects.select_related("owner", "agent")
-        session = rows.filter(pk=session_id).first()
-        if session is None or session.trashed_at is not None:
-            _skip(row, _("the session is in Trash, so nothing was saved"))
-        elif blocked := _why_blocked(session):
-            _skip(row, blocked)
-        elif row.created < timezone.now() - GIVE_UP:
-            _skip(row, _("it couldn’t be finished within a day"))
-        else:
-            _finish(session, row)
+    rows = Session.objects.select_related("owner", "agent")
+    session = rows.filter(pk=row.source.partition(":")[2]).first()
+    if session is None or session.trashed_at is not None:
+        _skip(row, _("the session is in Trash, so nothing was saved"))
+    elif blocked := _why_blocked(session):
+        _skip(row, blocked)
+    else:
+        _finish(session, row)
     return True
 
 
 def _finish(session: Session, row: Reflection) -> None:
     try:
-        with timezone.override(zone_of(session.owner.time_zone)):
-            _consolidate(session)
-            _log_requests(session)
-            _summarise(session)
-            _look_back(session)
+        with timezone.override(zone_of(session.owner.time_zone)), row.heartbeat() as heartbeat:
+            for part in (_consolidate, _log_requests, _summarise, _look_back):
+                if heartbeat.is_lost:
+                    return
+                part(session)
     except SoftTimeLimitExceeded:
-        _fail(row, _("it took longer than the time limit"))
+        row.fail(_("it took longer than the time limit"))
     except MemoryRefused as exc:
-        _fail(row, str(exc))
+        row.fail(str(exc))
     except Exception:
-        _fail(row, _("something went wrong (the error is in the worker’s log)"))
+        row.fail(_("something went wrong (the error is in the worker’s log)"))
         raise
 
 
 def _skip(row: Reflection, why: str) -> None:
     reflection_services.skip(row.owner, source=row.source, why=why)
-
-
-def _fail(row: Reflection, why: str) -> None:
-    Reflection.objects.filter(pk=row.pk, state=Reflection.State.WAITING).update(
-        state=Reflection.State.FAILED, why=why, finished_at=timezone.now()
-    )
 
 
 def _why_blocked(session: Session) -> str:

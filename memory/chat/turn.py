@@ -13,18 +13,16 @@ from typing import Any
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.db.heartbeat import Heartbeat
 from beacon_site.http import zone_of
 from beacon_site.llm.base import LlmProfile
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.cite_marks import FILE
 from beacon_site.text.cleaning import as_data, clean, one_line, plain, shorten
-from memory.chat.conversation import LEASE, check, claim, given_of, mine, records_as_named
+from memory.chat.conversation import check, given_of, records_as_named
 from memory.chat.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
 from memory.llm import connections
 from memory.models import Message, Note, Trust
@@ -134,31 +132,22 @@ def answer(message_id: int) -> bool:
 
     The row always ends.  An unexpected error ends it as failed and is raised again.
     """
-    message = claim(message_id)
+    message = Message.objects.claim(message_id)
     if message is None:
         return False
     zone = timezone.override(zone_of(message.session.owner.time_zone))
-    with zone, Heartbeat(lambda: _renewed(message), name=f"answer:{message.pk}"):
+    with zone, message.heartbeat():
         try:
             _Turn(message).carry_out()
         except Stopped:
             logger.info("answer was stopped", message=message.pk)
         except SoftTimeLimitExceeded:
-            _end(message, Message.State.FAILED, notice=_("The answer took too long."))
+            message.end(Message.State.FAILED, notice=_("The answer took too long."))
         except Exception:
             said = _("Something went wrong. The error is in the worker’s log. Try again.")
-            _end(message, Message.State.FAILED, notice=said)
+            message.end(Message.State.FAILED, notice=said)
             raise
     return True
-
-
-def _renewed(message: Message, **fields: Any) -> bool:
-    """Renew the lease and store the fields; False if the answer was stopped or is another worker's."""
-    return bool(mine(message).update(lease_until=Now() + LEASE, **fields))
-
-
-def _end(message: Message, state: Message.State, **fields: Any) -> None:
-    mine(message).update(state=state, lease_until=None, **fields)
 
 
 class _Turn:
@@ -179,7 +168,7 @@ class _Turn:
             if agent is not None:
                 blocked.check(self._message.session.owner, agent.actor)
         except blocked.Refused as exc:
-            _end(self._message, Message.State.FAILED, notice=str(exc))
+            self._message.end(Message.State.FAILED, notice=str(exc))
             return
         try:
             looped = self._by_model()
@@ -251,7 +240,7 @@ class _Turn:
         self._progress(tool_calls=self._calls, content="")
 
     def _progress(self, **fields: Any) -> None:
-        if not _renewed(self._message, **fields):
+        if not self._message.renew(**fields):
             raise Stopped
 
     # --- by recall --------------------------------------------------------------------------------
@@ -269,8 +258,7 @@ class _Turn:
                 checked.false,
             )
             notice = " ".join(filter(None, [notice, words % {"n": checked.false}]))
-        _end(
-            self._message,
+        self._message.end(
             Message.State.DONE,
             content=checked.text,
             cites=checked.cites,

@@ -257,15 +257,16 @@ UNION ALL SELECT 'section', record.id FROM memory_section record JOIN memory_mem
 _WRONG_SIZES = "SELECT id, path, size FROM memory_memoryfile WHERE size <> octet_length(content)"
 # Every kind of work that is a row until a worker takes it, usually within a minute.
 _WAITING = """
-SELECT 'bulk action', id::text, created FROM memory_bulkact
- WHERE state IN ('waiting', 'running') AND coalesce(lease_until, created) < now() - interval '30 min'
-UNION ALL SELECT way, id::text, created FROM memory_archive
- WHERE state IN ('waiting', 'running') AND coalesce(lease_until, created) < now() - interval '30 min'
+SELECT 'bulk action', id::text, created FROM memory_bulkact WHERE state IN ('waiting', 'running')
+   AND coalesce(lease_until, not_before) < now() - interval '30 min'
+UNION ALL SELECT way, id::text, created FROM memory_archive WHERE state IN ('waiting', 'running')
+   AND coalesce(lease_until, not_before) < now() - interval '30 min'
 UNION ALL SELECT 'answer', id::text, created FROM memory_message
  WHERE state IN ('waiting', 'answering')
-   AND coalesce(lease_until, created) < now() - interval '30 min'
+   AND coalesce(lease_until, not_before) < now() - interval '30 min'
 UNION ALL SELECT 'reflection', source, created FROM memory_reflection
- WHERE state = 'waiting' AND created < now() - interval '30 min'
+ WHERE state IN ('waiting', 'running')
+   AND coalesce(lease_until, not_before) < now() - interval '30 min'
 UNION ALL SELECT 'copy in Redis', slug, created FROM memory_publishdue
  WHERE created < now() - interval '30 min'
 """

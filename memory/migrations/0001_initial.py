@@ -21,6 +21,7 @@ import pgtrigger.compiler
 import pgtrigger.migrations
 from django.conf import settings
 from django.db import migrations, models
+from django.db.models.functions import Now
 
 import memory.models.accounts
 import memory.models.proposals
@@ -359,7 +360,6 @@ class Migration(migrations.Migration):
                 ),
                 ("problem", models.TextField(blank=True)),
                 ("is_confirmed", models.BooleanField(default=False)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
@@ -371,6 +371,12 @@ class Migration(migrations.Migration):
                         to=settings.AUTH_USER_MODEL,
                     ),
                 ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "ordering": ("-created",),
@@ -416,7 +422,6 @@ class Migration(migrations.Migration):
                 ("done", models.PositiveIntegerField(default=0)),
                 ("left", models.PositiveIntegerField(default=0)),
                 ("problem", models.TextField(blank=True)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -427,6 +432,12 @@ class Migration(migrations.Migration):
                         to=settings.AUTH_USER_MODEL,
                     ),
                 ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "ordering": ("-created",),
@@ -1665,8 +1676,6 @@ class Migration(migrations.Migration):
                 ),
                 ("by", models.CharField(blank=True, max_length=10)),
                 ("notice", models.TextField(blank=True)),
-                ("attempt", models.PositiveIntegerField(default=0)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "session",
@@ -1676,12 +1685,25 @@ class Migration(migrations.Migration):
                         to="memory.session",
                     ),
                 ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "ordering": ("session", "position"),
                 "constraints": [
                     models.UniqueConstraint(
                         fields=("session", "position"), name="message_position_once"
+                    )
+                ],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state__in", ["waiting", "answering"])),
+                        fields=["id"],
+                        name="message_unanswered",
                     )
                 ],
             },
@@ -2069,6 +2091,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("waiting", "waiting"),
+                            ("running", "running"),
                             ("skipped", "skipped"),
                             ("done", "done"),
                             ("failed", "failed"),
@@ -2116,6 +2139,12 @@ class Migration(migrations.Migration):
                         to="memory.topic",
                     ),
                 ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "ordering": ("-id",),

@@ -10,20 +10,27 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.history import OwnedQuerySet
+from beacon_site.db.leased_jobs import LeasedJob
+from memory.models.history import OwnedJobQuerySet
 
 KEPT = timedelta(days=7)  # how long its file is kept in the data folder
 
 
-class Archive(models.Model):
+class Archive(LeasedJob):
     """An export, or an import from upload to completion.
 
     An import is previewed first (`checked`). Nothing is stored before its owner confirms. `options`
     are the owner's choices and `result` holds the counts.
     """
+
+    CLAIMED: ClassVar[dict[str, Any]] = {"started_at": Now()}
+    RELATED = ("owner",)
+    TASK, QUEUE = "memory.tasks.carry_out_archive", "research"
 
     class Way(models.TextChoices):
         EXPORT = "export", _("export")
@@ -46,12 +53,11 @@ class Archive(models.Model):
     result = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
     problem = models.TextField(blank=True)
     is_confirmed = models.BooleanField(default=False)
-    lease_until = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
-    objects: ClassVar[models.Manager[Archive]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[OwnedJobQuerySet] = OwnedJobQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("-created",)
@@ -66,6 +72,10 @@ class Archive(models.Model):
         return Path(settings.DATA_DIR) / "archives" / f"{self.pk}.file"
 
     @property
+    def is_import(self) -> bool:
+        return self.way == self.Way.IMPORT
+
+    @property
     def has_file(self) -> bool:
         return self.file.is_file()
 
@@ -75,16 +85,22 @@ class Archive(models.Model):
         return self.created + KEPT
 
     @property
-    def is_at_work(self) -> bool:
-        """Whether work on it is queued or running."""
-        return self.state in (self.State.WAITING, self.State.RUNNING)
-
-    @property
     def brings(self) -> int:
         """Return how many new rows an import has, according to its preview."""
         counted = self.result.get("sums", {}).get("new", 0)
         named = self.result.get("notes", 0) + self.result.get("observations", 0)
         return int(counted or named)
+
+    def fail(self, problem: str) -> None:
+        """End it with a problem that its owner sees. Nothing of it was stored."""
+        if self.end(self.State.FAILED, problem=problem, finished_at=Now()) and self.is_import:
+            self.file.unlink(missing_ok=True)
+
+    def give_up(self) -> None:
+        why = gettext(
+            "The worker stopped unexpectedly %(n)d times, perhaps because the machine ran out of memory. Nothing was saved."
+        )
+        self.fail(why % {"n": self.crashes})
 
     def discard(self) -> None:
         """Delete the row and its file."""

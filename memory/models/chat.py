@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 from django.db import models
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
 from memory.models.remembered import Remembered, RememberedQuerySet
 
 
@@ -30,15 +32,19 @@ class Session(Remembered):
         return reverse("memory:session", args=[self.pk])
 
 
-class Message(models.Model):
+class Message(LeasedJob):
     """One message of a session. `role` is user or assistant.
 
-    An answer is `waiting` until a worker starts it and `answering` while it runs. After
-    `lease_until`, another worker can take over from one that was killed. `tool_calls` lists the
-    model's calls in order (`name`, `arguments`, `result`, `is_error`). `cites` lists the records
-    that the answer cites (`type`, `id`, `title`, `url`, `quote`). `is_index` marks the list of
-    memory files before the first turn (R157).
+    Answers are jobs. `tool_calls` lists the model's calls in order (`name`, `arguments`, `result`,
+    `is_error`), and a worker that takes over doesn't repeat them. `cites` lists the records that
+    the answer cites (`type`, `id`, `title`, `url`, `quote`). `is_index` marks the list of memory
+    files before the first turn (R157).
     """
+
+    RUNNING = "answering"
+    CLAIMED: ClassVar[dict[str, Any]] = {"content": "", "notice": ""}
+    RELATED = ("session__owner", "session__agent")
+    TASK, QUEUE = "memory.tasks.answer_message", "reflect"
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
@@ -57,15 +63,26 @@ class Message(models.Model):
     state = models.CharField(max_length=10, choices=State, default=State.DONE)
     by = models.CharField(max_length=10, blank=True)  # who answered: model or recall
     notice = models.TextField(blank=True)
-    attempt = models.PositiveIntegerField(default=0)
-    lease_until = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[LeasedJobQuerySet] = LeasedJobQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("session", "position")
         constraints = [
             models.UniqueConstraint(fields=["session", "position"], name="message_position_once")
         ]
+        indexes = [
+            models.Index(
+                fields=["id"],
+                condition=models.Q(state__in=["waiting", "answering"]),
+                name="message_unanswered",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.role}: {self.content[:60]}"
+
+    def give_up(self) -> None:
+        words = gettext("The worker stopped unexpectedly %(n)d times. Try again.")
+        self.end(self.State.FAILED, notice=words % {"n": self.crashes})

@@ -16,6 +16,7 @@ from django.db.models import F, Func, Value
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.db.leased_jobs import LeasedJobQuerySet
 from memory.core.actors import Actor
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ class OwnedQuerySet(models.QuerySet[Any]):
 
     def of(self, user: Any) -> Self:
         """Keep the rows of `user`. This is the only owner filter."""
+        return self.filter(owner=user)
+
+
+class OwnedJobQuerySet(LeasedJobQuerySet):
+    """Queries for jobs that have an owner."""
+
+    def of(self, user: Any) -> Self:
+        """Keep the jobs of `user`. This is the only owner filter."""
         return self.filter(owner=user)
 
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import ClassVar
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.history import OwnedQuerySet
+from beacon_site.db.leased_jobs import LeasedJob
+from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 
 
-class BulkAct(models.Model):
+class BulkAct(LeasedJob):
     """A bulk action on many records, its progress, and how to undo it.
 
     `query` is the list's query string. Only records from before the time `before` are included.
     Each change has `source="bulk:<id>"`, by which Undo finds them.
     """
+
+    LEASE = timedelta(minutes=2)  # renewed with each batch
+    RELATED = ("owner",)
+    TASK, QUEUE = "memory.tasks.carry_out_bulk_act", "maintenance"
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
@@ -39,11 +46,10 @@ class BulkAct(models.Model):
     done = models.PositiveIntegerField(default=0)
     left = models.PositiveIntegerField(default=0)
     problem = models.TextField(blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
 
-    objects: ClassVar[models.Manager[BulkAct]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[OwnedJobQuerySet] = OwnedJobQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("-created",)
@@ -56,6 +62,13 @@ class BulkAct(models.Model):
     def worked(self) -> int:
         """Return how many records were processed so far."""
         return self.done + self.left
+
+    def fail(self, problem: str) -> None:
+        """End an action that can't continue. Its changes stay, and can be undone."""
+        self.end(self.State.FAILED, problem=problem, finished_at=Now())
+
+    def give_up(self) -> None:
+        self.end(self.State.FAILED, finished_at=Now())
 
 
 # --- saved views ---

@@ -6,22 +6,33 @@ from typing import ClassVar
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.history import OwnedQuerySet
+from beacon_site.db.leased_jobs import LeasedJob
+from memory.models.history import OwnedJobQuerySet
 
 
-class Reflection(models.Model):
+class Reflection(LeasedJob):
     """A reflection on a run or a session, at most one per source (decision 7).
+
+    That of an ended session is a job, which also saves what remains of the session.
 
     `calls` lists the tool calls in order (`round`, `tool`, `arguments`, `result`, `is_error`), and
     `changes` their results (`path`, `version` or `proposal`, `act`). `by` says whether a model did
     it, or rules because no model was available.
     """
 
+    CLAIMABLE = Q(source__startswith="session:")
+    RELATED = ("owner",)
+    TASK, QUEUE = "memory.tasks.finish_session", "reflect"
+
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
+        RUNNING = "running", _("running")
         SKIPPED = "skipped", _("skipped")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
@@ -40,7 +51,7 @@ class Reflection(models.Model):
     created = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
 
-    objects: ClassVar[models.Manager[Reflection]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[OwnedJobQuerySet] = OwnedJobQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("-id",)
@@ -50,3 +61,9 @@ class Reflection(models.Model):
 
     def __str__(self) -> str:
         return f"reflection on {self.source}"
+
+    def fail(self, why: str) -> None:
+        self.end(self.State.FAILED, why=why, finished_at=Now())
+
+    def give_up(self) -> None:
+        self.fail(gettext("the worker stopped unexpectedly %(n)d times") % {"n": self.crashes})

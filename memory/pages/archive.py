@@ -17,7 +17,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.broker import send
 from beacon_site.http import BeaconRequest
 from memory.archive import jobs
 from memory.archive.foreign_formats import Shape
@@ -111,7 +110,7 @@ def _carry_out(row: Archive) -> None:
         jobs.carry_out(row.pk)
         row.refresh_from_db()
     else:
-        send("memory.tasks.carry_out_archive", str(row.pk), queue="research")
+        row.wake()
 
 
 @require_safe
@@ -178,7 +177,7 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
         "tab": "archive",
         "kinds": kinds,
         "written": [(label, counts[n]) for n, label in labels.items() if counts.get(n)],
-        "so_far": jobs.done_so_far(row) if row.is_at_work else None,
+        "so_far": jobs.done_so_far(row) if row.is_unfinished else None,
         "has_file": row.has_file,
     }
     if row.way == Archive.Way.IMPORT:

@@ -29,7 +29,7 @@ from beacon_site.text.cite_marks import numbered
 from beacon_site.text.cleaning import shorten
 from memory.chat import conversation
 from memory.chat import end as conversation_end
-from memory.chat.conversation import LONGEST_TITLE, PENDING
+from memory.chat.conversation import LONGEST_TITLE
 from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.llm import connections
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
@@ -137,7 +137,7 @@ class Said:
     @property
     def is_pending(self) -> bool:
         """Whether an answer is still being written."""
-        return self.message.state in PENDING
+        return self.message.is_unfinished
 
     @property
     def token(self) -> str:
@@ -224,7 +224,7 @@ def left_by(session: Session) -> Left | None:
     if session.ended_at is None:
         return None
     source, owner = source_of(session.pk), session.owner
-    waiting = Reflection.objects.of(owner).filter(source=source, state=Reflection.State.WAITING)
+    waiting = Reflection.objects.of(owner).filter(source=source).unfinished()
     notes = Note.objects.of(owner).live().filter(source=source).order_by("created")
     observations = Observation.objects.of(owner).live().filter(source=source).order_by("created")
     return Left(

@@ -72,7 +72,7 @@ class Shown:
 def shown_of(owner: User, source: str) -> Shown | None:
     """Return the reflection on this source as it is shown, None if there is none: two queries."""
     reflection = Reflection.objects.of(owner).filter(source=source).first()
-    if reflection is None or reflection.state == Reflection.State.WAITING:
+    if reflection is None or reflection.is_unfinished:
         return None
     return Shown(
         state=reflection.state,

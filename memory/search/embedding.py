@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import Count, Q
+from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from beacon_site import broker
@@ -31,8 +31,6 @@ from memory.search.vectors import ensure_table, index_if_large, recalled_models
 logger = structlog.get_logger(__name__)
 
 BATCH = 64
-# of claimed rows; after it, the rows of a killed task are claimed again
-LEASE = timedelta(minutes=5)
 HELD = timedelta(hours=1)  # until a sensitive record is checked again
 FIRST_WAIT = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(hours=1)
@@ -93,10 +91,10 @@ def _nudge() -> None:
 def work_off(seconds: float = SECONDS) -> int:
     """Embed queued records for about this many seconds; return the number of vectors created.
 
-    Two tasks can run at once: a claimed row belongs to its task for LEASE, and a vector is stored
-    only if its record still has the embedded text. Never raises if the embedder fails: its rows
-    wait, and the first of several failures is reported (Models and search, System status,
-    Activity).
+    Call it in one process at a time (`embed_due` holds a lock), so that rows need no lease. A
+    vector is stored only if its record still has the embedded text. Never raises if the embedder
+    fails: its rows wait, and the first of several failures is reported (Models and search, System
+    status, Activity).
     """
     embedder = embedders.embedder()
     if embedder is None:
@@ -104,7 +102,7 @@ def work_off(seconds: float = SECONDS) -> int:
         return 0
     _take_up(embedder)
     made, ends_at = 0, time.monotonic() + seconds
-    while time.monotonic() < ends_at and (batch := _claimed()):
+    while time.monotonic() < ends_at and (batch := _next_batch()):
         try:
             made += _embedded(batch, embedder)
         except ProviderError as exc:
@@ -173,19 +171,17 @@ def mark_missing(model: str) -> int:
     return marked
 
 
-def _claimed() -> list[EmbeddingDue]:
-    """Claim the next rows for LEASE; a row that failed twice gets its own batch."""
-    now = timezone.now()
-    with transaction.atomic():
-        waiting = EmbeddingDue.objects.filter(not_before__lte=now).order_by("not_before", "id")
-        rows = list(waiting.select_for_update(skip_locked=True)[:BATCH])
-        if rows and rows[0].tries >= ALONE_AFTER:
-            rows = rows[:1]
-        rows = [row for row in rows if row.tries < ALONE_AFTER] or rows
-        for row in rows:
-            row.tries += 1
-            row.not_before = now + LEASE
-        EmbeddingDue.objects.bulk_update(rows, ["tries", "not_before"])
+def _next_batch() -> list[EmbeddingDue]:
+    """Return the next rows, and count the try first; a row that failed twice gets its own batch."""
+    due = EmbeddingDue.objects.filter(not_before__lte=timezone.now())
+    rows = list(due.order_by("not_before", "id")[:BATCH])
+    if rows and rows[0].tries >= ALONE_AFTER:
+        rows = rows[:1]
+    else:
+        rows = [row for row in rows if row.tries < ALONE_AFTER]
+    EmbeddingDue.objects.filter(pk__in=[row.pk for row in rows]).update(tries=F("tries") + 1)
+    for row in rows:
+        row.tries += 1
     return rows
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import F, Sum
 from django.utils.translation import gettext as _
 
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.llm.base import Usage
 from memory.core.actors import RESEARCH
 from memory.models import Activity, ModelCall
@@ -19,7 +20,7 @@ from memory.usage import spending
 from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import MonthLimits, check_month, check_topics_month, limits_of
 from memory.usage.spending import Limit
-from research.models import Run, RunLost, Step, TopicSettings
+from research.models import Run, Step, TopicSettings
 
 Choice = TopicSettings.Reading
 
@@ -67,7 +68,7 @@ def tell_if_near(run: Run, topics: MonthLimits) -> None:
     for name, words in _near(run, topics):
         owner = run.topic.owner
         # the run of a follow-up has ended, but the log still gets the warning
-        with suppress(RunLost):
+        with suppress(JobLost):
             run.warn(words)
         lines = Activity.objects.filter(owner=owner, kind=NEAR, detail__limit=name)
         if not lines.filter(created__gte=spending.month_began(owner)).exists():

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import F
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.http import zone_of
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
-from memory.core.actors import RESEARCH
-from memory.models import Activity
 from memory.usage.booking import BudgetReached
-from research.models import Run, RunLost, Step, TopicSettings, outbox
-from research.models.runs import MAX_TRIES
+from research.models import Run, Step, TopicSettings
 from research.reporting import writing
 from research.run_context import inputs
 from research.run_context.context import (
@@ -109,7 +104,7 @@ logger = structlog.get_logger(__name__)
 def execute(run_id: int, *, worker: str) -> bool:
     """Carry out one queued run. Return False if it is taken or has ended.
 
-    Safe to call twice, see RunQuerySet.claim(). Afterwards the run has ended or is waiting. An
+    Safe to call twice, see LeasedJobQuerySet.claim(). Afterwards the run has ended or is waiting. An
     unexpected error ends it as failed and is re-raised.
     """
     run = Run.objects.claim(run_id, worker=worker)
@@ -127,7 +122,7 @@ def _execute(run: Run) -> None:
     try:
         with RunContext(run) as work:
             carry_out(work)
-    except RunLost:
+    except JobLost:
         logger.warning("run reassigned to another worker", run=run.pk, attempt=run.attempt)
     except AwaitsPerson as exc:
         run.wait_for_a_person(at_most=exc.at_most)
@@ -135,7 +130,7 @@ def _execute(run: Run) -> None:
         run.finish(Run.Status.CANCELLED, str(exc))
     except (TaskOver, SoftTimeLimitExceeded):
         if run.requeue(_("exceeded the time limit for one task")):
-            outbox.nudge(run.pk)  # the next tick is up to 15 s away
+            run.wake()  # the next tick is up to 15 s away
     except Interrupted as exc:
         run.requeue(str(exc))
     except ProviderUnavailable as exc:
@@ -162,16 +157,14 @@ def _execute(run: Run) -> None:
 def carry_out_follow_up(step_id: int) -> bool:
     """Carry out one follow-up of a saved run. Return False if it is taken or done.
 
-    It gets 3 attempts (decision 7). An unexpected error counts as an attempt and is re-raised.
+    It is retried twice (decision 7). An unexpected error counts as an attempt and is re-raised.
     """
-    step = Step.objects.claim_follow_up(step_id)
+    step = Step.objects.claim(step_id)
     if step is None:
         return False
     kind = {one.name: one for one in FOLLOW_UPS}.get(step.name)
     if kind is None:
-        _end(step, state=Step.State.SKIPPED, detail=_("no longer exists"))
-    elif step.attempt > MAX_TRIES:  # a crashing worker reports nothing, and would crash forever
-        _put_off(step, _("the worker stopped unexpectedly %(n)d times") % {"n": MAX_TRIES})
+        step.end(Step.State.SKIPPED, detail=_("no longer exists"), finished_at=Now())
     else:
         _try(step, kind)
     return True
@@ -182,20 +175,20 @@ def _try(step: Step, kind: StepKind) -> None:
         with structlog.contextvars.bound_contextvars(run=step.run_id):
             result = _result_of(step, kind)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
-        _put_off(step, str(exc) or _("exceeded the time limit for one task"))
+        step.retry_or_fail(str(exc) or _("exceeded the time limit for one task"))
     except Exception as exc:
-        _put_off(step, f"{type(exc).__name__}: {exc}")
+        step.retry_or_fail(f"{type(exc).__name__}: {exc}")
         raise
     else:
-        _end(
-            step,
-            state=Step.State.DONE,
+        step.end(
+            Step.State.DONE,
             output=result.output,
             detail=result.detail,
             counts=result.counts,
             warning=result.warning,
+            finished_at=Now(),
         )
-        _warn(step.run, result.warning)
+        step.run.warn_afterwards(result.warning)
 
 
 def _result_of(step: Step, kind: StepKind) -> StepResult:
@@ -203,38 +196,3 @@ def _result_of(step: Step, kind: StepKind) -> StepResult:
     work.step = work.meter.step = step
     work.meter.count_follow_ups()
     return kind.function(work)
-
-
-def _end(step: Step, **fields: object) -> None:
-    """Store how a follow-up ended, unless another worker has claimed it."""
-    held = Step.objects.filter(pk=step.pk, attempt=step.attempt, state=Step.State.RUNNING)
-    held.update(finished_at=Now(), **fields)
-
-
-def _put_off(step: Step, why: str) -> None:
-    """Schedule another attempt of a failed follow-up, or fail it, with a warning on its run."""
-    again = step.attempt < MAX_TRIES
-    Step.objects.filter(pk=step.pk, attempt=step.attempt).update(
-        state=Step.State.WAITING if again else Step.State.FAILED,
-        not_before=Now() + timedelta(seconds=60 * step.attempt),
-        warning=why,
-        finished_at=None if again else Now(),
-    )
-    if again:
-        return
-    run = step.run
-    _warn(run, _("%(step)s failed: %(why)s") % {"step": step.name, "why": why})
-    Activity.log(run.topic.owner, RESEARCH, "follow-up-failed", subject=run, warning=True, why=why)
-
-
-def _warn(run: Run, message: str) -> None:
-    """Add a follow-up's warning to its run, which has ended and keeps its status."""
-    if not message:
-        return
-    with transaction.atomic():
-        # Follow-ups of one run may end at the same time, and each must keep the other's warning.
-        held = Run.objects.select_for_update(no_key=True).filter(pk=run.pk).first()
-        if held is not None and message not in held.warnings:
-            Run.objects.filter(pk=run.pk).update(
-                warnings=[*held.warnings, message], progress=F("progress") + 1
-            )

@@ -24,7 +24,7 @@ from memory.models import Activity, Topic, User
 from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import check_month
 from research.budgets.budget import DEFAULTS
-from research.models import Run, RunInTheWay, Schedule, TopicSettings, outbox
+from research.models import Run, RunInTheWay, Schedule, TopicSettings
 from research.models.runs import RETRIED
 from research.search import searching
 from research.topic_settings import editing as topic_editing
@@ -233,7 +233,7 @@ def start_run(
         check_may_start(topic)
         wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
         run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted, **fields)
-        transaction.on_commit(lambda: outbox.nudge(run.pk))
+        run.wake_after_commit()
     logger.info("run queued", run=run.pk, topic=topic.slug, trigger=trigger)
     return run
 
@@ -260,7 +260,7 @@ def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
         check_may_start(run.topic)
         done = run.retry(by=by, step=step)
         if done:
-            transaction.on_commit(lambda: outbox.nudge(run.pk))
+            run.wake_after_commit()
     return done
 
 
@@ -272,7 +272,7 @@ def try_now(run: Run, *, by: Actor) -> bool:
     with transaction.atomic():
         done = run.try_now(by=by)
         if done:
-            transaction.on_commit(lambda: outbox.nudge(run.pk))
+            run.wake_after_commit()
     return done
 
 

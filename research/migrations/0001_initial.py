@@ -13,6 +13,7 @@ import pgtrigger.compiler
 import pgtrigger.migrations
 from django.conf import settings
 from django.db import migrations, models
+from django.db.models.functions import Now
 
 
 class Migration(migrations.Migration):
@@ -66,15 +67,9 @@ class Migration(migrations.Migration):
                 ("scheduled_for", models.DateTimeField(blank=True, null=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
-                ("not_before", models.DateTimeField(default=django.utils.timezone.now)),
                 ("waiting_since", models.DateTimeField(blank=True, null=True)),
-                ("nudged_at", models.DateTimeField(blank=True, null=True)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("beat_at", models.DateTimeField(blank=True, null=True)),
                 ("worker", models.CharField(blank=True, max_length=200)),
-                ("attempt", models.PositiveIntegerField(default=0)),
-                ("tries", models.PositiveIntegerField(default=0)),
-                ("crashes", models.PositiveIntegerField(default=0)),
                 ("leaving", models.BooleanField(default=False)),
                 ("progress", models.PositiveIntegerField(default=0)),
                 ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
@@ -118,6 +113,12 @@ class Migration(migrations.Migration):
                         to="memory.topic",
                     ),
                 ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "ordering": ("-id",),
@@ -838,18 +839,12 @@ class Migration(migrations.Migration):
                         max_length=8,
                     ),
                 ),
-                ("attempt", models.PositiveIntegerField(default=0)),
                 ("round", models.PositiveIntegerField(default=1)),
-                ("tried", models.PositiveIntegerField(default=0)),
-                ("not_before", models.DateTimeField(default=django.utils.timezone.now)),
-                ("nudged_at", models.DateTimeField(blank=True, null=True)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("handed_at", models.DateTimeField(blank=True, null=True)),
                 ("request", models.TextField(blank=True)),
                 ("response_code", models.PositiveIntegerField(blank=True, null=True)),
                 ("response", models.TextField(blank=True)),
                 ("error", models.TextField(blank=True)),
-                ("tries", models.JSONField(blank=True, default=list)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -895,6 +890,13 @@ class Migration(migrations.Migration):
                         to="research.run",
                     ),
                 ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
+                ("results", models.JSONField(blank=True, default=list)),
             ],
             options={
                 "verbose_name_plural": "deliveries",
@@ -1398,7 +1400,6 @@ class Migration(migrations.Migration):
                         max_length=8,
                     ),
                 ),
-                ("attempt", models.PositiveIntegerField(default=0)),
                 ("input_hash", models.CharField(blank=True, max_length=64)),
                 ("output", models.JSONField(blank=True, default=dict)),
                 ("counts", models.JSONField(blank=True, default=dict)),
@@ -1413,8 +1414,6 @@ class Migration(migrations.Migration):
                 ("warning", models.TextField(blank=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
-                ("not_before", models.DateTimeField(default=django.utils.timezone.now)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
                 (
                     "run",
                     models.ForeignKey(
@@ -1423,6 +1422,12 @@ class Migration(migrations.Migration):
                         to="research.run",
                     ),
                 ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "ordering": ("run", "position", "part"),

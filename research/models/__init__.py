@@ -10,7 +10,7 @@ from research.models.reports import (
     Report,
     SharedLink,
 )
-from research.models.runs import RemovedRun, Run, RunInTheWay, RunLost
+from research.models.runs import RemovedRun, Run, RunInTheWay
 from research.models.steps import Hit, Step, ToolCall, Worker
 from research.models.topics import Schedule, TopicNews, TopicSettings
 
@@ -30,7 +30,6 @@ __all__ = [
     "Report",
     "Run",
     "RunInTheWay",
-    "RunLost",
     "Schedule",
     "SharedLink",
     "Step",

@@ -13,22 +13,25 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from django.conf import settings
-from django.db import models
-from django.db.models import F, Q
+from django.db import models, transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site import logs
-from memory.models import Topic
-from memory.models.history import OwnedQuerySet
+from beacon_site.db.leased_jobs import LeasedJob
+from beacon_site.text.cleaning import clean
+from memory.core.actors import SYSTEM
+from memory.models import Activity, Topic
+from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 from memory.models.llm import seal, unseal
 
 if TYPE_CHECKING:
     from research.models.digests import Digest
     from research.models.runs import Run
 
-LEASE = timedelta(seconds=90)  # one attempt to send takes at most half of this
 LONGEST_NAME = 150
 
 
@@ -114,6 +117,11 @@ class Channel(models.Model):
         """Whether messages can't be sent without the secret."""
         return self.kind != self.Kind.EMAIL
 
+    def note_outcome(self, *, ok: bool, said: str, **fields: Any) -> None:
+        """Store how the last delivery to this channel ended."""
+        fields |= {"last_at": Now(), "last_ok": ok, "last_said": clean(said)[0][:500]}
+        Channel.objects.filter(pk=self.pk).update(**fields)
+
 
 class TopicNotices(models.Model):
     """The notification settings of one topic, if they differ from the channels' own settings."""
@@ -134,7 +142,7 @@ class TopicNotices(models.Model):
         return f"notices of {self.topic_id}"
 
 
-class DeliveryQuerySet(OwnedQuerySet):
+class DeliveryQuerySet(OwnedJobQuerySet):
     """Queries on deliveries, and methods that create the rows for each event."""
 
     def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
@@ -181,29 +189,19 @@ class DeliveryQuerySet(OwnedQuerySet):
         waits = Delivery.State.WAITING
         return self.filter(kind=Delivery.Kind.FAILURE, state=waits, handed_at=None)
 
-    def due(self) -> Self:
-        """Keep deliveries that are due, and those whose worker was lost."""
-        waiting = Q(state=Delivery.State.WAITING, not_before__lte=Now())
-        lost = Q(state=Delivery.State.SENDING, lease_until__lt=Now())
-        return self.filter(waiting | lost)
 
-    def claim(self, pk: Any) -> Delivery | None:
-        """Lease the delivery and return it. Return None if it is leased already or has ended.
+class Delivery(LeasedJob):
+    """One message to one channel: its subject, attempts and responses.
 
-        A single UPDATE decides. `attempt` is the fencing token that every later write checks.
-        """
-        claimed = self.due().filter(pk=pk)
-        if not claimed.update(
-            state=Delivery.State.SENDING, attempt=F("attempt") + 1, lease_until=Now() + LEASE
-        ):
-            return None
-        related = ("channel", "owner", "run__topic", "run__report", "digest")
-        found: Delivery = self.select_related(*related).get(pk=pk)
-        return found
+    `tries` counts the retries of this round. A new round starts when a person sends it again.
+    """
 
-
-class Delivery(models.Model):
-    """One message to one channel: its subject, attempts and responses."""
+    RUNNING = "sending"
+    LEASE = timedelta(seconds=90)  # one attempt to send takes at most half of this
+    RETRY_SECONDS = (60, 300, 1800, 7200, 18_000, 57_600)  # gives up after about a day
+    LONGEST_RETRY = 86_400.0
+    RELATED = ("channel", "owner", "run__topic", "run__report", "digest")
+    TASK, QUEUE = "research.tasks.deliver", "reflect"
 
     class Kind(models.TextChoices):
         REPORT = "report", gettext_lazy("report")
@@ -231,19 +229,14 @@ class Delivery(models.Model):
     subject = models.CharField(max_length=300, blank=True)
     message = models.TextField(blank=True)  # of a notice that doesn't belong to a run
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
-    attempt = models.PositiveIntegerField(default=0)
-    round = models.PositiveIntegerField(default=1)  # increases when a person sends it again
-    tried = models.PositiveIntegerField(default=0)  # attempts in this round
-    not_before = models.DateTimeField(default=timezone.now)
-    nudged_at = models.DateTimeField(null=True, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
+    round = models.PositiveIntegerField(default=1)
     # Set just before the message is sent, which can't be undone.
     handed_at = models.DateTimeField(null=True, blank=True)
     request = models.TextField(blank=True)
     response_code = models.PositiveIntegerField(null=True, blank=True)
     response = models.TextField(blank=True)
     error = models.TextField(blank=True)
-    tries = models.JSONField(default=list, blank=True)  # [{at, ok, code, said, ms}], newest last
+    results = models.JSONField(default=list, blank=True)  # [{at, ok, code, said, ms}], newest last
     created = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -270,15 +263,21 @@ class Delivery(models.Model):
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.subject}"
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it still has to be sent."""
-        return self.state in (self.State.WAITING, self.State.SENDING)
+    def mark_unsure(self, why: str) -> None:
+        """End the delivery: the message may or may not have arrived."""
+        with transaction.atomic():
+            if self.end(self.State.UNSURE, error=clean(why)[0], ended_at=Now()):
+                self.channel.note_outcome(ok=False, said=why)
+                self.log("delivery-unsure", warning=True, why=why)
 
-    def held(self) -> DeliveryQuerySet:
-        """Return its row if this worker holds the lease, otherwise no row."""
-        state = Delivery.State.SENDING
-        return Delivery.objects.filter(pk=self.pk, attempt=self.attempt, state=state)
+    def give_up(self) -> None:
+        self.mark_unsure(
+            _("The worker stopped while sending, so the message may or may not have arrived.")
+        )
+
+    def log(self, kind: str, *, warning: bool = False, **detail: Any) -> None:
+        label = f"{self.subject or self.get_kind_display()} → {self.channel.name}"
+        Activity.log(self.owner, SYSTEM, kind, subject=self, label=label, warning=warning, **detail)
 
 
 def _of_run(run: Run) -> dict[str, Any]:

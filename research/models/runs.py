@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from django.apps import apps
 from django.db import IntegrityError, models, transaction
-from django.db.models import Case, ExpressionWrapper, F, Q, QuerySet, When
+from django.db.models import ExpressionWrapper, F, Q, QuerySet
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce, Extract, Now
 from django.urls import reverse
@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
 from beacon_site.text.cleaning import clean
 from memory.core.actors import RESEARCH, Actor
 from memory.models import Activity, Remembered, Topic
@@ -110,9 +111,6 @@ def _memory_moved_on(run: Run, loaded: dict[str, Any] | None) -> bool:
 
 # --- claims ---
 
-LEASE = timedelta(seconds=45)  # renewed every 10 s by the worker (reliability.md 1.1)
-MAX_CRASHES = 3  # how many times a run can lose its worker (reliability.md 1.3)
-
 
 class RunStatus(models.TextChoices):
     QUEUED = "queued", gettext_lazy("queued")
@@ -153,19 +151,12 @@ class RunInTheWay(Exception):
         self.run, self.is_over = run, is_over
 
 
-class RunLost(Exception):
-    """This worker no longer holds the run: its lease expired and another worker took it."""
-
-
-class RunQuerySet(models.QuerySet[Any]):
-    """Queries on runs, and the claims that decide between workers."""
+class RunQuerySet(LeasedJobQuerySet):
+    """Queries on runs."""
 
     def of(self, user: Any) -> Self:
         """Keep the rows of `user`. This is the only owner filter."""
         return self.filter(topic__owner=user)
-
-    def unfinished(self) -> Self:
-        return self.filter(status__in=UNFINISHED)
 
     def waiting_for_a_person(self) -> Self:
         """Keep queued runs whose plan a person has to review. No worker claims them."""
@@ -179,71 +170,6 @@ class RunQuerySet(models.QuerySet[Any]):
     def saved(self) -> Self:
         """Keep saved runs, which have a number."""
         return self.exclude(number=None)
-
-    def claim(self, run_id: int, *, worker: str) -> Run | None:
-        """Lease the run to `worker` for LEASE and return it, or None if it is taken.
-
-        A single UPDATE decides, so only one of two workers gets the run. A run whose lease has
-        expired can be claimed again. The returned `attempt` is the fencing token: every later write
-        of this run checks it, so a worker that lost the run can't change anything. A lost worker
-        counts as a crash here and in `free_stalled`, which fails a run after too many crashes.
-        """
-        waiting = Q(status=RunStatus.QUEUED, not_before__lte=Now(), waiting_since=None)
-        crashed = Q(status=RunStatus.RUNNING, leaving=False)
-        lost = Q(status=RunStatus.RUNNING, lease_until__lt=Now())
-        abandoned = lost & (Q(leaving=True) | Q(crashes__lt=MAX_CRASHES - 1))
-        claimed = self.filter(waiting | abandoned, pk=run_id).update(
-            status=RunStatus.RUNNING,
-            worker=worker,
-            attempt=F("attempt") + 1,
-            crashes=Case(
-                When(crashed, then=F("crashes") + 1),
-                default=F("crashes"),
-                output_field=models.IntegerField(),
-            ),
-            leaving=False,
-            progress=F("progress") + 1,
-            lease_until=Now() + LEASE,
-            beat_at=Now(),
-            started_at=Coalesce("started_at", Now()),
-        )
-        found: Run | None = (
-            self.select_related("topic__settings", "topic__owner", "topic__schedule").get(pk=run_id)
-            if claimed
-            else None
-        )
-        return found
-
-    def free_stalled(self) -> int:
-        """Queue runs whose worker was lost again, and fail those that lost it too often.
-
-        Returns how many were queued or failed. If the worker was shutting down (`leaving`), it
-        doesn't count as a crash.
-        """
-        stalled = self.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
-        crashed = Q(leaving=False, crashes__gte=MAX_CRASHES - 1)
-        failed = 0
-        for run in stalled.filter(crashed).select_related("topic__owner"):
-            message = _("the worker stopped unexpectedly %(times)d times") % {"times": MAX_CRASHES}
-            with transaction.atomic():
-                ended = stalled.filter(pk=run.pk, attempt=run.attempt).update(
-                    crashes=F("crashes") + 1, error=message, **end_in(RunStatus.FAILED)
-                )
-                if not ended:
-                    continue
-                owner = run.topic.owner
-                Activity.log(owner, RESEARCH, "run-failed", subject=run, warning=True, why=message)
-                Delivery.objects.lay_out_failure(run)
-                failed += 1
-        freed = stalled.filter(leaving=True).update(**queued_again())
-        left = stalled.filter(leaving=False, crashes__lt=MAX_CRASHES - 1)
-        freed += left.update(crashes=F("crashes") + 1, **queued_again())
-        return freed + failed
-
-    def waiting_to_start(self) -> Self:
-        """Keep queued runs whose time has come. The tick sends messages for them."""
-        ready = self.filter(status=RunStatus.QUEUED, not_before__lte=Now(), waiting_since=None)
-        return ready.order_by("pk")
 
     def kept(self) -> Self:
         """Leave out runs that were moved to the trash, with or without a report."""
@@ -260,15 +186,8 @@ class RunQuerySet(models.QuerySet[Any]):
         try:
             with transaction.atomic():
                 run: Run = self.create(
-                    topic=topic,
-                    trigger=trigger,
-                    actor=str(by),
-                    depth=depth or "quick",
-                    # The database's clock, as in the claim. The web server's may differ.
-                    not_before=Now(),
-                    **fields,
+                    topic=topic, trigger=trigger, actor=str(by), depth=depth or "quick", **fields
                 )
-                run.refresh_from_db(fields=["not_before"])
         except IntegrityError as exc:
             if "run_once_a_slot" in str(exc) or "run_one_unfinished" in str(exc):
                 raise RunInTheWay(self.filter(topic=topic).unfinished().first()) from exc
@@ -294,21 +213,8 @@ def end_in(status: str) -> dict[str, Any]:
     }
 
 
-def queued_again() -> dict[str, Any]:
-    """Return the fields of a run that is queued again."""
-    return {
-        "status": RunStatus.QUEUED,
-        "not_before": Now(),
-        "lease_until": None,
-        "leaving": False,
-        "nudged_at": None,
-        "progress": F("progress") + 1,
-    }
-
-
 # --- runs ---
 
-MAX_TRIES = 3  # how often a run is postponed because a service is unavailable
 RETRIED = "run-retried"  # a kind of line in the activity log
 # What a retry resets.
 _AS_IF_NEW: dict[str, Any] = {
@@ -325,11 +231,25 @@ _AS_IF_NEW: dict[str, Any] = {
 }
 
 
-class Run(models.Model):
+class Run(LeasedJob):
     """One research run of a topic. `number` (Run #N) is assigned when it is saved.
 
     `progress` increases with every visible change, so an idle poll costs one read.
     """
+
+    STATE, WAITING = "status", "queued"
+    CLAIMABLE = Q(waiting_since=None)
+    CRASHED = Q(leaving=False)  # a worker that is shutting down hands the run over
+    CLAIMED: ClassVar[dict[str, Any]] = {
+        "leaving": False,
+        "progress": F("progress") + 1,
+        "beat_at": Now(),
+        "started_at": Coalesce("started_at", Now()),
+    }
+    RELEASED: ClassVar[dict[str, Any]] = {"leaving": False, "progress": F("progress") + 1}
+    RETRY_SECONDS = (30, 120)
+    RELATED = ("topic__settings", "topic__owner", "topic__schedule")
+    TASK, QUEUE = "research.tasks.execute_run", "research"
 
     Status = RunStatus
     Trigger = RunTrigger
@@ -354,16 +274,10 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
-    not_before = models.DateTimeField(default=timezone.now)
     # Set while a queued run waits for a person to review its plan. No worker claims it.
     waiting_since = models.DateTimeField(null=True, blank=True)
-    nudged_at = models.DateTimeField(null=True, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     beat_at = models.DateTimeField(null=True, blank=True)
     worker = models.CharField(max_length=200, blank=True)
-    attempt = models.PositiveIntegerField(default=0)
-    tries = models.PositiveIntegerField(default=0)
-    crashes = models.PositiveIntegerField(default=0)
     leaving = models.BooleanField(default=False)
     progress = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
@@ -444,10 +358,6 @@ class Run(models.Model):
         return TopicSettings.from_json(self.topic, self.settings)
 
     @property
-    def is_unfinished(self) -> bool:
-        return self.status in self.UNFINISHED
-
-    @property
     def waiting_label(self) -> str:
         """Return the label of the state while the run waits for a person, otherwise ""."""
         return _("Waiting for you") if self.waiting_since is not None else ""
@@ -459,27 +369,35 @@ class Run(models.Model):
 
     # --- the worker's writes: each checks the fencing token ---
 
-    def held(self) -> RunQuerySet:
-        """Return the run if this worker holds it, or no row if another has it or it has ended."""
-        return Run.objects.filter(pk=self.pk, attempt=self.attempt, status=Run.Status.RUNNING)
-
     def put(self, **fields: Any) -> None:
-        """Set fields of the run if this worker holds it. Raises RunLost if it doesn't."""
-        if not self.held().update(progress=F("progress") + 1, **fields):
-            raise RunLost(str(self.pk))
-        for name, value in fields.items():
-            if not hasattr(value, "resolve_expression"):
-                setattr(self, name, value)
+        super().put(progress=F("progress") + 1, **fields)
 
-    def beat(self) -> bool:
-        """Renew the lease. Return False if another worker has the run or it has ended."""
-        return bool(self.held().update(lease_until=Now() + LEASE, beat_at=Now()))
+    def renew(self, **fields: Any) -> bool:
+        return super().renew(beat_at=Now(), **fields)
+
+    def release(self, **fields: Any) -> bool:
+        # Only working time counts toward the run's minutes.
+        return super().release(worked_seconds=self._worked_by_now(), **fields)
+
+    def _worked_by_now(self) -> CombinedExpression:
+        return F("worked_seconds") + (time.monotonic() - self.claimed)
 
     def warn(self, message: str) -> None:
         """Add a warning to the run's page. Repeated warnings are stored once."""
         message = clean(message)[0]
         if message not in self.warnings:
             self.put(warnings=[*self.warnings, message])
+
+    def warn_afterwards(self, message: str) -> None:
+        """Add a follow-up's warning to the run, which has ended and keeps its status."""
+        if not message:
+            return
+        with transaction.atomic():
+            # Follow-ups may end at the same time, and each must keep the other's warning.
+            held = Run.objects.select_for_update(no_key=True).filter(pk=self.pk).first()
+            if held is not None and message not in held.warnings:
+                warnings = [*held.warnings, message]
+                Run.objects.filter(pk=self.pk).update(warnings=warnings, progress=F("progress") + 1)
 
     def finish(self, status: str, error: str = "") -> bool:
         """End the run with `status`. Return False if this worker no longer holds it."""
@@ -499,33 +417,33 @@ class Run(models.Model):
                 Delivery.objects.lay_out_failure(self)
         return bool(ended)
 
-    def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:
+    def give_up(self) -> None:
+        message = _("the worker stopped unexpectedly %(times)d times") % {"times": self.crashes}
+        self.finish(Run.Status.FAILED, message)
+
+    def requeue(self, why: str) -> bool:
         """Queue the run again, to resume after its last finished step.
 
         Returns False if it isn't held.
         """
-        why = clean(why)[0]
-        fields = queued_again() | {
-            "not_before": Now() + delay,
-            # Only working time counts toward the run's minutes.
-            "worked_seconds": F("worked_seconds") + (time.monotonic() - self.claimed),
-        }
-        done = bool(self.held().update(**fields))
+        return self._log_requeued(self.release(), why)
+
+    def _log_requeued(self, done: bool, why: str) -> bool:
         if done:
+            why = clean(why)[0]
             Activity.log(self.topic.owner, RESEARCH, "run-requeued", subject=self, why=why)
         return done
 
     def postpone_or_fail(self, why: str, *, retry_after: float | None = None) -> bool:
-        """Queue the run again for later, or fail it after MAX_TRIES. Return True if postponed.
+        """Queue the run again for later, or fail it after its last retry. Return True if postponed.
 
         The delay is 30 s, then 120 s, or what the service asked for, at most ten minutes.
         """
-        if self.tries + 1 >= MAX_TRIES:
+        if not self.may_retry:
             self.finish(Run.Status.FAILED, why)
             return False
-        wait = min(retry_after or 30.0 * 4**self.tries, 600.0)
-        self.held().update(tries=F("tries") + 1, error=clean(why)[0])
-        return self.requeue(why, delay=timedelta(seconds=wait))
+        done = self.retry_later(after=retry_after, error=clean(why)[0])
+        return self._log_requeued(done, why)
 
     def wait_for_a_person(self, *, at_most: timedelta | None) -> bool:
         """Release the run until a person has reviewed its plan. Return False if it isn't held.
@@ -534,9 +452,9 @@ class Run(models.Model):
         the run is being cancelled or stopped, or its topic archived, at this moment, it is queued
         as usual and ends when a worker claims it.
         """
-        fields = queued_again() | {
+        fields = self.waiting_again() | {
             "not_before": Now() + (at_most or timedelta(0)),
-            "worked_seconds": F("worked_seconds") + (time.monotonic() - self.claimed),
+            "worked_seconds": self._worked_by_now(),
             "waiting_since": Now(),
         }
         with transaction.atomic():
@@ -557,7 +475,7 @@ class Run(models.Model):
         waiting = Run.objects.filter(
             pk=self.pk, status=Run.Status.QUEUED, waiting_since=waiting_since
         )
-        fields = queued_again() | {"waiting_since": None, "waited_seconds": waited_by_now()}
+        fields = self.waiting_again() | {"waiting_since": None, "waited_seconds": waited_by_now()}
         return bool(waiting.update(**fields))
 
     # --- a person's actions ---
@@ -612,7 +530,7 @@ class Run(models.Model):
         Returns False if the run neither failed nor was cancelled. Raises StepNotFinished, and
         RunInTheWay if another run of the topic is unfinished.
         """
-        fields = queued_again() | _AS_IF_NEW
+        fields = self.waiting_again() | _AS_IF_NEW
         if self.rerun_of_id is None:
             fields["settings"] = settings_now(self.topic)
         ended = Run.objects.filter(pk=self.pk, status__in=[Run.Status.FAILED, Run.Status.CANCELLED])

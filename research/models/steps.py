@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from research.models.runs import LEASE, Run
+from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
+from memory.core.actors import RESEARCH
+from memory.models import Activity
+from research.models.runs import Run
 
 
 class Hit(models.Model):
@@ -72,45 +77,22 @@ class Worker(models.Model):
 
 # --- steps and follow-ups ---
 
-# never renewed, because a follow-up makes only one or a few model calls
-FOLLOW_UP_LEASE = 20 * LEASE
 
-
-class StepQuerySet(models.QuerySet[Any]):
-    """Queries on steps, and the claim that decides which worker carries out a follow-up."""
-
-    def follow_ups_waiting(self) -> Self:
-        """Keep follow-ups that are due, or whose worker was lost."""
-        ready = Q(state=Step.State.WAITING, not_before__lte=Now())
-        lost = Q(state=Step.State.RUNNING, lease_until__lt=Now())
-        return self.filter(ready | lost, is_follow_up=True)
-
-    def claim_follow_up(self, step_id: int) -> Step | None:
-        """Lease a follow-up for FOLLOW_UP_LEASE and return it, or None if it is taken or done.
-
-        A single UPDATE decides, so only one of two workers gets it. The returned `attempt` is the
-        fencing token: it rejects later writes of a worker that lost the lease.
-        """
-        claimed = (
-            self.follow_ups_waiting()
-            .filter(pk=step_id)
-            .update(
-                state=Step.State.RUNNING,
-                attempt=F("attempt") + 1,
-                started_at=Now(),
-                lease_until=Now() + FOLLOW_UP_LEASE,
-            )
-        )
-        rows = self.select_related("run__topic__settings", "run__topic__owner")
-        found: Step | None = rows.get(pk=step_id) if claimed else None
-        return found
-
-
-class Step(models.Model):
+class Step(LeasedJob):
     """One stage of a run, or one follow-up. It is finished once.
 
-    `part` is 0 for a step with a single row, otherwise the number of its track or batch.
+    Only follow-ups are claimed by themselves. The other steps belong to the worker that has the
+    run, and `attempt` is the run's. `part` is 0 for a step with a single row, otherwise the number
+    of its track or batch.
     """
+
+    CLAIMABLE = Q(is_follow_up=True)
+    CLAIMED: ClassVar[dict[str, Any]] = {"started_at": Now()}
+    # never renewed, because a follow-up makes only one or a few model calls
+    LEASE = timedelta(minutes=15)
+    RETRY_SECONDS = (60, 120)
+    RELATED = ("run__topic__settings", "run__topic__owner")
+    TASK, QUEUE = "research.tasks.carry_out_follow_up", "reflect"
 
     class State(models.TextChoices):
         WAITING = "waiting", gettext_lazy("waiting")
@@ -126,7 +108,6 @@ class Step(models.Model):
     position = models.PositiveIntegerField(default=0)
     is_follow_up = models.BooleanField(default=False)
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)
-    attempt = models.PositiveIntegerField(default=0)
     input_hash = models.CharField(max_length=64, blank=True)
     output = models.JSONField(default=dict, blank=True)
     counts = models.JSONField(default=dict, blank=True)
@@ -138,10 +119,8 @@ class Step(models.Model):
     warning = models.TextField(blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
-    not_before = models.DateTimeField(default=timezone.now)
-    lease_until = models.DateTimeField(null=True, blank=True)
 
-    objects: ClassVar[StepQuerySet] = StepQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[LeasedJobQuerySet] = LeasedJobQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("run", "position", "part")
@@ -167,6 +146,20 @@ class Step(models.Model):
         return round(
             ((self.finished_at or timezone.now()) - self.started_at).total_seconds() * 1000
         )
+
+    def retry_or_fail(self, why: str) -> None:
+        """Schedule another attempt of a failed follow-up. After the last, its run gets a warning."""
+        if self.may_retry:
+            self.retry_later(warning=why)
+        elif self.end(self.State.FAILED, warning=why, finished_at=Now()):
+            told = {"step": self.name, "why": why}
+            self.run.warn_afterwards(_("%(step)s failed: %(why)s") % told)
+            owner, kind = self.run.topic.owner, "follow-up-failed"
+            Activity.log(owner, RESEARCH, kind, subject=self.run, warning=True, why=why)
+
+    def give_up(self) -> None:
+        self.tries = len(self.RETRY_SECONDS)
+        self.retry_or_fail(_("the worker stopped unexpectedly %(n)d times") % {"n": self.crashes})
 
 
 # --- tool calls ---

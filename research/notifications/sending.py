@@ -20,12 +20,12 @@ import structlog
 from django.conf import settings as site
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.broker import send as send_message
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.env import host_of
 from beacon_site.http import zone_of
 from beacon_site.net import apprise_sender, webhooks
@@ -40,37 +40,10 @@ from research.runs import trash as run_trash
 
 logger = structlog.get_logger(__name__)
 
-# Seconds before each retry. After about a day, it gives up.
-WAITS = (60, 300, 1800, 7200, 18_000, 57_600)
 OFF_AFTER = 3  # failed deliveries in a row after which the channel is switched off
 MOST_KEPT = 100_000  # characters of the sent request
 KEPT_DAYS = 90  # deliveries are kept this long, removed channels a third of it
-_NUDGE_AGAIN = timedelta(seconds=40)
 State, Kind = Delivery.State, Delivery.Kind
-
-
-class _Lost(Exception):
-    """Another worker has the delivery now."""
-
-
-def nudge(pk: Any) -> bool:
-    """Tell a worker that the delivery is waiting. If this fails, the tick does."""
-    sent = send_message("research.tasks.deliver", str(pk), queue="reflect")
-    if sent:
-        Delivery.objects.filter(pk=pk).update(nudged_at=timezone.now())
-    return sent
-
-
-def dispatch() -> int:
-    """Nudge for each due delivery that wasn't nudged recently. Return how many."""
-    not_lately = Q(nudged_at=None) | Q(nudged_at__lt=timezone.now() - _NUDGE_AGAIN)
-    due = Delivery.objects.due().filter(not_lately).order_by("created")
-    sent = 0
-    for pk in due.values_list("pk", flat=True)[:200]:
-        if not nudge(pk):
-            break  # the broker is down, and the next tick tries again
-        sent += 1
-    return sent
 
 
 def forget_old() -> int:
@@ -104,7 +77,7 @@ def test(channel: Channel) -> Delivery:
         subject=_("Test"),
         state=State.SENDING,
         attempt=1,
-        lease_until=now + timedelta(minutes=2),
+        lease_until=now + Delivery.LEASE,
     )
     _carry_out(made)
     made.refresh_from_db()
@@ -119,12 +92,10 @@ def again(delivery: Delivery, *, seen: int = 0) -> bool:
     over = Delivery.objects.filter(pk=delivery.pk).exclude(state__in=[State.WAITING, State.SENDING])
     if seen:
         over = over.filter(round=seen)
-    done = over.update(
-        state=State.WAITING, round=F("round") + 1, tried=0, not_before=Now(), handed_at=None,
-        nudged_at=None, ended_at=None, error="",
-    )  # fmt: skip
+    fields = Delivery.waiting_again() | {"round": F("round") + 1, "tries": 0, "crashes": 0}
+    done = over.update(handed_at=None, ended_at=None, error="", **fields)
     if done:
-        transaction.on_commit(lambda: nudge(delivery.pk))
+        delivery.wake_after_commit()
     return bool(done)
 
 
@@ -143,14 +114,11 @@ def _carry_out(delivery: Delivery) -> None:
     with timezone.override(zone_of(delivery.owner.time_zone)):
         why = _not_wanted(delivery)
         if why:
-            _end(delivery, State.DROPPED, error=why)
+            delivery.end(State.DROPPED, error=clean(why)[0], ended_at=Now())
             return
         is_second_test = delivery.kind == Kind.TEST and delivery.attempt > 1
         if delivery.handed_at is not None or is_second_test:
-            _unsure(
-                delivery,
-                _("The worker stopped while sending, so the message may or may not have arrived."),
-            )
+            delivery.give_up()
             return
         _try(delivery)
 
@@ -197,12 +165,12 @@ def _try(delivery: Delivery) -> None:
     started = time.monotonic()
     try:
         said, answer = _send(delivery)
-    except _Lost:
+    except JobLost:
         logger.warning("delivery taken over by another worker", delivery=str(delivery.pk))
         return
     except net_mail.MailUnsure as exc:
         _note(delivery, started, ok=False, said=str(exc))
-        _unsure(delivery, str(exc))
+        delivery.mark_unsure(str(exc))
     except ProviderError as exc:
         _note(delivery, started, ok=False, said=str(exc), answer=getattr(exc, "answer", None))
         _failed(delivery, exc)
@@ -225,14 +193,14 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
     message = notice_text.compose(delivery)
     if channel.kind == Channel.Kind.WEBHOOK:
         return _post(delivery, message)
-    _keep(delivery, request=message.text[:MOST_KEPT])
+    delivery.put(request=message.text[:MOST_KEPT])
     if channel.kind == Channel.Kind.APPRISE:
         _hand_over(delivery)
         url = channel.opened()["url"]
         try:
             return apprise_sender.send(url, title=message.subject, body=message.short), None
         except ProviderError:
-            _keep(delivery, handed_at=None)  # the service said that it didn't accept the message
+            delivery.put(handed_at=None)  # the service said that it didn't accept the message
             raise
     return _mail(delivery, message), None
 
@@ -255,7 +223,7 @@ def _mail(delivery: Delivery, message: notice_text.Message) -> str:
     except net_mail.MailUnsure:
         raise
     except ProviderError:
-        _keep(delivery, handed_at=None)  # the server refused it, so nothing arrived
+        delivery.put(handed_at=None)  # the server refused it, so nothing arrived
         raise
 
 
@@ -273,9 +241,9 @@ def webhook_id(delivery: Delivery) -> str:
 
 def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhooks.Answer | None]:
     """Post the message as first written, so every attempt sends the same bytes."""
-    if not delivery.request or not delivery.tried:
+    if not delivery.request or not delivery.tries:
         written = json.dumps(message.payload, cls=DjangoJSONEncoder, ensure_ascii=False)
-        _keep(delivery, request=written)
+        delivery.put(request=written)
     parts = delivery.channel.opened()
     answer = webhooks.post(
         parts["url"],
@@ -288,15 +256,8 @@ def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
 
 
 def _hand_over(delivery: Delivery) -> None:
-    """Record that the message may arrive from now on. Raises _Lost if another worker has it."""
-    _keep(delivery, handed_at=timezone.now())
-
-
-def _keep(delivery: Delivery, **fields: Any) -> None:
-    if not delivery.held().update(**fields):
-        raise _Lost
-    for name, value in fields.items():
-        setattr(delivery, name, value)
+    """Record that the message may arrive from now on. Raises JobLost if another worker has it."""
+    delivery.put(handed_at=timezone.now())
 
 
 # --- results ---
@@ -318,68 +279,41 @@ def _note(
         "said": clean(said)[0][:500],
         "ms": round((time.monotonic() - started) * 1000),
     }
-    delivery.tries = [*delivery.tries, line][-20:]
-    delivery.tried += 1
+    delivery.results = [*delivery.results, line][-20:]
     delivery.held().update(
-        tries=delivery.tries,
-        tried=delivery.tried,
+        results=delivery.results,
         response_code=answer.status if answer else None,
         # Only staff can see the response, because they can reach the server anyway.
         response=clean(answer.excerpt)[0] if answer and delivery.owner.is_staff else "",
     )
 
 
-def _end(delivery: Delivery, state: str, *, error: str = "") -> bool:
-    return bool(
-        delivery.held().update(state=state, error=clean(error)[0], ended_at=Now(), lease_until=None)
-    )
-
-
-def _told(channel: Channel, *, ok: bool, said: str, **fields: Any) -> None:
-    Channel.objects.filter(pk=channel.pk).update(
-        last_at=Now(), last_ok=ok, last_said=clean(said)[0][:500], **fields
-    )
-
-
 def _sent(delivery: Delivery, said: str) -> None:
     with transaction.atomic():
-        if not _end(delivery, State.SENT):
+        if not delivery.end(State.SENT, error="", ended_at=Now()):
             return
-        _told(delivery.channel, ok=True, said=said, failed_in_row=0, off_because="")
-        _log(delivery, "delivered")
+        delivery.channel.note_outcome(ok=True, said=said, failed_in_row=0, off_because="")
+        delivery.log("delivered")
     logger.info("delivered", delivery=str(delivery.pk), kind=delivery.kind)
-
-
-def _unsure(delivery: Delivery, why: str) -> None:
-    with transaction.atomic():
-        if _end(delivery, State.UNSURE, error=why):
-            _told(delivery.channel, ok=False, said=why)
-            _log(delivery, "delivery-unsure", warning=True, why=why)
 
 
 def _failed(delivery: Delivery, exc: ProviderError) -> None:
     """Schedule a retry, or give up."""
+    why, channel = clean(str(exc))[0], delivery.channel
     may_help = isinstance(exc, ProviderUnavailable) and delivery.kind != Kind.TEST
-    if may_help and delivery.tried <= len(WAITS):
+    if may_help and delivery.may_retry:
         asked = getattr(exc, "retry_after", None) or 0.0
-        wait = max(float(WAITS[delivery.tried - 1]), min(asked, 86_400.0))
-        delivery.held().update(
-            state=State.WAITING,
-            error=clean(str(exc))[0],
-            not_before=Now() + timedelta(seconds=wait),
-            nudged_at=None,
-            lease_until=None,
-        )
-        _told(delivery.channel, ok=False, said=str(exc))
+        delivery.retry_later(after=max(asked, delivery.RETRY_SECONDS[delivery.tries]), error=why)
+        channel.note_outcome(ok=False, said=why)
         return
     with transaction.atomic():
-        if not _end(delivery, State.FAILED, error=str(exc)):
+        if not delivery.end(State.FAILED, error=why, ended_at=Now()):
             return
         if delivery.kind == Kind.TEST:
-            _told(delivery.channel, ok=False, said=str(exc))
+            channel.note_outcome(ok=False, said=why)
             return
-        _told(delivery.channel, ok=False, said=str(exc), failed_in_row=F("failed_in_row") + 1)
-        _log(delivery, "delivery-given-up", warning=True, why=str(exc))
+        channel.note_outcome(ok=False, said=why, failed_in_row=F("failed_in_row") + 1)
+        delivery.log("delivery-given-up", warning=True, why=why)
         _switch_off_failing(delivery, str(exc), at_once=isinstance(exc, webhooks.ReceiverGone))
 
 
@@ -404,13 +338,6 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
             "test it, then turn it on again."
         )
         % names,
-    )
-
-
-def _log(delivery: Delivery, kind: str, *, warning: bool = False, **detail: Any) -> None:
-    label = f"{delivery.subject or delivery.get_kind_display()} → {delivery.channel.name}"
-    Activity.log(
-        delivery.owner, SYSTEM, kind, subject=delivery, label=label, warning=warning, **detail
     )
 
 

@@ -330,7 +330,7 @@ def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def _deliveries(mine: Channel) -> list[Delivery]:
     """Return a channel's deliveries, newest first."""
     rows = mine.deliveries.select_related("run__topic", "digest")
-    return list(rows.defer("request", "response", "message", "tries")[:MOST_DELIVERIES])
+    return list(rows.defer("request", "response", "message", "results")[:MOST_DELIVERIES])
 
 
 def _channel_page(
@@ -423,7 +423,7 @@ def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     is_mail = row.channel.kind == Channel.Kind.EMAIL
     known_by = sending.message_id(row) if is_mail else sending.webhook_id(row)
     context = {"tab": "notifications", "delivery": row, "message_id": known_by}
-    context["tries"] = [{**one, "at": parse_datetime(one["at"])} for one in row.tries]
+    context["tries"] = [{**one, "at": parse_datetime(one["at"])} for one in row.results]
     return render(request, "research/delivery.html", context)
 
 

@@ -300,7 +300,7 @@ class LiveDraft:
         self._raw = raw
 
     def keep(self) -> None:
-        """Save the readable part, at most once per second. Raises RunLost."""
+        """Save the readable part, at most once per second. Raises JobLost."""
         raw, now = self._raw, time.monotonic()
         if raw is self._seen or now - self._kept_at < KEPT_EVERY:
             return

@@ -25,12 +25,12 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
-from beacon_site.db.heartbeat import Heartbeat
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.cleaning import clean
 from memory.usage.booking import BudgetReached
 from research.budgets.budget import RunMeter, budget_of
-from research.models import Run, RunLost, Step
+from research.models import Run, Step
 from research.run_context.cited_pages import Ahead
 
 # --- calls in parallel threads ---
@@ -147,7 +147,7 @@ class RunContext:
         self.step = Step()
         self.stop_reason = run.stop_reason
         self.ahead: Ahead | None = None  # checks to run while the model writes
-        self.heartbeat = Heartbeat(run.beat, name=f"run:{run.pk}")
+        self.heartbeat = run.heartbeat()
         self._looked_at = 0.0
         self._began = time.monotonic()
         self._steps = {step.name: step for step in run.steps.filter(part=0, is_follow_up=False)}
@@ -206,7 +206,7 @@ class RunContext:
         began = time.monotonic()
         try:
             result = kind.function(self)
-        except (Cancelled, Interrupted, RunLost, SoftTimeLimitExceeded):
+        except (Cancelled, Interrupted, JobLost, SoftTimeLimitExceeded):
             raise
         except Exception as exc:
             why, ended = clean(str(exc))[0], timezone.now()
@@ -293,7 +293,7 @@ class RunContext:
             held = self.run.held().update(progress=F("progress") + 1, **(of_run or {}))
             written = held and Step.objects.filter(pk=self.step.pk).update(**fields)
         if not written:
-            raise RunLost(str(self.run.pk))
+            raise JobLost(str(self.run.pk))
         for row, values in ((self.step, fields), (self.run, of_run or {})):
             for name, value in values.items():
                 setattr(row, name, value)
@@ -329,14 +329,14 @@ class RunContext:
     def look(self, *, at_once: bool = False) -> None:
         """Check whether the run should continue, at most once per second unless `at_once`.
 
-        Raises Cancelled, Interrupted or RunLost. Sets `is_stopping` if a stop was requested.
+        Raises Cancelled, Interrupted or JobLost. Sets `is_stopping` if a stop was requested.
         """
         now = time.monotonic()
         if not at_once and now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
         if self.heartbeat.is_lost:
-            raise RunLost(str(self.run.pk))
+            raise JobLost(str(self.run.pk))
         row = (
             Run.objects.filter(pk=self.run.pk)
             .values(
@@ -351,7 +351,7 @@ class RunContext:
             .first()
         )
         if row is None or row["attempt"] != self.run.attempt or row["status"] != "running":
-            raise RunLost(str(self.run.pk))
+            raise JobLost(str(self.run.pk))
         if row["topic__trashed_at"]:
             raise Cancelled(_("the topic was moved to Trash"))
         if row["cancel_requested_at"]:

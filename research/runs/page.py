@@ -27,7 +27,6 @@ from memory.web.fields import CleanTextField
 from research.budgets.budget import budget_of
 from research.execution import starting
 from research.models import Hit, Run, Step, ToolCall, TopicSettings
-from research.models.runs import LEASE, MAX_TRIES
 from research.run_context import applied_rules
 from research.run_context.inputs import MOST_QUERY_LENGTH
 from research.runs import presenters
@@ -345,7 +344,8 @@ def waiting_words(run: Run) -> str:
         return plan_in_words(run)
     if _is_put_off(run):
         at = date_format(timezone.localtime(run.not_before), "H:i")
-        told = {"at": at, "n": run.tries + 1, "most": MAX_TRIES, "why": run.error}
+        most = len(run.RETRY_SECONDS) + 1
+        told = {"at": at, "n": run.tries + 1, "most": most, "why": run.error}
         return _("Retrying at %(at)s (attempt %(n)d of %(most)d): %(why)s") % told
     if run.started_at is not None and run.error:  # it was delayed, and is due now
         return _("Waiting for a worker. The run will retry from its last finished step.")
@@ -365,7 +365,7 @@ def _is_put_off(run: Run) -> bool:
 def _is_silent(run: Run) -> bool:
     if run.status != Run.Status.RUNNING or run.beat_at is None:
         return False
-    return timezone.now() - run.beat_at > LEASE
+    return timezone.now() - run.beat_at > run.LEASE
 
 
 def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> dict[str, str] | None:

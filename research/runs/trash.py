@@ -75,7 +75,7 @@ def forget(gone: Traces) -> None:
     redact(Step.objects.filter(**recent), gone, "output", "detail", "warning", read=read)
     redact(ToolCall.objects.filter(**recent), gone, "arguments", "result", read=read)
     sent = Delivery.objects.filter(owner_id=gone.owner_id, created__gte=gone.since)
-    redact(sent, gone, "subject", "message", "request", "response", "error", "tries")
+    redact(sent, gone, "subject", "message", "request", "response", "error", "results")
     news = TopicNews.objects.filter(topic__owner_id=gone.owner_id)
     told = news.annotate(said=traces.as_text("told")).filter(gone.find("said"))
     keys = list(told.values_list("pk", flat=True))

@@ -25,7 +25,7 @@ from memory.core.actors import RESEARCH, Actor
 from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic
 from research.budgets import forecasting
-from research.models import Delivery, Run, RunInTheWay, Schedule, outbox
+from research.models import Delivery, Run, RunInTheWay, Schedule
 from research.models.notifications import told_of_failures
 from research.schedules import cron as schedules_cron
 
@@ -396,7 +396,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         words = _("%(slots)s while Beacon was off, so one run caught up")
         words %= {"slots": missed_in_words(missed)}
         Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
-    transaction.on_commit(lambda: outbox.nudge(run.pk))
+    run.wake_after_commit()
     logger.info(
         "scheduled run queued", run=run.pk, topic=topic.slug, slot=slot.isoformat(), missed=missed
     )

@@ -38,7 +38,6 @@ from memory.reflection import services as reflection_services
 from memory.reflection.services import Told, why_not
 from memory.usage.booking import BudgetReached
 from research.models import DeltaItem, Hit, Report, Run
-from research.models.runs import MAX_TRIES
 from research.reporting import report_text
 from research.reporting.delta import Change
 from research.run_context.context import RunContext, StepResult
@@ -84,7 +83,7 @@ def observe(work: RunContext) -> StepResult:
         topic=topic,
         meter=work.meter,
     )
-    if isinstance(found.failure, ProviderUnavailable) and work.step.attempt < MAX_TRIES:
+    if isinstance(found.failure, ProviderUnavailable) and work.step.may_retry:
         raise found.failure
     further = without_known(
         found.lines, [*facts, *_told_before(work), *_own_words(work.run.report)]
@@ -286,7 +285,7 @@ def reflect(work: RunContext) -> StepResult:
             topic=topic,
             meter=work.meter,
             told=_told(work, topic),
-            last_try=work.step.attempt >= MAX_TRIES,
+            last_try=not work.step.may_retry,
         )
     )
 
@@ -366,7 +365,7 @@ def summarise(work: RunContext) -> StepResult:
     try:
         written = _asked(work, topic)
     except ProviderUnavailable as exc:
-        if work.step.attempt < MAX_TRIES:
+        if work.step.may_retry:
             raise
         warning = _without_model(exc)
     except (ProviderError, BudgetReached) as exc:

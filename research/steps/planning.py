@@ -29,7 +29,7 @@ from memory.topics import memory as topic_memory
 from memory.topics.memory import TopicMemory
 from memory.usage.booking import BudgetReached
 from research.facts import correcting
-from research.models import Run, Step, TopicSettings, outbox
+from research.models import Run, Step, TopicSettings
 from research.models.runs import reopen_plan
 from research.run_context import applied_rules, inputs, memory_for_prompt
 from research.run_context.context import AwaitsPerson, Cancelled, RunContext, StepResult
@@ -334,7 +334,7 @@ def _held(run: Run, seen: datetime) -> Step:
     """Queue the run again and return the step of its plan, both locked until the commit."""
     if not run.go_on(seen):
         raise PlanWentOn(became_of(run))
-    transaction.on_commit(lambda: outbox.nudge(run.pk))
+    run.wake_after_commit()
     return Step.objects.get(run=run, name="plan", part=0)
 
 

@@ -19,13 +19,14 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import match_key, shorten
 from memory.core.actors import RESEARCH
 from memory.models import Activity, Conflict, ModelCall, Source, Topic, TopicFact, Trust
 from memory.topics import memory as topic_memory
 from memory.topics import publishing
 from memory.topics.memory import FactChanges, FoundFact, ReturnedUrl
-from research.models import Delivery, Hit, Report, Run, RunLost, Step
+from research.models import Delivery, Hit, Report, Run, Step
 from research.reporting import delta as delta_items
 from research.reporting import merged_deltas as delta_text
 from research.reporting import report_text
@@ -92,7 +93,7 @@ class _Written:
 def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
     """Save the run as Run #N, which ends it as succeeded or partial.
 
-    Raises RunLost if another worker has the run, and Cancelled if its topic was moved to the trash.
+    Raises JobLost if another worker has the run, and Cancelled if its topic was moved to the trash.
     """
     verify = work.output("verify")
     written = _Written(work.output("write"), verify, judging.changes_of(work))
@@ -102,7 +103,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         topic = Topic.objects.select_for_update().get(pk=work.topic.pk)
         run = work.run.held().select_for_update().first()
         if run is None:
-            raise RunLost(str(work.run.pk))
+            raise JobLost(str(work.run.pk))
         if topic.trashed_at is not None:
             raise Cancelled(_("the topic was moved to Trash"))
         number = topic.run_count + 1
@@ -382,7 +383,7 @@ def _finish(
         progress=F("progress") + 1,
     )
     if not ended:
-        raise RunLost(str(run.pk))
+        raise JobLost(str(run.pk))
     run.status, run.number, run.finished_at = status, number, at
     Activity.log(
         work.topic.owner,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory.chat import end as conversation_end
 from memory.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Reflection, Session, Trust
 from memory.review import blocking, trust
 from memory.review.levels import set_levels
 from tests.api.cast import Program
+from tests.memory.ended_sessions import finish_session
 
 SAID = "It was decided today that the invoices from Globex are always paid at once."
 ANSWER = (
@@ -23,7 +23,7 @@ def finished(agent: Program, text: str = SAID) -> Session:
     """Have an agent say something in a session and end it, and have a worker finish it."""
     session = talked(agent, text)
     assert agent.post(f"/sessions/{session.pk}/end").status_code == 200
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
     return session
 
 
@@ -63,7 +63,7 @@ def test_finished_twice_it_proposes_once(agent: Program) -> None:
     set_levels(agent.owner, {"default": "hold all"}, by=agent.owner.actor)
     session = finished(agent)
     Reflection.objects.update(state="waiting")
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
 
     assert Proposal.objects.of(agent.owner).exclude(record_type="memoryfile").count() == 3
 
@@ -81,7 +81,7 @@ def test_what_the_agent_read_on_the_web_counts_for_what_its_session_leaves(agent
     answer = Message.objects.get(role="assistant")
     assert caller_of(talk_of(answer)).write_trust == Trust.EXTERNAL
     agent.post(f"/sessions/{session.pk}/end")
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
 
     assert left(agent.owner) == 0
     assert Proposal.objects.of(agent.owner).exclude(record_type="memoryfile").count() == 3
@@ -91,7 +91,7 @@ def test_an_agent_that_was_blocked_since_leaves_nothing(agent: Program, alice: A
     session = talked(agent)
     agent.post(f"/sessions/{session.pk}/end")
     blocking.refuse(alice, "agent", "desk", by=alice.actor)
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
 
     reflection = Reflection.objects.get(source=f"session:{session.pk}")
     assert reflection.state == "skipped"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from memory.chat import conversation
-from memory.chat import end as conversation_end
 from memory.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Session
 from memory.review.risks import is_owners_word
 from tests.api.cast import Program, problem
+from tests.memory.ended_sessions import finish_session
 
 SAID = "We decided to take the night train to Ulm, as it is cheaper than the plane."
 TALK = {"messages": [{"role": "user", "content": SAID}]}
@@ -103,7 +103,7 @@ def test_what_a_programs_session_leaves_is_an_agents_word(agent: Program) -> Non
     conversation.ask(session, SAID, by=agent.token.agent.actor)
     Message.objects.filter(role="assistant").update(state="done", content="Noted.")
     agent.post(f"{path}/end")
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
 
     assert {one.trust for one in Observation.objects.all()} == {"agent"}
     left = Note.objects.filter(source=f"session:{session.pk}")

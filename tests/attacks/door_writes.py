@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from memory.chat import end as conversation_end
 from tests.api.test_every_route import NOWHERE, OPERATIONS, SCOPE_OF, address
 from tests.attacks.doors import ACCEPT, ALL, LINE, MEMORY, MONTH, Answer, World
+from tests.memory.ended_sessions import finish_session
 
 
 class Expect(Enum):
@@ -223,7 +223,7 @@ def _ended(w: World) -> Answer:
     """Say something worth remembering, end the session, and have the worker finish it."""
     _said(w, SAID)
     answer = w.rest("POST", f"/sessions/{w.session.pk}/end", {})
-    conversation_end.finish(str(w.session.pk))
+    finish_session(w.session)
     return answer
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from memory.api import auth, shown
-from memory.chat import end as conversation_end
 from memory.models import Agent, Note, Observation, Trust, User
 from memory.review import blocked, blocking
 from memory.review import services as review_services
@@ -48,6 +47,7 @@ from tests.attacks.doors import (
     taken_back,
 )
 from tests.attacks.figures import Count
+from tests.memory.ended_sessions import finish_session
 from tests.memory.review_cast import level
 
 pytestmark = pytest.mark.django_db
@@ -332,7 +332,7 @@ def test_what_an_agent_ended_before_it_was_blocked_leaves_nothing(
     blocking.refuse(world.owner, "agent", NAME, by=world.owner.actor)
     before = Note.objects.count(), Observation.objects.count()
 
-    conversation_end.finish(str(world.session.pk))
+    finish_session(world.session)
 
     after = Note.objects.count(), Observation.objects.count()
     count("agent: acts that work later", 1, run=int(after != before))

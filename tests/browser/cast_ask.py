@@ -15,6 +15,7 @@ from memory.chat import turn as conversation_turn
 from memory.llm import connections
 from memory.models import Message, Note, Session
 from memory.notes.services import write_note
+from tests.memory.ended_sessions import finish_session
 
 
 def asked(owner: Any) -> dict[str, str]:
@@ -107,6 +108,6 @@ def _ended(owner: Any) -> Session:
     for text in ("When do reports come?", "From when on?", "Is anything else open?"):
         _say(session, text)
     conversation_end.end(session, by=owner.actor)
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
     session.refresh_from_db()
     return session

@@ -29,14 +29,14 @@ def notices(owner: Any) -> dict[str, str]:
     sent = Delivery.objects.get(run=run)
     failed = Delivery.objects.create(
         owner=owner, channel=hook, kind="report", about="run:0", run=run, topic=run.topic,
-        subject=str(report), state="failed", attempt=7, tried=7, response_code=410,
+        subject=str(report), state="failed", attempt=7, tries=6, response_code=410,
         response="gone <b>for good</b>", request='{"type": "report.finished"}',
         error="“hooks.example.org” responded with 410 (Gone), so it no longer accepts messages.",
-        tries=[{"at": "2026-11-22T07:00:00+00:00", "ok": False, "code": 410,
+        results=[{"at": "2026-11-22T07:00:00+00:00", "ok": False, "code": 410,
                 "said": "“hooks.example.org” responded with 410", "ms": 120}],
     )  # fmt: skip
     Delivery.objects.filter(pk=sent.pk).update(
-        state="waiting", tried=2, attempt=2, error="The mail server could not be reached.",
+        state="waiting", tries=2, attempt=2, error="The mail server could not be reached.",
         not_before=timezone.now() + timedelta(minutes=4),
     )  # fmt: skip
     pages_digests.add(owner, topic=None, with_private=True, by=by)

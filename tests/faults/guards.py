@@ -64,7 +64,7 @@ GUARDS = (
         "every worker gets the run",
         out.lease,
         f"{RESUME}::test_a_message_delivered_twice_is_carried_out_once",
-        also=("RunLost", "IntegrityError", "LookupError", "IndexError"),
+        also=("JobLost", "IntegrityError", "LookupError", "IndexError"),
     ),
     Guard(
         "lease tick",

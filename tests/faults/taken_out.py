@@ -53,7 +53,7 @@ def lease(patch: Patch) -> None:
 
     from research.models.runs import RunQuerySet
 
-    def claim(self: Any, run_id: int, *, worker: str) -> Any:
+    def claim(self: Any, run_id: int, worker: str) -> Any:
         fields = {"status": "running", "worker": worker, "attempt": F("attempt") + 1}
         self.filter(pk=run_id).update(**fields)
         related = ("topic__settings", "topic__owner", "topic__schedule")
@@ -66,14 +66,14 @@ def lease_tick(patch: Patch) -> None:
     """Release no run, even if its worker is gone."""
     from research.models.runs import RunQuerySet
 
-    patch.setattr(RunQuerySet, "free_stalled", lambda self: 0)
+    patch.setattr(RunQuerySet, "sweep", lambda self: 0)
 
 
 def outbox(patch: Patch) -> None:
     """Send no run that waits."""
-    from research.models import outbox as module
+    from beacon_site.db.leased_jobs import LeasedJobQuerySet
 
-    _everywhere(patch, module.dispatch, lambda **_options: 0)
+    patch.setattr(LeasedJobQuerySet, "dispatch", lambda self: 0)
 
 
 def slot(patch: Patch) -> None:

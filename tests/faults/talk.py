@@ -42,6 +42,7 @@ def main(name: str, without: str, *words: str) -> dict[str, Any]:
     from memory.chat import end as conversation_end
     from memory.chat import turn as conversation_turn
     from memory.models import Message, User
+    from tests.memory.ended_sessions import finish_session
 
     owner = User.objects.filter(username=name).first() or User.objects.create_user(username=name)
     _lose(without)
@@ -53,7 +54,7 @@ def main(name: str, without: str, *words: str) -> dict[str, Any]:
     answer.refresh_from_db()
     if os.environ.get("END"):
         conversation_end.end(session, by=owner.actor)
-        conversation_end.finish(str(session.pk))
+        finish_session(session)
     calls = [[call["tool"], call["arguments"], call["result"]] for call in answer.tool_calls]
     return {"text": answer.content, "notice": answer.notice, "calls": calls, "pid": os.getpid()}
 

@@ -19,7 +19,7 @@ from beacon_site.db.advisory_locks import (
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
-LOCK = LockId.SESSION_END
+LOCK = LockId.NOTE_MAINTENANCE
 
 
 @pytest.fixture

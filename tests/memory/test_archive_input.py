@@ -7,19 +7,17 @@ import json
 import struct
 import uuid
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from beacon_site.db.advisory_locks import LockId, second_number
 from memory.archive import exporter, foreign_formats, jobs, zips
 from memory.archive.foreign_formats import Choice, Shape
 from memory.archive.importer import TakingIn, take_in
@@ -334,12 +332,11 @@ def test_a_lost_worker_is_replaced_and_two_do_not_work_on_one(
 ):
     settings.DATA_DIR = tmp_path
     row = jobs.ask_export(alice)
-    Archive.objects.filter(pk=row.pk).update(state="running")
 
-    with held_by_another(row):
-        assert list(jobs.to_be_taken_up()) == []
-        assert jobs.carry_out(row.pk) is None
-    assert list(jobs.to_be_taken_up()) == [row.pk]
+    assert Archive.objects.claim(row.pk) is not None
+    assert jobs.carry_out(row.pk) is None
+
+    Archive.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     assert jobs.carry_out(row.pk) is not None
     assert jobs.carry_out(row.pk) is None
 
@@ -347,29 +344,14 @@ def test_a_lost_worker_is_replaced_and_two_do_not_work_on_one(
 def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path, settings: Any):
     settings.DATA_DIR = tmp_path
     row = jobs.ask_export(alice)
-    Archive.objects.filter(pk=row.pk).update(state="running", options={"losses": 2})
+    Archive.objects.filter(pk=row.pk).update(state="running", crashes=2)
 
-    jobs.carry_out(row.pk)
+    assert jobs.carry_out(row.pk) is None
+    assert Archive.objects.sweep() == 1
 
     row.refresh_from_db()
     assert row.state == "failed"
     assert "stopped unexpectedly 3 times" in row.problem
-
-
-@contextmanager
-def held_by_another(row: Archive) -> Iterator[None]:
-    """Another process's connection that works on the row."""
-    other = connection.copy()
-    try:
-        with other.cursor() as cursor:
-            key = second_number(row.pk)
-            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LockId.ARCHIVE_JOB, key])
-        yield
-        # Postgres notices a closed connection a moment later.
-        with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LockId.ARCHIVE_JOB, key])
-    finally:
-        other.close()
 
 
 def test_old_files_are_deleted_after_a_week(alice: User, tmp_path: Path, settings: Any):

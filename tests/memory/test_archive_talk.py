@@ -75,7 +75,7 @@ def test_an_answer_that_was_waited_for_there_is_not_asked_for_here(
 
     answer = Message.objects.get(session__owner=bob, role="assistant")
     assert (answer.state, "wasn’t finished" in answer.notice) == ("failed", True)
-    assert answer.pk not in conversation.due()
+    assert answer not in Message.objects.due()
 
 
 def test_a_session_that_was_to_be_looked_back_on_there_is_not_here(
@@ -88,7 +88,7 @@ def test_a_session_that_was_to_be_looked_back_on_there_is_not_here(
 
     mine = Reflection.objects.get(owner=bob)
     assert (mine.state, "archive" in mine.why) == ("skipped", True)
-    assert mine.source.partition(":")[2] not in conversation_end.due()
+    assert mine not in Reflection.objects.due()
 
 
 # --- ids follow -----------------------------------------------------------------------------------

@@ -306,26 +306,26 @@ def test_the_answer_of_a_lost_worker_is_taken_up_again_three_times_at_most(
     model("Tea.")
     waiting = ask(session, "Tea?", by=session.owner.actor)
     for _time in range(3):
-        assert conversation.claim(waiting.pk) is not None
-        assert conversation.claim(waiting.pk) is None
+        assert Message.objects.claim(waiting.pk) is not None
+        assert Message.objects.claim(waiting.pk) is None
         Message.objects.filter(pk=waiting.pk).update(
             lease_until=timezone.now() - timedelta(seconds=1)
         )
-        assert conversation.due() == [waiting.pk]
 
     assert conversation_turn.answer(waiting.pk) is False
+    assert Message.objects.sweep() == 1
     waiting.refresh_from_db()
     assert (waiting.state, "3 times" in waiting.notice) == ("failed", True)
-    assert conversation.due() == []
+    assert not Message.objects.due().exists()
 
 
 def test_a_worker_that_was_given_up_writes_nothing_more(session: Session):
     waiting = ask(session, "Tea?", by=session.owner.actor)
-    first = conversation.claim(waiting.pk)
+    first = Message.objects.claim(waiting.pk)
     assert first is not None
     Message.objects.filter(pk=waiting.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-    assert conversation.claim(waiting.pk) is not None
-    assert conversation.mine(first).update(content="late") == 0
+    assert Message.objects.claim(waiting.pk) is not None
+    assert first.renew(content="late") is False
 
 
 def test_a_stopped_answer_keeps_what_was_written(session: Session, monkeypatch: pytest.MonkeyPatch):

@@ -14,6 +14,7 @@ from memory.chat.conversation import SessionOver, ask, start
 from memory.files.reading import read_file
 from memory.llm import connections
 from memory.models import Activity, Message, Note, Observation, Reflection, Session
+from tests.memory.ended_sessions import finish_session
 
 LONG = (
     "We agreed that the reports come on Fridays, in Dutch, with at most five sources each, and "
@@ -38,7 +39,7 @@ def told(session: Session, question: str, answer: str) -> None:
 def ended(session: Session) -> Reflection:
     """End the session and let a worker finish it."""
     conversation_end.end(session, by=session.owner.actor)
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
     return Reflection.objects.get(source=f"session:{session.pk}")
 
 
@@ -61,7 +62,7 @@ def test_the_last_long_answer_is_kept_once_as_an_insight(session: Session):
 @pytest.mark.requirement("R246")
 def test_an_ended_session_leaves_a_summary_of_seven_days(session: Session):
     ended(session)
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
 
     note = Note.objects.of(session.owner).get(kind="summary")
     assert (note.stability, note.ttl_days, note.source) == (
@@ -137,21 +138,21 @@ def test_ending_stops_an_answer_that_is_still_worked_out(session: Session):
 
 def test_an_ended_session_waits_until_a_worker_has_finished_it(session: Session):
     conversation_end.end(session, by=session.owner.actor)
-    assert conversation_end.due() == [str(session.pk)]
+    assert Reflection.objects.due().count() == 1
 
-    conversation_end.finish(str(session.pk))
-    assert conversation_end.due() == []
-    assert conversation_end.finish(str(session.pk)) is False
+    finish_session(session)
+    assert not Reflection.objects.due().exists()
+    assert finish_session(session) is False
 
 
 def test_a_session_in_the_trash_leaves_nothing(session: Session):
     conversation_end.end(session, by=session.owner.actor)
     session.refresh_from_db()
     session.trash(by=session.owner.actor)
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
 
     assert not Note.objects.of(session.owner).filter(kind="summary").exists()
-    assert conversation_end.due() == []
+    assert not Reflection.objects.due().exists()
 
 
 @pytest.mark.requirement("R110")
@@ -164,7 +165,7 @@ def test_what_breaks_at_the_end_is_told_and_the_session_stays_ended(
     monkeypatch.setattr(conversation_end, "_summarise", broken)
     conversation_end.end(session, by=session.owner.actor)
     with pytest.raises(RuntimeError):
-        conversation_end.finish(str(session.pk))
+        finish_session(session)
 
     reflection = Reflection.objects.get(source=f"session:{session.pk}")
     assert (reflection.state, "something went wrong" in reflection.why) == ("failed", True)

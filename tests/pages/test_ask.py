@@ -18,6 +18,7 @@ from memory.chat.conversation import ask, start
 from memory.models import Message, Note, Reflection, Session, User
 from memory.notes.services import write_note
 from research.models import Worker
+from tests.memory.ended_sessions import finish_session
 from tests.pages.record_cast import HTMX, text_of
 
 LIST = reverse("memory:ask")
@@ -196,7 +197,7 @@ def test_a_session_takes_a_fixed_number_of_queries(
     for number in range(12):
         conversation_turn.answer(ask(session, f"Harbour {number}?", by=alice.actor).pk)
     conversation_end.end(session, by=alice.actor)
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
     with django_assert_max_num_queries(12):
         browser.get(at("session", session))
 
@@ -300,7 +301,7 @@ def test_an_ended_session_lists_what_it_left(browser: Client, session: Session, 
     assert "working…" in text_of(browser.get(at("session", session)))
     assert browser.get(at("session-left", session), headers=HTMX).status_code == 204
 
-    conversation_end.finish(str(session.pk))
+    finish_session(session)
     html = browser.get(at("session-left", session), headers=HTMX).content.decode()
     assert html.lstrip().startswith('<div id="session-left"') and "hx-trigger" not in html
     assert "When does the harbour close?" in html and "summary" in html

@@ -26,7 +26,7 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10)
 def monday(monkeypatch: pytest.MonkeyPatch) -> Any:
     """It is Monday, 2 November 2026, 06:00 UTC; the model has a price."""
     monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: PRICED)
-    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
     with time_machine.travel(datetime(2026, 11, 2, 6, tzinfo=UTC), tick=False):
         yield
 

@@ -48,7 +48,7 @@ def channel(alice: User, run: Run) -> Channel:
     [row] = laid_out(run)
     told = {"at": timezone.now().isoformat(), "ok": False, "code": 500, "said": EVIL, "ms": 1}
     Delivery.objects.filter(pk=row.pk).update(
-        state="failed", response=EVIL, error=EVIL, request=EVIL, tries=[told], response_code=500
+        state="failed", response=EVIL, error=EVIL, request=EVIL, results=[told], response_code=500
     )
     return channel
 

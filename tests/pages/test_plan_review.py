@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research.models import Run, Step, outbox
+from research.models import Run, Step
 from research.pages import context_processors
 from research.runs import page as run_page
 from research.steps import planning
@@ -28,7 +28,7 @@ WAIT, DAY = "wait", "day"
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "nudge", lambda run_id: True)
+    monkeypatch.setattr(Run, "wake", lambda self: True)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.pages.topic_cast import make, ran, text_of
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beacon_site.db import heartbeat
+from beacon_site.db import leased_jobs
 from beacon_site.llm.adapters import get_embedder
 from beacon_site.llm.base import ENDPOINT, EmbedderProfile, LlmProfile, Message
 from beacon_site.llm.openai_model import OpenAIModel, learned_about
@@ -33,6 +33,7 @@ from research.mcp.calls import Caller
 from research.models import Run
 from research.search import reading, searching
 from tests.api.cast import Program
+from tests.memory.ended_sessions import finish_session
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.servers import ScriptedChatServer, SerpApiServer, result, says
 from tests.research import cast
@@ -118,7 +119,7 @@ def standing_in(outside: Outside, *, tools: bool | None = None) -> Iterator[None
         patch.setattr(searching, "search_provider", lambda name, *, owner: search)
         patch.setattr(embedders, "embedder", lambda **_more: vectors)
         patch.setattr(reading, "get_fetcher", lambda: cast.pages(1, 2))
-        patch.setattr(heartbeat, "BEAT_SECONDS", 300.0)
+        patch.setattr(leased_jobs, "BEAT_SECONDS", 300.0)
         yield
 
 
@@ -135,7 +136,7 @@ def _asks(owner: User, outside: Outside, *, tools: bool | None = None) -> None:
         session = conversation.start(owner, "Tea")
         conversation_turn.answer(conversation.ask(session, QUESTION, by=owner.actor).pk)
         conversation_end.end(session, by=owner.actor)
-        conversation_end.finish(str(session.pk))
+        finish_session(session)
 
 
 def _asks_without_tools(owner: User, outside: Outside) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory.models import Topic
-from research.models import Run, Step, ToolCall, TopicSettings, outbox
+from research.models import Run, Step, ToolCall, TopicSettings
 from research.steps import tracks
 from tests.providers.servers import ScriptedChatServer
 from tests.research import cast, deep_cast
@@ -94,7 +94,7 @@ def test_a_track_that_has_too_little_time_waits_for_the_next_task(
     usual = tracks.LEAST_SECONDS
     monkeypatch.setattr(tracks, "LEAST_SECONDS", 13 * 60)
     nudged: list[int] = []
-    monkeypatch.setattr(outbox, "nudge", nudged.append)
+    monkeypatch.setattr(Run, "wake", lambda self: nudged.append(self.pk))
     run = cast.carried_out(deep_cast.deep(topic))
     assert run.status == Run.Status.QUEUED and agent.sent == {}
     assert nudged == [run.pk]

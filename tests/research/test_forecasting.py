@@ -26,7 +26,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The site's model is priced, until a test says otherwise."""
     site: dict[str, Any] = {"profile": PRICED}
     monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: site["profile"])
-    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
     return site
 
 

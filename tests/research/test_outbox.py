@@ -19,7 +19,7 @@ from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Activity, Topic
 from research import tasks
 from research.execution import pipeline, starting
-from research.models import Run, Step, outbox
+from research.models import Run, Step
 from research.run_context.context import StepKind, StepResult
 from research.schedules import scheduling
 from tests.research import cast
@@ -52,7 +52,7 @@ def test_without_redis_a_nudge_costs_less_than_a_second_and_the_run_waits(
 ):
     run, began = cast.started(topic), time.monotonic()
 
-    assert not outbox.nudge(run.pk)
+    assert not run.wake()
 
     assert time.monotonic() - began < 1
     run.refresh_from_db()
@@ -82,21 +82,23 @@ def test_a_run_that_was_nudged_lately_is_not_sent_again(topic: Topic, queue: red
     assert queue.llen("research") == 2
 
 
-def test_where_the_broker_is_gone_a_dispatch_ends_at_its_first_run(alice: Any):
+def test_where_the_broker_is_gone_a_dispatch_ends_at_its_first_run(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+):
     for n in range(3):
         cast.started(starting.create_topic(owner=alice, title=f"Topic {n}", by=alice.actor))
     asked: list[int] = []
 
-    sent = outbox.dispatch(send_run=lambda run_id: bool(asked.append(run_id)))
+    monkeypatch.setattr(Run, "wake", lambda self: bool(asked.append(self.pk)))
 
-    assert (sent, len(asked)) == (0, 1)
+    assert (Run.objects.dispatch(), len(asked)) == (0, 1)
 
 
-def test_a_run_whose_time_has_not_come_is_not_sent(topic: Topic):
+def test_a_run_whose_time_has_not_come_is_not_sent(topic: Topic, queue: redis.Redis):
     run = cast.started(topic)
     Run.objects.filter(pk=run.pk).update(not_before=timezone.now() + timedelta(minutes=1))
 
-    assert outbox.dispatch(send_run=lambda run_id: True) == 0
+    assert (Run.objects.dispatch(), queue.llen("research")) == (0, 0)
 
 
 def test_the_tick_frees_a_stalled_run_and_sends_it(topic: Topic, queue: redis.Redis):
@@ -153,7 +155,7 @@ def test_a_follow_up_is_sent_and_carried_out_once(
     step, answers = follow_up
     answers += [7]
 
-    outbox.dispatch()
+    Step.objects.dispatch()
     assert queue.llen("reflect") == 1
     tasks.carry_out_follow_up(step.pk)
     tasks.carry_out_follow_up(step.pk)
@@ -207,18 +209,18 @@ def test_a_follow_up_that_no_longer_exists_is_skipped(
 def test_a_dispatch_stops_at_a_follow_up_that_the_broker_does_not_take(
     follow_up: tuple[Step, list[Any]], no_redis: None
 ):
-    assert outbox.dispatch() == 0
+    assert Step.objects.dispatch() == 0
 
 
 def test_while_nobody_takes_messages_no_more_are_sent(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, queue: redis.Redis
 ) -> None:
     cast.started(topic)
     monkeypatch.setattr(broker, "MOST_WAITING", 0)
-    assert outbox.dispatch(send_run=lambda run_id: pytest.fail("one more")) == 0
+    assert Run.objects.dispatch() == 0
 
     monkeypatch.setattr(broker, "MOST_WAITING", 1_000_000)
-    assert outbox.dispatch(send_run=lambda run_id: True) == 1
+    assert Run.objects.dispatch() == 1
 
 
 def test_a_redis_that_is_away_is_not_full(settings: Any) -> None:

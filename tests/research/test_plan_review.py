@@ -15,7 +15,7 @@ from beacon_site.net.errors import ProviderRejected
 from memory.models import Activity, Topic
 from research import tasks
 from research.execution import starting
-from research.models import Run, RunInTheWay, TopicSettings, outbox
+from research.models import Run, RunInTheWay, TopicSettings
 from research.models.runs import RunQuerySet
 from research.runs import presenters
 from research.schedules import scheduling
@@ -30,7 +30,7 @@ MINE = ["What costs a cell", "Who makes them"]
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "nudge", lambda run_id: True)
+    monkeypatch.setattr(Run, "wake", lambda self: True)
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_behind_its_plan_the_run_is_let_go_of_and_waits(run: Run, providers: Pro
 
 def test_nobody_claims_it_and_nobody_is_told_of_it(run: Run):
     assert Run.objects.claim(run.pk, worker="another") is None
-    assert outbox.dispatch(send_run=lambda run_id: pytest.fail("told of a run that waits")) == 0
-    assert Run.objects.free_stalled() == 0
+    assert Run.objects.dispatch() == 0
+    assert Run.objects.sweep() == 0
 
 
 def test_a_worker_that_is_lost_between_plan_and_review_costs_no_second_plan(

@@ -12,11 +12,12 @@ from django.db import OperationalError
 from django.db.models import F
 from django.utils import timezone
 
-from beacon_site.db import heartbeat
+from beacon_site.db import leased_jobs
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
 from research.execution import pipeline
-from research.models import Hit, Report, Run, RunInTheWay, RunLost, outbox
+from research.models import Hit, Report, Run, RunInTheWay
 from research.run_context import context
 from research.run_context.context import Interrupted, RunContext
 from research.tasks import execute_run
@@ -136,9 +137,9 @@ def test_each_write_of_the_run_asks_for_the_fence(topic: Topic, scripted: Provid
         lambda: work.progress("half way"),
         lambda: work.look(at_once=True),
     ):
-        with pytest.raises(RunLost):
+        with pytest.raises(JobLost):
             write()
-    assert not work.run.beat()
+    assert not work.run.renew()
     assert not work.run.finish("failed", "too late")
     assert not work.run.requeue("too late")
 
@@ -146,10 +147,10 @@ def test_each_write_of_the_run_asks_for_the_fence(topic: Topic, scripted: Provid
 def test_a_run_whose_lease_ran_out_is_queued_again(topic: Topic):
     run = cast.started(topic)
     Run.objects.claim(run.pk, worker="one")
-    assert Run.objects.free_stalled() == 0
+    assert Run.objects.sweep() == 0
     cast.lose_lease(run)
 
-    freed = Run.objects.free_stalled()
+    freed = Run.objects.sweep()
 
     run.refresh_from_db()
     assert (freed, run.status, run.crashes, run.lease_until) == (1, "queued", 1, None)
@@ -162,10 +163,10 @@ def test_a_run_that_loses_its_worker_three_times_fails_with_its_reason(topic: To
         assert Run.objects.claim(run.pk, worker="one")
         cast.lose_lease(run)
         if frees:
-            Run.objects.free_stalled()
+            Run.objects.sweep()
 
     assert Run.objects.claim(run.pk, worker="one") is None
-    Run.objects.free_stalled()
+    Run.objects.sweep()
     run.refresh_from_db()
     assert (run.status, run.crashes) == ("failed", 3)
     assert run.error.startswith("the worker stopped unexpectedly 3 times")
@@ -178,7 +179,7 @@ def test_a_worker_that_was_leaving_counts_no_crash(topic: Topic):
         Run.objects.claim(run.pk, worker="one")
         Run.objects.filter(pk=run.pk).update(leaving=True)
         cast.lose_lease(run)
-        assert Run.objects.free_stalled() == 1
+        assert Run.objects.sweep() == 1
 
     run.refresh_from_db()
     assert (run.status, run.crashes, run.leaving) == ("queued", 0, False)
@@ -220,7 +221,7 @@ def test_an_interrupted_run_is_queued_again_at_once(
 
     assert (run.status, run.error) == ("queued", "")
     assert run.not_before <= timezone.now()
-    assert run in Run.objects.waiting_to_start()
+    assert run in Run.objects.waiting()
     assert cast.carried_out(run).number == 1
 
 
@@ -314,19 +315,19 @@ def test_a_run_waits_as_long_as_the_service_asks_but_ten_minutes_at_most(
 
     assert (run.status, run.error) == ("queued", "busy")
     assert abs((run.not_before - timezone.now()).total_seconds() - waits) < 2
-    assert run not in Run.objects.waiting_to_start()
+    assert run not in Run.objects.waiting()
 
 
 def test_the_heartbeat_renews_the_lease_and_notices_a_lost_run(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ):
     beats = iter([True, False])
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(Run, "beat", lambda self: next(beats))
+    monkeypatch.setattr(leased_jobs, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(Run, "renew", lambda self: next(beats))
     with cast.work_of(topic) as work:
         work.heartbeat.wait(5)
 
-        with pytest.raises(RunLost):
+        with pytest.raises(JobLost):
             work.look(at_once=True)
 
 
@@ -341,8 +342,8 @@ def test_a_beat_that_the_database_refuses_is_tried_again(
             raise answer
         return bool(answer)
 
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(Run, "beat", beat)
+    monkeypatch.setattr(leased_jobs, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(Run, "renew", beat)
     with cast.work_of(topic) as work:
         work.heartbeat.wait(5)
 
@@ -353,13 +354,14 @@ def test_a_run_that_was_deleted_is_lost(topic: Topic):
     work = cast.work_of(topic)
     Run.objects.filter(pk=work.run.pk).delete()
 
-    with pytest.raises(RunLost):
+    with pytest.raises(JobLost):
         work.look(at_once=True)
 
 
-def test_a_run_that_waits_is_what_the_outbox_sends(topic: Topic):
+def test_a_run_that_waits_is_what_a_dispatch_sends(topic: Topic, monkeypatch: pytest.MonkeyPatch):
     run, sent = cast.started(topic), []
 
-    outbox.dispatch(send_run=lambda pk: bool(sent.append(pk)) or True)
+    monkeypatch.setattr(Run, "wake", lambda self: bool(sent.append(self.pk)) or True)
+    Run.objects.dispatch()
 
     assert sent == [run.pk]

@@ -270,5 +270,5 @@ def test_follow_ups_are_laid_out_by_the_save(
     step = Step.objects.get(run=run, is_follow_up=True)
 
     assert (run.status, step.state) == ("succeeded", "waiting")
-    assert list(Step.objects.follow_ups_waiting()) == [step]
+    assert list(Step.objects.due()) == [step]
     assert done == []

@@ -36,7 +36,7 @@ def local(slots: list[datetime]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.models.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

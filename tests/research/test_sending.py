@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
+from beacon_site import broker
 from beacon_site.net import mail as net_mail
 from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic, User
@@ -80,7 +81,7 @@ def test_a_run_that_crashed_too_often_is_told_too(topic: Topic):
     past = timezone.now() - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(status="running", crashes=2, lease_until=past)
 
-    Run.objects.free_stalled()
+    Run.objects.sweep()
 
     assert [row.kind for row in Delivery.objects.all()] == ["failure"]
 
@@ -175,7 +176,7 @@ def test_a_webhook_is_tried_again_under_the_same_id_with_the_same_words(
     [row] = laid_out(saved_run(topic, "A fact."))
     sending.deliver(row.pk)
     row.refresh_from_db()
-    assert (row.state, row.response_code, row.tried) == ("waiting", 503, 1)
+    assert (row.state, row.response_code, row.tries) == ("waiting", 503, 1)
     assert row.not_before > timezone.now() + timedelta(seconds=50)
 
     assert told_again(row).state == "sent"
@@ -190,7 +191,7 @@ def test_what_fails_for_a_day_is_given_up_where_it_is_seen(
 ):
     httpserver.expect_request("/hook").respond_with_data("no", status=500)
     [row] = laid_out(saved_run(topic, "A fact."))
-    for _try in range(len(sending.WAITS) + 1):
+    for _try in range(len(Delivery.RETRY_SECONDS) + 1):
         assert row.state == "waiting"
         told_again(row)
 
@@ -198,7 +199,7 @@ def test_what_fails_for_a_day_is_given_up_where_it_is_seen(
     assert (row.state, hook.last_ok, hook.failed_in_row) == ("failed", False, 1)
     assert "500" in row.error
     assert Activity.objects.filter(kind="delivery-given-up", is_warning=True).exists()
-    assert len(row.tries) == len(sending.WAITS) + 1
+    assert len(row.results) == len(Delivery.RETRY_SECONDS) + 1
 
 
 def test_a_channel_that_takes_nothing_is_switched_off_and_the_others_are_told(
@@ -310,9 +311,9 @@ def test_the_tick_finds_what_waits_and_nudges_once(topic: Topic, monkeypatch: An
     email(topic.owner)
     laid_out(saved_run(topic, "A fact."))
     sent: list[str] = []
-    monkeypatch.setattr(sending, "send_message", lambda task, pk, *, queue: sent.append(pk) or True)
+    monkeypatch.setattr(broker, "send", lambda task, pk, *, queue: sent.append(pk) or True)
 
-    assert (sending.dispatch(), sending.dispatch()) == (1, 0)
+    assert (Delivery.objects.dispatch(), Delivery.objects.dispatch()) == (1, 0)
     assert sent == [str(Delivery.objects.get().pk)]
 
 

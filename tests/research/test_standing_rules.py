@@ -182,7 +182,7 @@ def test_hits_from_where_it_does_not_look_are_dropped_counted_and_named(
 def test_a_person_who_takes_it_out_of_a_plan_by_hand_is_obeyed_and_told(
     topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(planning.outbox, "nudge", lambda run_id: True)
+    monkeypatch.setattr(Run, "wake", lambda self: True)
     TopicSettings.objects.update(plan_review="wait")
     cast.set_up(providers, 1)
     run = cast.carried_out(cast.started(rule(topic, CHECK, "cell prices in Japan")))

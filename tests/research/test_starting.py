@@ -16,7 +16,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Topic
 from research.execution import starting
 from research.execution.starting import NotNow
-from research.models import Run, RunInTheWay, Schedule, TopicSettings, outbox
+from research.models import Run, RunInTheWay, Schedule, TopicSettings
 from tests.research import cast
 from tests.research.factories import make_call
 
@@ -115,7 +115,7 @@ def test_a_started_run_is_a_row_that_waits_and_a_nudge_after_the_commit(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ):
     nudged: list[int] = []
-    monkeypatch.setattr(outbox, "nudge", nudged.append)
+    monkeypatch.setattr(Run, "wake", lambda self: nudged.append(self.pk))
 
     with django_capture_on_commit_callbacks(execute=True):
         run = start(topic)
@@ -218,7 +218,7 @@ def test_runs_of_the_schedule_and_of_others_do_not_count_against_a_person(
 @pytest.mark.requirement("R53")
 @pytest.mark.django_db(transaction=True)
 def test_of_ten_starts_at_once_one_run_comes(topic: Topic, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(outbox, "nudge", lambda run_id: True)
+    monkeypatch.setattr(Run, "wake", lambda self: True)
     refused: list[RunInTheWay] = []
 
     def press() -> None:

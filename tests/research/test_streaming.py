@@ -17,10 +17,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.llm.base import LlmProfile
 from beacon_site.llm.openai_model import OpenAIModel
 from memory.models import ModelCall, Topic, User
-from research.models import Run, RunLost, Step
+from research.models import Run, Step
 from research.reporting import writing as report_writing
 from research.reporting.writing import LiveDraft, NobodyWaits
 from tests.providers.servers import ScriptedChatServer, says
@@ -203,7 +204,7 @@ def test_a_worker_that_lost_its_run_keeps_no_draft(topic: Topic, chat: ScriptedC
     work = cast.through(cast.work_of(topic), "read")
     Run.objects.filter(pk=work.run.pk).update(attempt=work.run.attempt + 1)
 
-    with pytest.raises(RunLost):
+    with pytest.raises(JobLost):
         work.carry_out(next(kind for kind in cast.pipeline.STEPS if kind.name == "write"))
 
     assert Step.objects.get(run=work.run, name="write").output == {}

@@ -25,7 +25,6 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.broker import send
 from beacon_site.http import BeaconRequest, current_page, page_of_ours, zone_of
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
@@ -78,7 +77,7 @@ def account_export(request: BeaconRequest) -> HttpResponse:
         if jobs.is_small(row):
             jobs.carry_out(row.pk)
         else:
-            send("memory.tasks.carry_out_archive", str(row.pk), queue="research")
+            row.wake()
     return redirect("memory:account-delete")
 
 

@@ -6,15 +6,14 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -23,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from beacon_site.broker import send
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.http import BeaconRequest, page_of_ours
 from beacon_site.text.cleaning import clean, one_line, shorten
 from memory.core.actors import Actor
@@ -80,6 +79,8 @@ def outcome(act: Any) -> str:
         words += " " + ngettext(
             "%(left)s was left unchanged.", "%(left)s were left unchanged.", act.left
         ) % {"left": f"{act.left:,}"}
+    if act.is_given_up:
+        words += " " + _("The worker stopped unexpectedly %(n)d times.") % {"n": act.crashes}
     if act.problem:
         words += " " + act.problem.replace("\n", "; ") + "."
     return words
@@ -126,11 +127,7 @@ def _done(act: str, done: int) -> str:
 BATCH = 500
 AT_ONCE = 1_000  # records changed in the request itself; a task changes more
 MOST_TICKED = 1_000
-LEASE = timedelta(minutes=2)  # after it, an action without a worker is resumed
-PROGRESS = (
-    "state", "total", "done", "left", "problem", "arguments", "lease_until", "finished_at",
-)  # fmt: skip
-UNFINISHED = (BulkAct.State.WAITING, BulkAct.State.RUNNING)
+PROGRESS = ("state", "total", "done", "left", "problem", "arguments", "finished_at")
 Fields = dict[str, Any]
 
 
@@ -235,7 +232,7 @@ def ask_undo(act: BulkAct) -> BulkAct:
     """Store the undo of an action. Raises MemoryRefused if it's already undone or still running."""
     with transaction.atomic():
         held = BulkAct.objects.select_for_update().get(pk=act.pk)
-        if held.state in UNFINISHED:
+        if held.is_unfinished:
             raise MemoryRefused(_("This action isn’t finished yet. You can undo it when it is."))
         if held.state == BulkAct.State.UNDONE or held.act == UNDO:
             raise MemoryRefused(_("There’s nothing left to undo."))
@@ -273,37 +270,29 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
 
 
 def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
-    """Work on the action for at most `seconds`, and return it; None if another worker has it.
+    """Work on the action for at most `seconds`, and return it; None if it is taken or has ended.
 
-    Safe to call twice. A scheduled task resumes what is left.
+    Safe to call twice. Another task resumes what is left.
     """
+    act: BulkAct | None = BulkAct.objects.claim(pk)
+    if act is None:
+        return None
     until = time.monotonic() + seconds
-    while True:
-        with transaction.atomic():
-            held = BulkAct.objects.select_for_update(skip_locked=True).filter(pk=pk)
-            act: BulkAct | None = held.first()
-            if act is None:
-                return None
-            if act.state not in UNFINISHED:
-                return act
+    try:
+        _batch(act)
+        while act.is_unfinished and time.monotonic() < until:
             _batch(act)
-            act.save(update_fields=PROGRESS)
-        if act.state not in UNFINISHED or time.monotonic() > until:
-            return act
-
-
-def to_be_taken_up() -> list[uuid.UUID]:
-    """Return the actions without a worker, oldest first."""
-    free = Q(lease_until=None) | Q(lease_until__lt=timezone.now())
-    waiting = BulkAct.objects.filter(free, state__in=UNFINISHED).order_by("created")
-    return list(waiting.values_list("pk", flat=True)[:50])
-
-
-def give_up(pk: uuid.UUID | str, why: str) -> None:
-    """Mark an action that can't continue as failed; its changes stay, and can be undone."""
-    BulkAct.objects.filter(pk=pk, state__in=UNFINISHED).update(
-        state=BulkAct.State.FAILED, problem=why, finished_at=timezone.now()
-    )
+    except JobLost:
+        return None
+    except (OperationalError, InterfaceError):
+        act.release()  # if the database still fails, the lease expires
+        raise
+    except Exception as exc:
+        act.fail(type(exc).__name__)
+        raise
+    if act.is_unfinished:
+        act.release()
+    return act
 
 
 def is_large(act: BulkAct) -> bool:
@@ -315,9 +304,11 @@ def is_large(act: BulkAct) -> bool:
     return int(_meant(act).order_by()[: AT_ONCE + 1].count()) > AT_ONCE
 
 
+@transaction.atomic
 def _batch(act: BulkAct) -> None:
-    """Change the next BATCH records, and store the action's progress."""
-    act.state, act.lease_until = BulkAct.State.RUNNING, timezone.now() + LEASE
+    """Change the next BATCH records, and store the action's progress. Raises JobLost."""
+    if not act.renew():  # the row is locked until the progress is stored
+        raise JobLost(str(act.pk))
     if act.total is None:
         act.total = _meant(act).count()
     wanted, last = _undoings(act) if act.act == UNDO else _doings(act)
@@ -327,6 +318,7 @@ def _batch(act: BulkAct) -> None:
         act.arguments["last"] = last
     else:
         act.state, act.finished_at = BulkAct.State.DONE, timezone.now()
+    act.save(update_fields=PROGRESS)
 
 
 def _meant(act: BulkAct) -> QuerySet[Any]:
@@ -502,23 +494,18 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
 def _begin(request: BeaconRequest, act: BulkAct) -> None:
     """Do a small action immediately; leave a large one to a task, which finds it by its row."""
     if is_large(act):
-        transaction.on_commit(lambda: nudge(act))
+        act.wake_after_commit()
         messages.info(
             request, _("This runs in the background. You can follow its progress on this page.")
         )
         return
     done = carry_out(act.pk, seconds=IN_REQUEST_SECONDS)
-    if done is None or done.state in UNFINISHED:
+    if done is None or done.is_unfinished:
         return  # it continues without the request
     undo = bool(done.done) and done.act != UNDO
     tags = "undo:" + reverse("memory:bulk-undo", args=[done.pk]) if undo else ""
     level = messages.SUCCESS if done.done else messages.WARNING
     messages.add_message(request, level, outcome(done), extra_tags=tags)
-
-
-def nudge(act: BulkAct) -> Any:
-    """Tell a worker about the action; if this fails, the scheduled task finds it."""
-    return send("memory.tasks.carry_out_bulk_act", str(act.pk), queue="maintenance")
 
 
 def _gone_back(request: BeaconRequest, default: str) -> HttpResponse:

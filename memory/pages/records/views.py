@@ -372,7 +372,7 @@ def _large_acts(request: BeaconRequest, listed: Listed) -> list[dict[str, Any]]:
     """Return this list's actions that a task is doing or has just done: one query."""
     lately = Q(finished_at__gt=timezone.now() - JUST, total__gt=bulk.AT_ONCE)
     acts = BulkAct.objects.of(request.user).filter(page=listed.page)
-    acts = acts.filter(lately | Q(state__in=bulk.UNFINISHED))
+    acts = acts.filter(lately | Q(finished_at=None))
     return [
         {"act": act, "doing": bulk.doing(act.act), "outcome": bulk.outcome(act)} for act in acts[:5]
     ]

@@ -118,7 +118,7 @@ class Command(MigratedCommand):
             nobody_works = "worker" in health.silent(health.ages())
             if nobody_works:
                 # Without a worker there is no tick either, so runs of a killed one are freed here.
-                Run.objects.free_stalled()
+                Run.objects.sweep()
             waits_too_long = time.monotonic() - since > NOBODY_TOOK_IT
             if run.status == Run.Status.QUEUED and (waits_too_long or nobody_works):
                 self._carry_out(run)

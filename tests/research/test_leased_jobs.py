@@ -1,0 +1,134 @@
+"""Rules for every kind of leased job: one holder, a fence, a limit of crashes, and repeated messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from beacon_site import broker
+from beacon_site.db import leased_jobs
+from memory.archive import jobs as archives
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.models import Archive, BulkAct, Message, Reflection, Topic
+from memory.pages.records import bulk
+from research.models import Delivery, Run, Step
+from tests.research import cast
+from tests.research.factories import make_run
+from tests.research.notice_cast import email, laid_out, saved_run
+
+
+def _reflection(topic: Topic) -> Reflection:
+    session = conversation.start(topic.owner, "Tea")
+    conversation_end.end(session, by=topic.owner.actor)
+    return Reflection.objects.get(source=f"session:{session.pk}")
+
+
+def _step(topic: Topic) -> Step:
+    run = make_run(topic)
+    return Step.objects.create(run=run, name="extract", position=9, is_follow_up=True)
+
+
+def _delivery(topic: Topic) -> Delivery:
+    email(topic.owner)
+    return laid_out(saved_run(topic, "A fact."))[0]
+
+
+def _answer(topic: Topic) -> Message:
+    session = conversation.start(topic.owner, "Tea")
+    return conversation.ask(session, "Tea?", by=topic.owner.actor)
+
+
+MADE: dict[type, Callable[[Topic], Any]] = {
+    Archive: lambda topic: archives.ask_export(topic.owner),
+    BulkAct: lambda topic: bulk.ask(topic.owner, "notes", "pin", query=""),
+    Delivery: _delivery,
+    Message: _answer,
+    Reflection: _reflection,
+    Run: cast.started,
+    Step: _step,
+}
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The messages to workers."""
+    found: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(broker, "send", lambda *told, queue: not found.append((*told, queue)))
+    return found
+
+
+@pytest.fixture(params=MADE, ids=lambda kind: kind.__name__)
+def job(request: pytest.FixtureRequest, topic: Topic, sent: list[Any]) -> Any:
+    """A waiting job of each kind."""
+    return MADE[request.param](topic)
+
+
+def claimed(job: Any) -> Any:
+    return type(job).objects.claim(job.pk)
+
+
+def lose(job: Any) -> None:
+    type(job).objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def test_every_kind_is_tested_here():
+    assert set(leased_jobs.kinds()) == set(MADE)
+
+
+def test_of_two_claims_one_gets_the_job(job: Any):
+    assert claimed(job) is not None
+    assert claimed(job) is None
+
+
+def test_a_worker_that_lost_its_lease_changes_nothing(job: Any):
+    first = claimed(job)
+    lose(job)
+    second = claimed(job)
+
+    assert not first.renew()
+    assert not first.end("failed")
+    assert not first.release()
+    with pytest.raises(leased_jobs.JobLost):
+        first.put(crashes=0)
+    assert second.renew()
+    assert second.crashes == 1
+
+
+def test_the_job_of_a_lost_worker_waits_again_and_a_message_is_sent_once(
+    job: Any, sent: list[tuple[Any, ...]]
+):
+    claimed(job)
+    assert type(job).objects.sweep() == 0
+    lose(job)
+    assert type(job).objects.sweep() == 1
+    sent.clear()
+
+    assert (type(job).objects.dispatch(), type(job).objects.dispatch()) == (1, 0)
+    key = job.pk if isinstance(job.pk, int) else str(job.pk)
+    assert sent == [(job.TASK, key, job.QUEUE)]
+
+
+def test_a_job_that_loses_three_workers_is_given_up(job: Any):
+    for _time in range(3):
+        last = claimed(job)
+        lose(job)
+
+    assert claimed(job) is None
+    assert type(job).objects.sweep() == 1
+    job.refresh_from_db()
+    assert (job.is_unfinished, job.crashes, job.lease_until) == (False, 3, None)
+    assert not last.renew()
+
+
+def test_a_renewed_lease_is_not_swept(job: Any):
+    held = claimed(job)
+    lose(job)
+    assert held.renew()
+
+    assert type(job).objects.sweep() == 0
+    assert held.release()
