@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from beacon_site.broker import send
 from beacon_site.db.advisory_locks import LockId, advisory_lock
-from memory.accounts import sign_ins
+from memory.accounts import oauth, sign_ins
 from memory.archive import jobs
 from memory.chat import conversation
 from memory.chat import end as conversation_end
@@ -127,9 +127,10 @@ def forget_api_answers() -> None:
 
 @shared_task
 def forget_sign_ins() -> None:
-    """Delete expired browser sessions and old failed sign-ins."""
+    """Delete expired browser sessions, old failed sign-ins and apps that were never allowed."""
     sign_ins.forget_over()
     sign_ins.forget_old_failures()
+    oauth.forget_unused()
 
 
 @shared_task
