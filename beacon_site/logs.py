@@ -22,7 +22,9 @@ LEAST = 8  # characters; masking shorter secrets would remove ordinary words
 MOST = 500  # decrypted secrets that one process remembers
 SECRET = "[secret]"  # noqa: S105 - the replacement  # nosec B105
 
-_KEYS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{16,}|bcn_[A-Za-z0-9_-]{16,}|tvly-[A-Za-z0-9-]{16,})")
+_KEYS = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|bc[cnor]_[A-Za-z0-9_.-]{16,}|tvly-[A-Za-z0-9-]{16,})"
+)
 # The token of a one-time link or a private URL, anywhere in a line.
 _LINKS = re.compile(
     r"(/|%2F)(first-account|invitation|feeds|unsubscribe|shared)(/|%2F)[\w%~.:-]+", re.IGNORECASE

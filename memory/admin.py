@@ -171,6 +171,25 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         self.message_user(request, text, messages.SUCCESS)
 
 
+@admin.register(memory.OAuthClient)
+class OAuthClientAdmin(ReadOnlyAdmin):
+    """Apps that asked for access to the MCP server."""
+
+    list_display = ("name", "client_id", "created", "read_at")
+    search_fields = ("name", "client_id")
+
+
+@admin.register(memory.OAuthGrant)
+class OAuthGrantAdmin(ReadOnlyAdmin):
+    """What people allowed apps, without hashes; revoking the token ends it."""
+
+    list_display = ("client", "token", "resource", "access_until")
+    list_select_related = ("client", "token__agent")
+    search_fields = ("client__name", "token__agent__name", "token__agent__owner__username")
+    SECRET = ("family", "secret", "challenge")
+    OWNER = "token__agent__owner_id"
+
+
 @admin.register(memory.ApiAnswer)
 class ApiAnswerAdmin(ReadOnlyAdmin):
     """Answers of the API that are repeated for a day; their text is visible to the owner only."""

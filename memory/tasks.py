@@ -13,7 +13,7 @@ from django.apps import apps
 from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
-from memory.accounts import sign_ins
+from memory.accounts import oauth, sign_ins
 from memory.archive import jobs
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
@@ -113,9 +113,10 @@ def forget_api_answers() -> None:
 
 @shared_task
 def forget_sign_ins() -> None:
-    """Delete expired browser sessions and old failed sign-ins."""
+    """Delete expired browser sessions, old failed sign-ins and apps that were never allowed."""
     sign_ins.forget_over()
     sign_ins.forget_old_failures()
+    oauth.forget_unused()
 
 
 @shared_task

@@ -12,6 +12,7 @@ from memory.pages import (
     health,
     identity,
     library,
+    oauth,
     recall,
     scratchpad,
     usage,
@@ -35,6 +36,21 @@ _accounts = [
     path("welcome/", accounts_views.welcome, name="welcome"),
     path("first-account/<str:token>/", accounts_views.first_account, name="first-account"),
     path("invitation/<str:token>/", accounts_views.invitation, name="invitation"),
+]
+
+_oauth = [
+    path(".well-known/oauth-authorization-server", oauth.server_metadata, name="oauth-server"),
+    path(".well-known/oauth-protected-resource", oauth.mcp_metadata, name="oauth-resource"),
+    path(
+        ".well-known/oauth-protected-resource/mcp",
+        oauth.mcp_metadata,
+        name="oauth-resource-mcp",
+    ),
+    path("oauth/authorize", oauth.authorize, name="oauth-authorize"),
+    path("oauth/consent", oauth.consent, name="oauth-consent"),
+    path("oauth/token", oauth.token, name="oauth-token"),
+    path("oauth/register", oauth.register, name="oauth-register"),
+    path("oauth/revoke", oauth.revoke, name="oauth-revoke"),
 ]
 
 _settings = [
@@ -294,6 +310,7 @@ _review = [
 
 urlpatterns: list[URLPattern] = [
     *_accounts,
+    *_oauth,
     *_settings,
     *_archive,
     *_staff,

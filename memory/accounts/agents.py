@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Max, Q, QuerySet
+from django.http.request import validate_host
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -39,6 +40,7 @@ def agents_of(owner: User) -> QuerySet[Agent]:
     now = timezone.now()
     unexpired = Q(tokens__expires_at=None) | Q(tokens__expires_at__gt=now)
     is_open = Q(tokens__isnull=False, tokens__revoked_at=None) & unexpired
+    is_open &= Q(tokens__grant=None) | Q(tokens__grant__access_until__isnull=False)
     found: QuerySet[Agent] = Agent.objects.filter(owner=owner)
     counted = {"open_tokens": Count("tokens", filter=is_open)}
     return found.annotate(**counted, used_at=Max("tokens__last_used_at")).order_by("name", "pk")
@@ -79,6 +81,7 @@ def _checked(prompt: str) -> str:
 
 PLACE = "bcn_…"  # where the token belongs
 MCP_PATH = "/mcp"
+SCOPES_FOR_APPS = ("read", "write")  # by OAuth: `admin` is only for a person's own programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,92 @@ def mcp_url() -> str:
     host = urlsplit(settings.BEACON_URL).hostname or "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{settings.BEACON_MCP_PORT}{MCP_PATH}"
+
+
+def is_mcp_url(url: str) -> bool:
+    """Whether this is the URL of the MCP server, by any host name that Beacon accepts."""
+    if settings.BEACON_HTTPS:
+        return url == mcp_url()
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    shown = f"[{host}]" if ":" in host else host
+    is_known = validate_host(shown, settings.ALLOWED_HOSTS)
+    return (
+        is_known
+        and port is not None
+        and url == f"http://{shown}:{port}{MCP_PATH}"
+        and (port == settings.BEACON_MCP_PORT)
+    )
+
+
+def resource_metadata(resource: str = "") -> dict[str, Any]:
+    """Return the MCP server's metadata (RFC 9728), by the URL that the app used."""
+    return {
+        "resource": resource or mcp_url(),
+        "authorization_servers": [settings.BEACON_URL],
+        "scopes_supported": SCOPES_FOR_APPS,
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Beacon",
+    }
+
+
+def sign_in_setups() -> list[Setup]:
+    """Return the setups of apps that ask a person for access (OAuth), so they need no token."""
+    url = mcp_url()
+    public = ""
+    if not settings.BEACON_HTTPS:
+        public = _(
+            "It connects from its own servers, so Beacon needs a public https URL. This Beacon doesn’t have one."
+        )
+    return [
+        Setup(
+            "claude",
+            _("Claude (web, desktop and mobile)"),
+            _(
+                "In Claude, open Settings → Connectors, select Add custom connector, enter this URL and select Connect:"
+            ),
+            url,
+            public,
+        ),
+        Setup(
+            "chatgpt",
+            "ChatGPT",
+            _(
+                "In ChatGPT, open Settings → Apps → Advanced settings and turn on Developer mode. Select Create app, enter this URL and choose OAuth:"
+            ),
+            url,
+            public,
+        ),
+        Setup(
+            "claude-code-sign-in",
+            "Claude Code",
+            _("Run once in a terminal, then enter /mcp in Claude Code and select Authenticate:"),
+            f"claude mcp add --transport http beacon {url}",
+        ),
+        Setup(
+            "codex",
+            "Codex",
+            _("Run once in a terminal. Your browser opens:"),
+            f"codex mcp add beacon --url {url}\ncodex mcp login beacon",
+        ),
+        Setup(
+            "cursor-sign-in",
+            "Cursor",
+            _(
+                "In ~/.cursor/mcp.json, or a project’s .cursor/mcp.json. Then select Connect in Cursor’s MCP settings:"
+            ),
+            _json({"mcpServers": {"beacon": {"url": url}}}),
+        ),
+        Setup(
+            "vs-code-sign-in",
+            "VS Code",
+            _("In .vscode/mcp.json. Then select Start above the server’s name:"),
+            _json({"servers": {"beacon": {"type": "http", "url": url}}}),
+        ),
+    ]
 
 
 def setups(

@@ -61,19 +61,24 @@ def is_told(request: HttpRequest, username: str) -> bool:
 
 
 def closed_for(address: str | None) -> int:
-    """Count an attempt from an IP address; return the seconds it has to wait, or 0.
+    """Count a sign-in attempt from an IP address; return the seconds it has to wait, or 0."""
+    return over_limit("sign-ins", address, settings.BEACON_SIGN_INS_PER_MINUTE)
+
+
+def over_limit(kind: str, who: object, most: int, window: int = WINDOW) -> int:
+    """Count an attempt of this kind; return the seconds to wait if there were more than `most`.
 
     Without Redis nothing is counted, and people can still sign in (decision 5).
     """
-    window, gone = divmod(int(time.time()), WINDOW)
-    key = f"sign-ins:{address}:{window}"
+    number, gone = divmod(int(time.time()), window)
+    key = f"{kind}:{who}:{number}"
     try:
-        cache.add(key, 0, 2 * WINDOW)
+        cache.add(key, 0, 2 * window)
         tries = cache.incr(key)
     except (redis.RedisError, ValueError) as exc:  # ValueError: the key expired in between
-        logger.warning("sign-in attempts not counted", error=type(exc).__name__)
+        logger.warning("attempts not counted", kind=kind, error=type(exc).__name__)
         return 0
-    return WINDOW - gone if tries > settings.BEACON_SIGN_INS_PER_MINUTE else 0
+    return window - gone if tries > most else 0
 
 
 def forget_old_failures() -> int:

@@ -17,12 +17,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
+from memory.accounts.agents import is_mcp_url
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, ApiToken, Invitation, User
 from memory.models.accounts import LONGEST_NAME
 
 PREFIX = "bcn_"
+GRANTED = "bco_"  # access tokens of apps that a person allowed (memory.accounts.oauth)
 METRICS = "metrics"  # for admins only: the site's metrics, but no one's memory
 SCOPES = ("read", "write", "admin", METRICS)
 NOTED_EACH = timedelta(minutes=1)  # between two updates of a token's last use
@@ -105,20 +107,21 @@ def checked_name(name: str) -> str:
     return name
 
 
-def find(text: str) -> ApiToken | None:
+def find(text: str, *, at_mcp: bool = False) -> ApiToken | None:
     """Return the token with its agent and owner, and record its use.
 
-    None if it is unknown, revoked or expired, or its owner's account is disabled.
+    None if it is unknown, revoked or expired, or its owner's account is disabled. What an app was
+    granted by OAuth is for the MCP server's URL, and isn't found anywhere else.
     """
-    if not text.startswith(PREFIX) or len(text) > LONGEST_TEXT or not text.isascii():
+    is_granted = text.startswith(GRANTED)
+    if not text.startswith((PREFIX, GRANTED)) or len(text) > LONGEST_TEXT or not text.isascii():
         return None
     now = timezone.now()
-    token = (
-        ApiToken.objects.usable(now)
-        .filter(hash=Invitation.hash_of(text))
-        .select_related("agent__owner")
-        .first()
-    )
+    kind = Q(grant__access_until__gt=now) if is_granted else Q(grant=None)
+    known = ApiToken.objects.usable(now).filter(kind, hash=Invitation.hash_of(text))
+    token = known.select_related("agent__owner", "grant").first()
+    if token is not None and is_granted and not (at_mcp and is_mcp_url(token.grant.resource)):
+        return None
     long_ago = now - NOTED_EACH
     if token is not None and (token.last_used_at is None or token.last_used_at < long_ago):
         stale = Q(last_used_at=None) | Q(last_used_at__lt=long_ago)

@@ -676,6 +676,8 @@ MEMORY_KINDS = [
 
 LEFT_OUT = {
     "memory.ApiToken": "a secret: only its hash is stored, and it only works on this instance",
+    "memory.OAuthClient": "an app that connected to this instance",
+    "memory.OAuthGrant": "a secret, like its token",
     "memory.CallReservation": "a reservation for a model call in progress; the call itself is exported",
     "memory.ApiAnswer": "a response kept for a day in case the same request is sent again",
     "memory.SignIn": "the log of a person’s sign-ins to this instance",

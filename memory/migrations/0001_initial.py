@@ -312,6 +312,60 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="OAuthClient",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("client_id", models.CharField(max_length=1000, unique=True)),
+                ("name", models.CharField(max_length=80)),
+                (
+                    "redirect_uris",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=1000), size=None
+                    ),
+                ),
+                ("read_at", models.DateTimeField(null=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+            ],
+        ),
+        migrations.CreateModel(
+            name="OAuthGrant",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("resource", models.CharField(max_length=1000)),
+                ("redirect_uri", models.CharField(max_length=1000)),
+                ("challenge", models.CharField(max_length=43)),
+                ("family", models.CharField(max_length=64, unique=True)),
+                ("secret", models.CharField(max_length=64)),
+                ("access_until", models.DateTimeField(null=True)),
+                (
+                    "client",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="grants",
+                        to="memory.oauthclient",
+                    ),
+                ),
+                (
+                    "token",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="grant",
+                        to="memory.apitoken",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
             name="Archive",
             fields=[
                 (

@@ -19,6 +19,7 @@ from memory.models.history import Activity, CallReservation, ModelCall, Revision
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.llm import Connection
 from memory.models.notes import Note
+from memory.models.oauth import OAuthClient, OAuthGrant
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
 from memory.models.records import BulkAct, SavedView
@@ -62,6 +63,8 @@ __all__ = [
     "MirroredFile",
     "ModelCall",
     "Note",
+    "OAuthClient",
+    "OAuthGrant",
     "Observation",
     "Proposal",
     "PublishDue",

@@ -111,11 +111,15 @@ class TokenQuerySet(models.QuerySet["ApiToken"]):
     def usable(self, at: datetime | None = None) -> TokenQuerySet:
         """Keep the tokens of active accounts that aren't revoked or expired at `at` (default: now)."""
         unexpired = Q(expires_at=None) | Q(expires_at__gt=at or timezone.now())
-        return self.filter(unexpired, revoked_at=None, agent__owner__is_active=True)
+        return self.connected().filter(unexpired, revoked_at=None, agent__owner__is_active=True)
+
+    def connected(self) -> TokenQuerySet:
+        """Leave out those of apps that were allowed, but haven't exchanged their code yet."""
+        return self.filter(Q(grant=None) | Q(grant__access_until__isnull=False))
 
 
 class ApiToken(models.Model):
-    """A bearer token (`bcn_…`). Only its hash is stored."""
+    """A bearer token (`bcn_…`), or what an app was granted (`grant`). Only hashes are stored."""
 
     agent = models.ForeignKey(Agent, models.CASCADE, related_name="tokens")
     hash = models.CharField(max_length=64, unique=True)

@@ -54,7 +54,7 @@ SIGN_INS = (
     "signed-in", "signed-out", "sign-in-failed", "sign-in-ended", "sign-ins-ended",
     "password-changed", "password-set-by-staff", "profile-changed", "limits-changed",
     "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
-    "token-made", "token-revoked",
+    "token-made", "token-revoked", "app-allowed", "app-secret-reused",
 )  # fmt: skip
 TOOL_CALLED = "tool-called"
 # Log lines that repeat what the record's own revision says.
@@ -424,6 +424,8 @@ LOG_WORDS = {
     "sign-ins-ended": _L("all other sign-ins ended"),
     "signed-in": _L("signed in"),
     "signed-out": _L("signed out"),
+    "app-allowed": _L("app allowed to connect"),
+    "app-secret-reused": _L("disconnected because a used code or refresh token was sent again"),
     "token-made": _L("token created"),
     "token-revoked": _L("token revoked"),
     "trash-pruned": _L("deleted permanently after its time in Trash"),

@@ -117,7 +117,7 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
     except NotOpen:
         text = _(
             "This token was revoked or has expired. Ask the user to create a new one in Settings "
-            "→ API tokens."
+            "→ API tokens, or to connect the app again."
         )
         return answered(refused("unauthorized", text))
     except (DatabaseError, InterfaceError) as exc:

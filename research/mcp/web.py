@@ -24,13 +24,13 @@ from django.utils.translation import gettext as _
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beacon_site.request_log import HEADER, number_from
 from memory.accounts import tokens
-from memory.accounts.agents import MCP_PATH
+from memory.accounts.agents import MCP_PATH, mcp_url, resource_metadata
 from memory.api import frame as api_frame
 from memory.api.auth import caller_of
 from memory.api.problems import Problem
@@ -43,7 +43,8 @@ logger = structlog.get_logger(__name__)
 MOST_BYTES = 12 * 1024 * 1024  # of one message, the same as for a form
 MOST_CONNECTIONS = 200
 TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-FOUND = "beacon.token"  # where Door stores a request's token
+FOUND = "beacon.token"  # where Door stores the text of a request's token
+METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 
 class Door:
@@ -64,13 +65,13 @@ class Door:
         send = _numbered(send, number)
         answer = foreign(headers) or _wrong_method(scope["method"])
         if answer is None:
-            found = await anyio.to_thread.run_sync(_token_of, headers.get("authorization", ""))
-            if isinstance(found, ApiToken):
+            text = _text_in(headers)
+            answer = await anyio.to_thread.run_sync(_rejected, text, headers)
+            if answer is None:
                 await self._app(
-                    {**scope, FOUND: found}, receive, _in_our_words(scope, receive, send)
+                    {**scope, FOUND: text}, receive, _in_our_words(scope, receive, send)
                 )
                 return
-            answer = found
         await answer(scope, receive, send)
 
 
@@ -131,23 +132,44 @@ def _wrong_method(method: str) -> Response | None:
     return problem(HTTPStatus.METHOD_NOT_ALLOWED, text, {"Allow": "POST"})
 
 
-def _token_of(header: str) -> ApiToken | Response:
-    """Return the request's token, or a response that says why not. Runs in a separate thread."""
-    scheme, _space, text = header.strip().partition(" ")
+def _text_in(headers: Headers) -> str:
+    scheme, _space, text = headers.get("authorization", "").strip().partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _rejected(text: str, headers: Headers) -> Response | None:
+    """Return why the request's token isn't accepted, or None. Runs in a separate thread."""
     try:
-        token = tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+        token = tokens.find(text, at_mcp=True)
     except (DatabaseError, InterfaceError) as exc:
         logger.warning("token not looked up: database error", why=str(exc)[:200])
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, no_database(exc), {"Retry-After": "30"})
     finally:
         give_back()
     if token is not None:
-        return _too_many(token) or token
-    text = _(
+        return _too_many(token)
+    words = _(
         "The token is missing, unknown, revoked or expired. Send a valid one as “Authorization: "
-        "Bearer bcn_…”. You can create one in Settings → API tokens."
+        "Bearer bcn_…”. You can create one in Settings → API tokens. Apps that support OAuth can "
+        "sign in instead."
     )
-    return problem(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="Beacon"'})
+    where = _here(headers).removesuffix(MCP_PATH) + METADATA_PATH + MCP_PATH
+    told = f'Bearer realm="Beacon", resource_metadata="{where}", scope="read write"'
+    if text:
+        told += ', error="invalid_token"'
+    return problem(HTTPStatus.UNAUTHORIZED, words, {"WWW-Authenticate": told})
+
+
+def _here(headers: Headers) -> str:
+    """Return the URL of this server as the app knows it; without a proxy, by the host it used."""
+    if settings.BEACON_HTTPS:
+        return mcp_url()
+    return f"http://{headers.get('host', '')}{MCP_PATH}"
+
+
+async def _metadata(request: Request) -> Response:
+    """Tell apps where they get a token (RFC 9728)."""
+    return foreign(request.headers) or JSONResponse(resource_metadata(_here(request.headers)))
 
 
 def _too_many(token: ApiToken) -> Response | None:
@@ -171,9 +193,12 @@ def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None
 
 
 def who(context: Context) -> Caller:
-    """Return who sent the request: the token found during authentication."""
-    token: ApiToken = context.request.scope[FOUND]  # type: ignore[union-attr]
-    return Caller(find=lambda: token)
+    """Return who sent the request, by the token that was checked before the body was read.
+
+    It's looked up again for the call, since it can be revoked while a slow body arrives.
+    """
+    text: str = context.request.scope[FOUND]  # type: ignore[union-attr]
+    return Caller(find=lambda: tokens.find(text, at_mcp=True))
 
 
 async def _livez(request: Request) -> Response:
@@ -188,7 +213,11 @@ def application() -> ASGIApp:
         stateless_http=True,
         max_request_body_size=MOST_BYTES,
         host=settings.BEACON_BIND,
-        custom_starlette_routes=[Route("/livez", _livez)],
+        custom_starlette_routes=[
+            Route("/livez", _livez),
+            Route(METADATA_PATH, _metadata),
+            Route(METADATA_PATH + MCP_PATH, _metadata),
+        ],
     )
     app.add_middleware(Door)
     return app

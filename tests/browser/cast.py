@@ -12,6 +12,7 @@ import time
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
 import django
 
@@ -28,6 +29,7 @@ from memory.models import (  # noqa: E402
     Connection,
     Invitation,
     ModelCall,
+    OAuthClient,
     Topic,
     TopicFact,
 )
@@ -271,6 +273,20 @@ def spending(owner: Any) -> None:
     ModelCall.objects.bulk_create(calls)
 
 
+def asking_app() -> str:
+    """Register an app; return the address that it sends a person to."""
+    back = "https://app.example/back"
+    app = OAuthClient.objects.create(client_id="app", name="Desk app", redirect_uris=[back])
+    wanted = {
+        "response_type": "code",
+        "client_id": app.client_id,
+        "redirect_uri": back,
+        "code_challenge": "a" * 43,
+        "code_challenge_method": "S256",
+    }
+    return f"/oauth/authorize?{urlencode(wanted)}"
+
+
 def main() -> None:
     """Create everything and print the URLs."""
     owner = person("grace", is_staff=True, is_superuser=True, time_zone="Europe/Berlin")
@@ -297,6 +313,7 @@ def main() -> None:
         | cast_watch.watched(owner)
     )
     spending(owner)
+    found["asking app"] = asking_app()
     found |= cast_archive.archives(owner)
     found |= cast_scripts.hard_words(person("hedy"))
     Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(

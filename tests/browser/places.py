@@ -63,6 +63,12 @@ def _bad_topic(visitor: Visitor) -> None:
     _unfold(visitor)
 
 
+def _bad_agent(visitor: Visitor) -> None:
+    visitor.page.locator("[name=name]").fill("research")
+    visitor.press("Allow access")
+    visitor.page.locator("[aria-invalid]").first.wait_for()
+
+
 def _known_topic(visitor: Visitor) -> None:
     visitor.page.locator("[name=title]").press_sequentially("postgresql release")
     visitor.page.locator("#known a").first.wait_for()
@@ -321,6 +327,9 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
         Place("source rules", "/settings/sources/"),
         Place("sign-ins", "/settings/sign-ins/"),
+        Place("app consent", cast["asking app"]),
+        Place("app consent wrong", cast["asking app"], act=_bad_agent),
+        Place("app refused", "/oauth/authorize?client_id=nobody"),
         Place("account delete refused", "/settings/account/delete/"),
         Place("account delete", "/settings/account/delete/", EMPTY),
         Place("api tokens", "/settings/tokens/"),

@@ -30,6 +30,7 @@ ELSEWHERE = {
 # What is no page: fragments, files, addresses that lead on, health.
 NO_PAGE = {
     "livez", "readyz",
+    "memory:oauth-server", "memory:oauth-resource", "memory:oauth-resource-mcp",
     "memory:welcome", "memory:settings", "memory:archive-import", "memory:record-open",
     "memory:spending-csv", "memory:archive-file", "memory:content-snapshot-json",
     "memory:content-raw", "memory:recall-file", "memory:context-text", "memory:file-source",

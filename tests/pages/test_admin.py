@@ -125,6 +125,12 @@ def _about(owner: User, n: int, topic: Topic) -> None:
     memory.AgentScope.objects.claim(owner, f"session:{n}", "desk")
     memory.ReviewLevel.objects.create(owner=owner, kind=f"kind{n}")
     token, _text = tokens.issue(owner, name=f"agent{n}", scopes=["read"], by=owner.actor)
+    app = memory.OAuthClient.objects.create(
+        client_id=f"app{n}", name="App", redirect_uris=["https://app.example/back"]
+    )
+    memory.OAuthGrant.objects.create(
+        token=token, client=app, family=f"family{n}", secret=f"secret{n}", resource="http://x/mcp"
+    )
     answer = memory.ApiAnswer(token=token, key=f"key {n}", fingerprint="0")
     answer.save_answer(201, {}, SECRET_TEXT)
     memory.Connection.objects.create(kind="search", name=f"service{n}", secret="gAAAA-cipher")
@@ -273,6 +279,8 @@ def test_a_record_with_a_page_of_its_own_links_to_it(browser: Client, admin: Use
     ("model", "field"),
     [
         (memory.ApiToken, "hash"),
+        (memory.OAuthGrant, "family"),
+        (memory.OAuthGrant, "secret"),
         (memory.Invitation, "token_hash"),
         (memory.SignIn, "session_key"),
         (memory.Connection, "secret"),

@@ -53,6 +53,11 @@ CHOICES = {
     "topics/<slug:slug>/sources/remember/<int:line>": 1,
 }
 
+QUERIES = {
+    "memory:oauth-authorize": "?response_type=code&client_id=app0&code_challenge_method=S256"
+    f"&redirect_uri=https://app.example/back&code_challenge={'a' * 43}"
+}
+
 # Hers, but in a state in which there is nothing to see.
 NOT_THERE = {
     "memory:archive-file",  # the export has not ended
@@ -123,7 +128,7 @@ class Address:
             else:
                 given[found[1]] = rows[place]
                 self.names_a_row = True
-        self.path = reverse(name, kwargs=given)
+        self.path = reverse(name, kwargs=given) + QUERIES.get(name, "")
 
 
 @pytest.fixture

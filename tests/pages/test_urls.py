@@ -19,6 +19,12 @@ PUBLIC = {
     "memory:welcome",
     "memory:first-account",
     "memory:invitation",
+    "memory:oauth-server",  # metadata: the same for everyone
+    "memory:oauth-resource",
+    "memory:oauth-resource-mcp",
+    "memory:oauth-token",  # apps, which have no cookies: tests/pages/test_oauth.py
+    "memory:oauth-register",
+    "memory:oauth-revoke",
     "research:shared-report",  # anyone with the link
     "research:feed",  # anyone with the address
     "research:unsubscribe",  # anyone with the email
@@ -39,7 +45,12 @@ STAFF = {
     "research:kept-mails",
 }
 # Routes that may be POSTed without a CSRF token.
-NO_TOKEN_NEEDED = {"research:unsubscribe"}  # mail programs do (RFC 8058)
+NO_TOKEN_NEEDED = {
+    "research:unsubscribe",  # mail programs do (RFC 8058)
+    "memory:oauth-token",  # apps do, and cookies aren't read there
+    "memory:oauth-register",
+    "memory:oauth-revoke",
+}
 EXAMPLES: dict[str, Any] = {
     "int": 1,
     "str": "x",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from memory.accounts import tokens
@@ -135,12 +136,12 @@ def test_a_database_that_does_not_answer_is_an_answer_in_words(alice: User) -> N
 def test_over_http_it_is_a_refusal_that_says_when_to_try_again(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(text: str) -> ApiToken | None:
+    def gone(text: str, **more: Any) -> ApiToken | None:
         raise OperationalError("connection refused")
 
     monkeypatch.setattr(tokens, "find", gone)
 
-    answer = web._token_of("Bearer bcn_x")
+    answer = web._rejected("bcn_x", Headers())
 
     assert isinstance(answer, Response)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")

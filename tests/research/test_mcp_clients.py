@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from memory.accounts import tokens
-from memory.models import ApiToken, Note, Trust, User
+from memory.accounts import oauth, tokens
+from memory.models import ApiToken, Note, OAuthClient, OAuthGrant, Trust, User
 from memory.notes.services import write_note
 from memory.tools import registry as tools
 from research.mcp.calls import give_back
@@ -33,6 +40,9 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(180),
 ]
+BACK = "https://app.example/back"
+BOTH = "application/json, text/event-stream"
+LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 FILE = "facts/memory.md"
 BODY = "# Memory\n\n> Summary: x\n\n- Tea is hot.\n"
 # How each tool is called; {note} and {item} are put in.  A new tool needs a line here.
@@ -180,6 +190,77 @@ def test_a_token_revoked_while_connected_opens_nothing_more_and_errors_are_told_
                 await client.call_tool("memory_list", {})
 
     anyio.run(talk, token_of(alice))
+
+
+def _granted(owner: User, url: str) -> str:
+    """Return an access token that an app got for the URL."""
+    app = OAuthClient.objects.create(client_id="app", name="App", redirect_uris=[BACK])
+    verifier = "v" * 43
+    challenge = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    asked = oauth.Asked(app, BACK, ("read", "write"), challenge, "", url)
+    code = oauth.allow(asked, owner, name="app", scopes=["read", "write"], by=owner.actor)
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": BACK}
+    told = oauth.exchange(form | {"client_id": "app", "code_verifier": verifier})
+    return str(told["access_token"])
+
+
+def test_an_app_without_a_token_finds_where_it_gets_one(address: str) -> None:
+    refused = httpx.post(address, json=LISTING)
+    where = re.search(r'resource_metadata="([^"]+)"', refused.headers["WWW-Authenticate"])
+    assert refused.status_code == 401 and where is not None
+
+    found = httpx.get(where[1])
+    foreign = httpx.get(where[1], headers={"Host": "evil.example"})
+
+    assert found.json()["resource"] == address
+    assert found.json()["authorization_servers"] == [settings.BEACON_URL]
+    assert foreign.status_code == 421
+
+
+def test_what_an_app_was_granted_opens_only_the_url_it_was_granted_for(
+    alice: User, address: str, settings: Any
+) -> None:
+    settings.BEACON_MCP_PORT = urlsplit(address).port
+    headers = {"Authorization": f"Bearer {_granted(alice, address)}", "Accept": BOTH}
+    assert httpx.post(address, json=LISTING, headers=headers).status_code == 200
+
+    for resource in ("https://other.example/mcp", address.replace("127.0.0.1", "evil.example")):
+        OAuthGrant.objects.update(resource=resource)
+        assert httpx.post(address, json=LISTING, headers=headers).status_code == 401
+
+
+def test_a_grant_revoked_while_a_call_arrives_does_nothing_more(
+    alice: User, address: str, settings: Any
+) -> None:
+    settings.BEACON_MCP_PORT = urlsplit(address).port
+    accept_all(alice)
+    text = _granted(alice, address)
+    told = {"name": "remember", "arguments": {"content": "Too late."}}
+    body = json.dumps(LISTING | {"method": "tools/call", "params": told}).encode()
+    connection = HTTPConnection("127.0.0.1", settings.BEACON_MCP_PORT, timeout=30)
+    connection.putrequest("POST", "/mcp")
+    headers = {
+        "Authorization": f"Bearer {text}",
+        "Accept": BOTH,
+        "Content-Type": "application/json",
+    }
+    for name, value in {**headers, "Content-Length": str(len(body))}.items():
+        connection.putheader(name, value)
+    connection.endheaders(body[:20])
+    deadline = time.monotonic() + 20
+    while not ApiToken.objects.exclude(last_used_at=None).exists():  # the token was accepted
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    tokens.revoke(ApiToken.objects.select_related("agent__owner").get(), by=alice.actor)
+    connection.send(body[20:])
+    answer = connection.getresponse().read().decode()
+    connection.close()
+
+    assert "was revoked or has expired" in answer
+    assert not Note.objects.filter(content="Too late.").exists()
+    again = httpx.post(address, json=LISTING, headers=headers)
+    assert again.status_code == 401
 
 
 def _closing(act: Callable[[], None]) -> Callable[[], None]:

@@ -45,6 +45,7 @@ from memory.pages.accounts.forms import (
     SignInForm,
     TokenForm,
 )
+from memory.pages.oauth import opened_by_app
 from memory.review import trust
 from memory.web.double_submit import submission
 from memory.web.permissions import staff_only
@@ -182,7 +183,10 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
         return redirect(goal)
     if request.method == "POST" and form.cleaned_data.get("password"):
         sign_ins.note_failure(request, form.cleaned_data.get("username", ""))
-    return render(request, "memory/sign_in.html", {"form": form, "next": goal})
+    response = render(request, "memory/sign_in.html", {"form": form, "next": goal})
+    return (
+        opened_by_app(response) if goal.startswith(reverse("memory:oauth-authorize")) else response
+    )
 
 
 def _sign_in_address(goal: str) -> str:
@@ -526,9 +530,10 @@ def _form(request: BeaconRequest, data: QueryDict | None = None) -> TokenForm:
 def _tokens_page(
     request: BeaconRequest, form: TokenForm, *, made: ApiToken | None = None, text: str = ""
 ) -> HttpResponse:
-    mine = ApiToken.objects.of(request.user).select_related("agent").order_by("-created", "-pk")
+    mine = ApiToken.objects.of(request.user).connected().order_by("-created", "-pk")
+    mine = mine.select_related("agent", "grant__client")
     now = timezone.now()
-    rows = list(mine.usable(now))
+    rows = list(mine.usable(now).order_by("agent__name", "-created", "-pk"))
     ended = mine.exclude(pk__in=[row.pk for row in rows])[:MOST_ENDED]
     context: dict[str, Any] = {
         "form": form,
@@ -536,6 +541,7 @@ def _tokens_page(
         "ended": ended,
         "made": made,
         "text": text,
+        "sign_in_setups": accounts_agents.sign_in_setups(),
         "setups": accounts_agents.setups(text, with_paths=request.user.is_staff),
         "rest": accounts_agents.rest_example(text),
         "tab": "tokens",
@@ -547,11 +553,12 @@ def _tokens_page(
 @require_POST
 @login_required
 def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
-    token = get_object_or_404(
-        ApiToken.objects.of(request.user).select_related("agent__owner"), pk=pk
-    )
+    mine = ApiToken.objects.of(request.user).select_related("agent__owner", "grant")
+    token = get_object_or_404(mine, pk=pk)
     if tokens.revoke(token, by=request.actor):
         text = _("Token revoked. To give %(name)s access again, create a new token.")
+        if hasattr(token, "grant"):
+            text = _("Access revoked. To give %(name)s access again, connect the app again.")
         messages.success(request, text % {"name": token.agent})
     else:
         messages.info(request, _("This token is already revoked."))
