@@ -191,8 +191,8 @@ def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) 
         words = f"No replacement was performed, old_str `{quoted}` did not appear verbatim in {place.shown}."
         raise CommandRefused("invalid", words)
     if text.find(old, at + 1) >= 0:
-        lines = ", ".join(map(str, _lines_with(text, old)))
-        words = f"No replacement was performed. Multiple occurrences of old_str `{quoted}` in lines: {lines}. Please ensure it is unique"
+        at_lines = ", ".join(map(str, _lines_with(text, old)))
+        words = f"No replacement was performed. Multiple occurrences of old_str `{quoted}` in lines: {at_lines}. Please ensure it is unique"
         raise CommandRefused("invalid", words)
     new = cleaned(asked.new_str).text
     after = text[:at] + new + text[at + len(old) :]
