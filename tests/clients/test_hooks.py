@@ -474,7 +474,7 @@ def test_settings_survive_installing_and_removing_byte_for_byte(
     assert path.read_bytes() == text.encode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert states[agent] == list(hook_settings.EVENTS[agent])
-    assert during.count(hook_settings.MARK) == len(hook_settings.EVENTS[agent])
+    assert len(hook_settings.OURS.findall(during)) == len(hook_settings.EVENTS[agent])
     assert "bcn_secret" not in during
     assert not hook.config_file().exists()
 
@@ -549,6 +549,19 @@ def test_settings_that_cannot_be_read_are_left_alone(home: Path, agent: str, tex
     assert not hook.config_file().exists()
 
 
+def test_a_damaged_token_file_stops_neither_listing_nor_installing_again(home: Path) -> None:
+    path = installed("claude-code")
+    hook.config_file().write_text("{broken")
+
+    assert called("claude-code", recorded("SessionStart")).stdout.count("Install the hooks again")
+    assert [one.has_token for one in hook_settings.listed()] == [False] * 3
+    installed("claude-code")
+    assert len(hook_settings.OURS.findall(path.read_text())) == 5
+    hook.config_file().write_text("{broken")
+    hook_settings.remove("claude-code")
+    assert json.loads(path.read_text()) == {}
+
+
 def test_a_linked_settings_file_stays_a_link(home: Path) -> None:
     (home / "dotfiles").mkdir()
     (home / "dotfiles/settings.json").write_text("{}\n")
@@ -559,7 +572,7 @@ def test_a_linked_settings_file_stays_a_link(home: Path) -> None:
     during = (home / "dotfiles/settings.json").read_text()
     hook_settings.remove("claude-code")
 
-    assert hook_settings.MARK in during
+    assert hook_settings.OURS.search(during)
     assert (home / ".claude/settings.json").is_symlink()
     assert (home / "dotfiles/settings.json").read_text() == "{}\n"
 

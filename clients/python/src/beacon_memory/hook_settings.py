@@ -24,7 +24,8 @@ from typing import Any
 from beacon_memory import hook
 from beacon_memory.errors import BeaconError
 
-MARK = "beacon_hook.py"  # in the command of every hook of ours
+# In the command of each of our hooks: the plugin's file, or the installed package's.
+OURS = re.compile(r"beacon_hook\.py|beacon_memory[/\\]+hook\.py")
 BEGIN, END = "# beacon-memory hooks: begin", "# beacon-memory hooks: end"
 TIMEOUT = 5  # seconds; the hook itself takes at most one
 STARTS = "startup|resume|clear|compact"
@@ -79,7 +80,7 @@ def remove(agent: str) -> Path | None:
             path.unlink()
         else:
             _write(path, text)
-    had = agent in hook.stored()
+    had = bool(_noted(agent))
     _store(agent, None)
     return found or (settings_file(agent) if had else None)
 
@@ -89,9 +90,8 @@ def listed() -> Iterator[State]:
     for agent in EVENTS:
         path = next(iter(_noted_file(agent)), None) or settings_file(agent)
         text = _read(path) if path.exists() else ""
-        told = hook.stored().get(agent) or {}
-        events = [one for one in EVENTS[agent] if _is_in(text, one)] if MARK in text else []
-        yield State(agent, path, events, bool(told.get("token")))
+        events = [one for one in EVENTS[agent] if _is_in(text, one)] if OURS.search(text) else []
+        yield State(agent, path, events, bool(_noted(agent).get("token")))
 
 
 def _is_in(text: str, event: str) -> bool:
@@ -176,21 +176,8 @@ def _noted_file(agent: str) -> list[Path]:
 
 def command(agent: str) -> str:
     """Return the command of the hooks. It has no token, since others could read it."""
-    script = Path(hook.__file__).resolve()
-    if script.name != MARK:  # in an installed package, the file has the module's name
-        script = _own_copy(script)
-    parts = [sys.executable, "-I", "-S", str(script), agent]
+    parts = [sys.executable, "-I", "-S", str(Path(hook.__file__).resolve()), agent]
     return subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)
-
-
-def _own_copy(script: Path) -> Path:
-    """Return a copy beside the token, which stays when the package moves to another environment."""
-    copy = hook.config_file().parent / MARK
-    try:
-        hook.write_private(copy, script.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise BeaconError(f"{copy} can't be written ({exc}).") from exc
-    return copy
 
 
 def entry(agent: str, event: str) -> dict[str, Any]:
@@ -231,7 +218,7 @@ def _without(agent: str, path: Path, text: str) -> tuple[str, bool]:
         for at, piece in reversed(told["pieces"]):
             text = text[:at] + text[at + len(piece) :]
         return text, bool(told.get("made"))
-    if MARK not in text:
+    if not OURS.search(text):
         return text, False
     if path.suffix == ".toml":
         block = re.compile(rf"\n?{re.escape(BEGIN)}.*?{re.escape(END)}[^\n]*\n?", re.DOTALL)
@@ -403,7 +390,7 @@ def _our_span(path: Path, text: str) -> tuple[int, int] | None:
             continue
         elements = list(_values(plain, array))
         for _key, begin, end in elements:
-            if MARK not in plain[begin:end]:
+            if not OURS.search(plain[begin:end]):
                 continue
             if len(elements) > 1:
                 return _cut(plain, array, begin)
