@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
+from memory.core.errors import InvalidValue
+from memory.core.file_format import checked_path
 from memory.pages import (
     archive,
     chat,
@@ -233,12 +235,18 @@ _records = [*_records_pages, *_records_acts, *_records_more]
 
 
 class FilePath:
-    """The closed set of virtual paths (memory.core.file_format); any other path is a 404."""
+    """The valid paths (memory.core.file_format); any other path is a 404."""
 
-    regex = r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"
+    regex = (
+        r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"
+        r"|agents/(?:[^/]+/)+[^/]+\.[A-Za-z0-9]{1,10}"
+    )
 
     def to_python(self, value: str) -> str:
-        return value
+        try:
+            return checked_path(value)
+        except InvalidValue as exc:
+            raise ValueError(str(exc)) from exc
 
     def to_url(self, value: str) -> str:
         return value

@@ -65,6 +65,10 @@ class TranscriptIn(Body):
     """A transcript. If it has no messages, the stored session's messages are used."""
 
     messages: list[TurnIn] = Field([], max_length=MOST_MESSAGES)
+    finished: bool = Field(
+        True,
+        description="False while the conversation continues, so that its last answer isn’t saved as its summary.",
+    )
 
 
 class MessageOut(BaseModel):
@@ -196,7 +200,8 @@ def consolidate_session(
     key = str(session.pk) if session is not None else session_id
     if session is None:
         auth.claimed(caller, source_of(key))
-    lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust, answers))
+    by_agent = trust_in_answers(trust, answers)
+    lines = lines_in(turns, user=trust, assistant=by_agent, is_finished=transcript.finished)
     if transcript.messages:
         checked_size(lines)
     if not lines:

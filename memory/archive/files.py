@@ -55,13 +55,13 @@ class Carried:
 
 
 def carry_out(owner: User, place: Path) -> int:
-    """Write the owner's files into a folder or a zip, and return how many.
+    """Write the owner's shared files into a folder or a zip, and return how many.
 
     Raises MemoryRefused if the folder has different files with these names, and OSError.
     """
     mirror.take_in(owner)
-    rows = MemoryFile.objects.of(owner).live().order_by("path").values_list("path", "content")
-    files = {path: content.encode() for path, content in rows}
+    rows = MemoryFile.objects.of(owner).live().shared().order_by("path")
+    files = {file.path: file.content.encode() for file in rows.only("path", "content")}
     if place.suffix.lower() == ".zip":
         _zip(place, files)
     else:

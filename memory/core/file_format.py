@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -260,7 +261,7 @@ def checked_path(path: object) -> str:
 
     Paths are compared exactly and never normalized, so no other spelling can lead elsewhere.
     """
-    if isinstance(path, str) and (path in FACTS or _MONTH.fullmatch(path)):
+    if isinstance(path, str) and (path in FACTS or _MONTH.fullmatch(path) or agent_of(path)):
         return path
     problem = _(
         "There is no memory file “%(path)s”. Use facts/user.md, facts/memory.md or one episode file per month, such as episodes/2026-02.md."
@@ -274,9 +275,53 @@ def is_fact(path: str) -> bool:
 
 
 def month_of(path: str) -> str:
-    """Return the month of an episode file (`2026-02`), or "" for a fact file."""
+    """Return the month of an episode file (`2026-02`), or "" for another file."""
     found = _MONTH.fullmatch(path)
     return found[1] if found else ""
+
+
+# An agent's own files: agents/<folder>/<path>, as the `memory` tool creates them.
+AGENTS = "agents/"
+LONGEST_PATH = 200  # characters
+LONGEST_NAME = 80  # characters of a file's or folder's name
+DEEPEST = 6  # names in a path, without agents/<folder>/
+_PUNCTUATION = frozenset(" _.-+,()")
+_FILE_NAME = re.compile(r".+\.[A-Za-z0-9]{1,10}")
+
+
+def agent_of(path: str) -> str:
+    """Return the folder of an agent's own file (`claude` for agents/claude/notes.md), or ""."""
+    first, _slash, rest = path.partition("/")
+    if f"{first}/" != AGENTS or len(path) > LONGEST_PATH:
+        return ""
+    folder, *names = rest.split("/")
+    is_valid = 1 <= len(names) <= DEEPEST and all(map(is_name, (folder, *names)))
+    return folder if is_valid and _FILE_NAME.fullmatch(names[-1]) else ""
+
+
+def is_name(name: str) -> bool:
+    """Whether a file or folder of an agent can have this name.
+
+    Letters, digits and simple punctuation: nothing hidden, encoded, invisible or spelled in two
+    ways. A name such as `..` can't occur, since it must begin with a letter or a digit.
+    """
+    if not 0 < len(name) <= LONGEST_NAME or name != unicodedata.normalize("NFC", name):
+        return False
+    kinds = [unicodedata.category(one)[0] for one in name]
+    is_plain = all(
+        kind in "LMN" or one in _PUNCTUATION for kind, one in zip(kinds, name, strict=True)
+    )
+    return is_plain and (kinds[0] in "LN" or name[0] == "_") and name[-1] not in " ."
+
+
+def folder_of(agent: str) -> str:
+    """Return the name of an agent's folder. Two agents never share one: a name that is changed to
+    fit gets a hash.
+    """
+    slug = slugify(agent)[:60].strip("-_")
+    if slug == agent:
+        return slug
+    return f"{slug or 'agent'}-{hashlib.sha256(agent.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def path_of_month(day: date) -> str:

@@ -452,7 +452,9 @@ def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
 def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
     """Return owner and path of each file whose stored, mirrored and disk versions differ."""
     same = MirroredFile.objects.filter(owner=OuterRef("owner"), path=OuterRef("path"))
-    behind = MemoryFile.objects.live().exclude(Exists(same.filter(version=OuterRef("version"))))
+    behind = (
+        MemoryFile.objects.live().shared().exclude(Exists(same.filter(version=OuterRef("version"))))
+    )
     live = MemoryFile.objects.live().filter(owner=OuterRef("owner"), path=OuterRef("path"))
     rows = MirroredFile.objects.all()
     told = rows.exclude(problem="") | rows.exclude(digest="").exclude(Exists(live))

@@ -93,7 +93,7 @@ def read_file(owner: User, path: str) -> MemoryFile:
 
 
 def files_of(owner: User) -> list[MemoryFile]:
-    """Return the owner's files without their text: facts first, then the months, oldest first."""
+    """Return the shared files without their text: facts first, then the months, oldest first."""
     mirror.take_in(owner)
     return _files(owner)
 
@@ -127,5 +127,5 @@ def size_in_words(size: int) -> str:
 
 
 def _files(owner: User) -> list[MemoryFile]:
-    rows = MemoryFile.objects.of(owner).live().defer("content", "blame")
+    rows = MemoryFile.objects.of(owner).live().shared().defer("content", "blame")
     return sorted(rows, key=lambda file: place_of(file.path))

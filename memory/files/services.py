@@ -23,8 +23,10 @@ from memory.core.file_format import (
     LONGEST_SUMMARY,
     NOTHING,
     UPDATED,
+    agent_of,
     by_rule,
     checked_path,
+    folder_of,
     is_fact,
     line_of,
     lines_of,
@@ -108,8 +110,8 @@ class Act:
 
 
 def paths_of(owner: User) -> list[str]:
-    """Return the owner's files by path, facts first."""
-    found = MemoryFile.objects.of(owner).live().values_list("path", flat=True)
+    """Return the shared files by path, facts first."""
+    found = MemoryFile.objects.of(owner).live().shared().values_list("path", flat=True)
     return sorted(found, key=place_of)
 
 
@@ -142,6 +144,7 @@ def save(
     """
     # Before a summary line is added, so that line numbers match the writer's.
     limits.check_lines(fresh.text)
+    check_folder(path, act.by)
     rows = rows_held(owner, path)
     file = rows.get(path)
     if file is None and seen:
@@ -185,7 +188,7 @@ def _change(
         why = " ".join([why, _("(merged with version %(n)d)") % {"n": file.version}]).strip()
     fields = {
         "content": text,
-        "summary": summary_of(text) or "",
+        "summary": _summary(file.path, text),
         "summary_by": summary_by,
         "size": limits.size_of(text),
         "blame": _blamed(file, text, act),
@@ -215,7 +218,7 @@ def _made(owner: User, path: str, text: str, act: Act, summary_by: str) -> Memor
         owner=owner,
         path=path,
         content=text,
-        summary=summary_of(text) or "",
+        summary=_summary(path, text),
         summary_by=summary_by,
         size=limits.size_of(text),
         blame=carried([], "", text, 1),
@@ -245,6 +248,8 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
     A person's line is kept until a person writes another or empties it.  Any other is generated
     on each save, unless the writer provides a new one.
     """
+    if agent_of(path):
+        return text, BEACON
     stored, author = (file.summary, file.summary_by) if file else (None, BEACON)
     written, writer = summary_of(text), _writer(act)
     if act.is_exact and written:
@@ -262,6 +267,20 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
     if is_emptied or not written or written in (stored, NOTHING):
         return with_summary(text, generated), BEACON
     return text, BEACON if written == generated else writer
+
+
+def _summary(path: str, text: str) -> str:
+    """Return the summary for the index. An agent's own file is stored exactly, without a line."""
+    return by_rule(path, text) if agent_of(path) else summary_of(text) or ""
+
+
+def check_folder(path: str, by: Actor) -> None:
+    """Raise Locked if the file is in the folder of another agent."""
+    folder = agent_of(path)
+    if folder and not by.is_person and folder != folder_of(by.name or by.kind):
+        told = {"path": path}
+        words = _("%(path)s belongs to another agent. Only that agent and people can change it.")
+        raise Locked(words % told)
 
 
 def _writer(act: Act) -> str:
@@ -308,7 +327,7 @@ def _new_warnings(path: str, text: str, file: MemoryFile | None) -> list[str]:
     if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):
         most = {"most": LONGEST_SUMMARY}
         told.append(_("The index shows the first %(most)d characters of the summary line.") % most)
-    if not is_fact(path):
+    if month_of(path):
         known = {p for one in readings(file.content if file else "") for p in one.problems}
         found = [problem for one in readings(text) for problem in one.problems]
         told += [problem for problem in dict.fromkeys(found) if problem not in known]
@@ -330,6 +349,8 @@ _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
 
 def new_file(path: str) -> str:
     """Return the text of a new file: its title and an empty summary line."""
+    if agent_of(path):
+        return ""
     title = _TITLES.get(path) or f"{month_of(path)} Episodes"
     return f"# {title}\n\n{line_of('')}\n"
 
@@ -584,7 +605,7 @@ def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -
             summary_by = str(fields.get("summary_by") or stands.summary_by)
             act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
             stands = save(file.owner, file.path, Cleaned(text), act, seen=None, join=False).file
-        locks = {name: fields[name] for name in ("lock", "section_locks") if name in fields}
+        locks = {name: fields[name] for name in ("path", "lock", "section_locks") if name in fields}
         if locks:
             stands.change(by=by, why=why, **locks)
         return Saved(stands)

@@ -702,7 +702,7 @@ class Migration(migrations.Migration):
                         default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                     ),
                 ),
-                ("path", models.CharField(max_length=40)),
+                ("path", models.CharField(max_length=200)),
                 ("content", models.TextField(blank=True)),
                 ("note", models.CharField(blank=True, max_length=300)),
                 ("seen", models.PositiveIntegerField(default=0)),
@@ -921,7 +921,7 @@ class Migration(migrations.Migration):
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("updated", models.DateTimeField(default=django.utils.timezone.now)),
                 ("trashed_at", models.DateTimeField(blank=True, null=True)),
-                ("path", models.CharField(max_length=40)),
+                ("path", models.CharField(max_length=200)),
                 ("content", models.TextField(blank=True)),
                 ("summary", models.CharField(blank=True, max_length=400)),
                 (
@@ -1008,7 +1008,7 @@ class Migration(migrations.Migration):
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("updated", models.DateTimeField(default=django.utils.timezone.now)),
                 ("trashed_at", models.DateTimeField(blank=True, null=True)),
-                ("path", models.CharField(max_length=40)),
+                ("path", models.CharField(max_length=200)),
                 ("heading", models.JSONField(default=list)),
                 ("content", models.TextField(blank=True)),
                 ("removed_in", models.PositiveIntegerField(default=0)),
@@ -1044,7 +1044,7 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("path", models.CharField(max_length=40)),
+                ("path", models.CharField(max_length=200)),
                 ("version", models.PositiveIntegerField(default=0)),
                 ("digest", models.CharField(blank=True, max_length=64)),
                 ("stamp", models.CharField(blank=True, max_length=80)),

@@ -20,9 +20,12 @@ from beacon_site.text.cleaning import plain, shorten
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, Locked
 from memory.core.file_format import (
+    AGENTS,
+    LONGEST_PATH,
     LONGEST_SUMMARY,
     Purged,
     SectionText,
+    agent_of,
     anchor_of,
     is_fact,
     is_heading,
@@ -52,6 +55,18 @@ class MemoryFileQuerySet(RememberedQuerySet):
         """Keep the episode files, one per month."""
         return self.filter(path__startswith="episodes/")
 
+    def shared(self) -> MemoryFileQuerySet:
+        """Keep the files that all agents maintain, without the agents' own folders."""
+        return self.exclude(path__startswith=AGENTS)
+
+    def of_agents(self) -> MemoryFileQuerySet:
+        """Keep the files in the agents' own folders."""
+        return self.filter(path__startswith=AGENTS)
+
+    def own(self, folder: str) -> MemoryFileQuerySet:
+        """Keep the files in an agent's own folder."""
+        return self.filter(path__startswith=f"{AGENTS}{folder}/")
+
 
 class MemoryFile(Remembered):
     """A memory file: the exact Markdown, and fields derived from it on each save.
@@ -70,7 +85,7 @@ class MemoryFile(Remembered):
 
     REVISED = ("content", "summary", "summary_by", "size", "blame", "lock", "section_locks")
 
-    path = models.CharField(max_length=40)
+    path = models.CharField(max_length=LONGEST_PATH)
     content = models.TextField(blank=True)
     summary = models.CharField(max_length=LONGEST_SUMMARY, blank=True)
     summary_by = models.CharField(
@@ -124,6 +139,11 @@ class MemoryFile(Remembered):
         """Whether this is one of the two fact files, which always exist."""
         return is_fact(self.path)
 
+    @property
+    def agent_folder(self) -> str:
+        """The agent's folder that the file is in, or "" for a file that all agents maintain."""
+        return agent_of(self.path)
+
     def check_may_change(self, by: Actor) -> None:
         """Raise Locked if `by` can't change the file. Append-only locks allow appending."""
         if not (self.is_appended and self.lock == Lock.APPEND_ONLY):
@@ -151,7 +171,9 @@ class MemoryFile(Remembered):
         return (self.content, self.trashed_at, self.trust, self.sensitivity)
 
     def tell(self) -> None:
-        """Notify listeners of a change after the commit."""
+        """Notify listeners of a change after the commit. Agents' own files have no copy on disk."""
+        if self.agent_folder:
+            return
         for told in self.ON_CHANGE:
             transaction.on_commit(partial(told, self.owner_id, self.path))
 
@@ -311,7 +333,7 @@ class FileDraft(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    path = models.CharField(max_length=40)
+    path = models.CharField(max_length=LONGEST_PATH)
     content = models.TextField(blank=True)
     note = models.CharField(max_length=300, blank=True)
     seen = models.PositiveIntegerField(default=0)  # 0: the file did not exist
@@ -337,7 +359,7 @@ class MirroredFile(models.Model):
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    path = models.CharField(max_length=40)
+    path = models.CharField(max_length=LONGEST_PATH)
     version = models.PositiveIntegerField(default=0)
     digest = models.CharField(max_length=64, blank=True)
     stamp = models.CharField(max_length=80, blank=True)  # inode, size, mtime: cheap to compare
@@ -371,7 +393,7 @@ class FileEntry(Remembered):
     REVISED = ("path", "heading", "content", "removed_in")
 
     file = models.ForeignKey(MemoryFile, models.CASCADE, related_name="entries")
-    path = models.CharField(max_length=40)
+    path = models.CharField(max_length=LONGEST_PATH)
     heading = models.JSONField(default=list)
     content = models.TextField(blank=True)
     removed_in = models.PositiveIntegerField(default=0)

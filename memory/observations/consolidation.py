@@ -81,15 +81,19 @@ def trust_in_answers(user: str, answers: str = Trust.AGENT) -> Trust:
     return Trust(lowest_trust([user, Trust.AGENT, answers]))
 
 
-def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Line]:
+def lines_in(
+    turns: Sequence[Turn], *, user: Trust, assistant: Trust, is_finished: bool = True
+) -> list[Line]:
     """Return the observations in a transcript, in order, at most one per message (R105 to R107).
+
+    If the conversation continues (`is_finished` is False), its last answer isn't its summary yet.
 
     `user` and `assistant` are the trust of each role's text. Suspected prompt injection is
     quarantined, unless it is the owner's own text, so that it never reaches a prompt.
     """
     spoken = [(turn.role, clean(turn.content)[0].strip()) for turn in turns if turn.role in _SPOKEN]
     answers = [text for role, text in spoken if role == "assistant" and width(text) > LEAST_SUMMARY]
-    summary = cut(answers[-1], MOST) if answers else ""
+    summary = cut(answers[-1], MOST) if answers and is_finished else ""
     found: dict[str, Line] = {}
     for role, whole in spoken:
         if width(whole) < LEAST:

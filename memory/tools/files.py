@@ -149,7 +149,7 @@ def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
             trust=trust,
         )
 
-    return _saved(context, asked.path, write)
+    return saved_if_allowed(context, asked.path, write)
 
 
 def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
@@ -167,7 +167,7 @@ def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
         )
         return saved
 
-    return _saved(context, asked.path, write, applied=len(pairs))
+    return saved_if_allowed(context, asked.path, write, applied=len(pairs))
 
 
 def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
@@ -183,7 +183,7 @@ def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
         )
 
     more = {"entry": asked.entry, **({"summary": asked.summary} if asked.summary else {})}
-    return _saved(context, asked.path, write, more=more)
+    return saved_if_allowed(context, asked.path, write, more=more)
 
 
 def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int | None:
@@ -199,7 +199,7 @@ class _Held(Exception):
         self.why, self.saved = why, saved
 
 
-def _saved(
+def saved_if_allowed(
     context: ToolContext,
     path: str,
     write: Callable[[Trust], Saved],

@@ -29,8 +29,8 @@ from memory.review import blocked as refused_sources
 from memory.search.kinds import KINDS
 from memory.tools import content as tool_content
 from memory.tools import files as tool_files
+from memory.tools import memory_commands, recall
 from memory.tools import notes as tool_notes
-from memory.tools import recall
 from memory.tools import scratchpad as tool_scratchpad
 from memory.tools.types import MemoryTool, ToolContext, ToolResult, refused
 
@@ -68,7 +68,19 @@ REGISTRY: dict[str, MemoryTool] = {}
 
 UNPARSED = "_unparsed"  # holds a model's arguments if they weren't one JSON object
 # Arguments shown in Activity: names of places and questions, never a record's text.
-_TOLD = ("path", "id", "kind", "tags", "limit", "key", "prefix", "query", "topic", "session_id")
+_TOLD = (
+    "command",
+    "path",
+    "id",
+    "kind",
+    "tags",
+    "limit",
+    "key",
+    "prefix",
+    "query",
+    "topic",
+    "session_id",
+)
 LONGEST_TOLD = 200  # characters of one argument
 
 
@@ -77,7 +89,7 @@ def register(*tools: MemoryTool) -> None:
     REGISTRY.update({tool.name: tool for tool in tools})
 
 
-register(*tool_files.TOOLS, *tool_notes.TOOLS, *recall.TOOLS)
+register(*tool_files.TOOLS, *memory_commands.TOOLS, *tool_notes.TOOLS, *recall.TOOLS)
 register(*recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
 
 

@@ -10,6 +10,7 @@ from memory.api import (
     content,
     context,
     files,
+    memory_commands,
     notes,
     observations,
     proposals,
@@ -45,6 +46,7 @@ api.add_router("/topics", reports.since_read_api)
 api.add_router("/runs", runs.api)
 api.add_router("/corrections", reports.corrections_api)
 api.add_router("/files", files.api)
+api.add_router("/memory", memory_commands.api)
 api.add_router("/context", context.api)
 api.add_router("/trash", trash.api)
 api.add_router("/proposals", proposals.api)

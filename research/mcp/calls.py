@@ -95,7 +95,7 @@ def _tool(tool: MemoryTool) -> types.Tool:
         input_schema={"type": "object", **tools.schema_of(tool.arguments)},
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes,
-            # Replaced text stays in the history. No tool deletes anything.
+            # Replaced text stays in the history, and deleted files in Trash.
             destructive_hint=False,
             open_world_hint=tool.name in _OPEN_WORLD,
         ),

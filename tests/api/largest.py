@@ -94,6 +94,12 @@ SAMPLES: Mapping[str, Sample] = {
     "make_topic.title": _is("Cells"), "edit_topic.title": _is("Markets"), "research_topic.topic": _is("Cells"),
     "edit_topic.archived": _is(LEFT_OUT), "edit_topic.paused": _is(LEFT_OUT), "schedule.paused": _is(LEFT_OUT),
     "pinned": _is(LEFT_OUT), "lock": _is(LEFT_OUT), "append_entry.summary": _text(100),
+    **dict.fromkeys(
+        ("view_range", "old_str", "new_str", "insert_line", "insert_text", "old_path", "new_path"),
+        _is(LEFT_OUT),
+    ),
+    "command": _is("create"), "memory.path": _is("/memories/long.md"),
+    "carry_out_command.path": _is("/memories/long.md"),
     "memory_append.summary": _text(100), "old_text": _among("lines"), "new_text": _text(100),
     "messages.content": _turn, "sentence": _of("sentence"),
     "facts.id": _among("facts"), "facts.version": _is(1),

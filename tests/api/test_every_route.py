@@ -34,8 +34,8 @@ SCOPES = {
     "write": """
         append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
         supersede_note prune_notes remember_observations edit_one_observation trash_observation
-        extract_observations store_content clear_content take_snapshot restore_snapshot set_entry
-        trash_entry begin_session say end_session consolidate_session cancel_run stop_run retry_run
+        carry_out_command extract_observations store_content clear_content take_snapshot
+        restore_snapshot set_entry trash_entry begin_session say end_session consolidate_session cancel_run stop_run retry_run
         treat_source make_topic edit_topic trash_topic start_recheck start_run
     """,
     "admin": """

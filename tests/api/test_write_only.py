@@ -111,6 +111,8 @@ def test_what_is_no_object_is_left_out_whole(body: str) -> None:
         ("memory_write", {"path": FILE, "content": "# Mine\n", "version": 1}),
         ("memory_patch", {"path": FILE, "patches": [{"old_text": "due", "new_text": "x"}]}),
         ("memory_append", {"path": FILE, "entry": "- Mine."}),
+        ("memory", {"command": "view", "path": "/memories"}),
+        ("memory", {"command": "create", "path": "/memories/a.md", "file_text": "Mine."}),
         ("remember", {"content": "Mine."}),
         ("remember_fil", {"findings": ["Mine."]}),
         ("scratchpad_set", {"key": "from the web", "value": "Mine."}),

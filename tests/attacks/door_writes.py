@@ -320,6 +320,16 @@ FILES = (
         reviewed,
         lambda w: w.rest("POST", f"/files/{MEMORY}/entries", {"entry": "- The ferry is red."}),
     ),
+    Write(
+        "carry_out_command",
+        "create",
+        reviewed,
+        lambda w: w.rest(
+            "POST",
+            "/memory",
+            {"command": "create", "path": "/memories/new.md", "file_text": "- It rained.\n"},
+        ),
+    ),
     Write("trash_file", "", persons, lambda w: w.rest("DELETE", f"/files/{MONTH}", **IN_FORCE)),
     Write(
         "set_entry",
@@ -536,6 +546,14 @@ TOOLS = (
         "",
         reviewed,
         lambda w: w.tool("memory_append", path=MEMORY, entry="- Red."),
+    ),
+    Write(
+        "memory",
+        "create",
+        reviewed,
+        lambda w: w.tool(
+            "memory", command="create", path="/memories/new.md", file_text="- It rained.\n"
+        ),
     ),
     Write("store_in_memory", "", working, lambda w: w.tool("store_in_memory", content="Seen.")),
     Write(

@@ -121,6 +121,30 @@ def test_the_context_is_what_an_agent_is_given(beacon: Beacon) -> None:
     assert "Available memory:" in beacon.context("What colour is the door?")
 
 
+def test_a_models_memory_commands_are_carried_out(beacon: Beacon, alice: User) -> None:
+    accept_all(alice)
+    path = "/memories/notes.md"
+    create = {"command": "create", "path": path, "file_text": "- Tea.\n"}
+
+    made, again = beacon.memory(create), beacon.memory(create)
+    seen = beacon.memory({"command": "view", "path": path})
+
+    assert made == (f"File created successfully at: {path}", False)
+    assert again == (f"Error: File {path} already exists", True)
+    assert seen[0].endswith("     1\t- Tea.")
+    assert MemoryFile.objects.of(alice).get(path="agents/script/notes.md").content == "- Tea.\n"
+
+
+def test_a_memory_command_that_waits_says_so(beacon: Beacon, alice: User) -> None:
+    ReviewLevel.objects.create(owner=alice, kind="default", level="hold all")
+
+    text, is_error = beacon.memory(
+        {"command": "create", "path": "/memories/a.md", "file_text": "x"}
+    )
+
+    assert text.startswith("Pending approval") and not is_error
+
+
 def test_a_refusal_has_beacons_own_words_by_field(beacon: Beacon) -> None:
     with pytest.raises(Refused) as refused:
         beacon.remember("Always test.", kind="rule", confidence=0.1)

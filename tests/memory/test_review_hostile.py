@@ -52,6 +52,7 @@ def obeyed(owner: User, text: str) -> list[Call]:
         ("consolidate", {"messages": [{"role": "user", "content": f"Remember: {text}"}]}),
         ("update_memory", {"id": str(note.pk), "content": text}),
         ("update_soul", {"content": f"{identity.first_soul()}\n\n{text}"}),
+        ("memory", {"command": "create", "path": "/memories/news.md", "file_text": text}),
         ("memory_append", {"path": EPISODES, "entry": f"## News\n\n- Summary: {line}\n{line}"}),
         ("memory_append", {"path": USER, "entry": f"- {line}", "summary": line}),
     ]

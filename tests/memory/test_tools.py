@@ -15,7 +15,8 @@ from memory.tools.types import Arguments, MemoryTool, ToolResult
 from tests.memory.tool_cast import call, caller
 
 NAMES = {
-    "memory_list", "memory_read", "memory_write", "memory_patch", "memory_append", "remember",
+    "memory_list", "memory_read", "memory_write", "memory_patch", "memory_append", "memory",
+    "remember",
     "remember_fil", "consolidate", "recall", "retrieve", "list_memory", "update_memory",
     "update_soul", "scratchpad_get", "scratchpad_set", "scratchpad_list", "scratchpad_search",
     "get_context", "store_in_memory", "retrieve_from_memory", "query_memory",

@@ -51,6 +51,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "memory_read": {"path": FILE},
     "memory_write": {"path": FILE, "content": BODY},
     "memory_patch": {"path": FILE, "patches": [{"old_text": "hot", "new_text": "warm"}]},
+    "memory": {"command": "view", "path": "/memories"},
     "memory_append": {"path": FILE, "entry": "- Rain is wet."},
     "remember": {"content": "The door is green."},
     "remember_fil": {"findings": ["The plant makes nine million cells a year."]},

@@ -77,6 +77,7 @@ def number(text: str) -> int:
 # --- editor ---
 
 MOST_ROWS = 400  # lines of a diff on a page
+MOST_OWN = 500  # agents' own files in the list
 
 
 def standing(owner: User, path: str) -> MemoryFile:
@@ -137,7 +138,7 @@ class Preview:
 def preview_of(file: MemoryFile, text: str) -> Preview:
     """Return the preview of a text before it is saved."""
     text = cleaned(text).text
-    problems = () if is_fact(file.path) else (p for one in entries_of(text) for p in one.problems)
+    problems = (p for one in entries_of(text) for p in one.problems) if month_of(file.path) else ()
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
     return Preview(
         [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
@@ -346,16 +347,18 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All files of an owner: facts, then episodes, newest month first."""
+    """All files of an owner: facts, then episodes, newest month first, then the agents' own."""
 
     facts: list[FileRow]
     episodes: list[FileRow]
+    own: list[FileRow]
     budget: Budget
 
 
 def tree_of(user: User) -> Tree:
     """Return the tree in a fixed number of queries, however many months there are."""
-    files = files_of(user)
+    own = MemoryFile.objects.of(user).live().of_agents()
+    files = [*files_of(user), *own.defer("content", "blame").order_by("path")[:MOST_OWN]]
     last = last_changes(user, files)
     problems = dict(
         MirroredFile.objects.of(user).exclude(problem="").values_list("path", "problem")
@@ -366,9 +369,10 @@ def tree_of(user: User) -> Tree:
         for file in files
     ]
     facts = [row for row in rows if is_fact(row.file.path)]
-    episodes = [row for row in reversed(rows) if not is_fact(row.file.path)]
+    episodes = [row for row in reversed(rows) if row.month]
     used = sum(row.file.size for row in facts)
-    return Tree(facts, episodes, Budget(used, MOST_FACTS))
+    agents = [row for row in rows if row.file.agent_folder]
+    return Tree(facts, episodes, agents, Budget(used, MOST_FACTS))
 
 
 def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChange]:

@@ -18,7 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site import health
 from beacon_site.http import BeaconRequest
 from memory.core.errors import MemoryRefused
-from memory.core.file_format import is_fact
+from memory.core.file_format import month_of
 from memory.files import condensing as file_condensing
 from memory.files import drafts as file_drafts
 from memory.files.condensing import Asked, NotAsked, Shorter
@@ -408,8 +408,8 @@ def blame(request: BeaconRequest, path: str) -> HttpResponse:
 @require_safe
 @login_required
 def timeline(request: BeaconRequest, path: str) -> HttpResponse:
-    """Show a month's entries by day, with any problems; fact files have none."""
-    if is_fact(path):
+    """Show a month's entries by day, with any problems; other files have none."""
+    if not month_of(path):
         raise Http404
     file = file_or_404(request, path)
     page = file_history.timeline_of(file, begin=number(request.GET.get("from", "")))

@@ -172,6 +172,21 @@ class Beacon:
         body = {"entry": entry, **({"summary": summary} if summary else {})}
         return self._written(f"files/{quote(path)}/entries", body)
 
+    def memory(self, command: dict[str, Any]) -> tuple[str, bool]:
+        """Carry out the input of Anthropic's `memory` tool in this token's own folder.
+
+        Returns the text for the model, and whether it is an error (`is_error` of the result).
+        """
+        try:
+            raw = self._ask("POST", "memory", json=command).json()
+        except Refused as exc:
+            if exc.status in (401, 429) or exc.status >= 500:
+                raise
+            return str(exc), True
+        if raw.get("proposal"):
+            return f"Pending approval: {raw.get('why', '')}. Nothing is saved yet.", False
+        return str(raw["text"]), False
+
     # --- requests ---
 
     def _written(self, path: str, body: dict[str, Any]) -> Written:

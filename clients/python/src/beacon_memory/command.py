@@ -1,4 +1,4 @@
-"""`beacon-memory`: recall, remember, run and files from a terminal.
+"""`beacon-memory`: recall, remember, run and files from a terminal, and hooks for agents.
 
 The URL and the token come from BEACON_URL (or --url) and BEACON_API_TOKEN. There is no option for
 the token, because other users of the machine could read it in the list of processes.
@@ -7,17 +7,23 @@ the token, because other users of the machine could read it in the list of proce
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
+import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from beacon_memory import hook, hook_settings
 from beacon_memory.client import USUAL, Beacon
 from beacon_memory.errors import BeaconError, Refused
 from beacon_memory.records import Written
 
 OK, WENT_WRONG, HELD, UNFINISHED = 0, 1, 3, 4
+ALL = "all"
+SETUP_SECONDS = 5.0
 SHOWN = 200  # characters of a hit, so a report doesn't fill the terminal
 
 
@@ -28,8 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finished.
     """
     asked = _parser().parse_args(arguments)
-    act: Callable[[Beacon, argparse.Namespace], int] = asked.act
+    act: Callable[[Any, argparse.Namespace], int] = asked.act
     try:
+        if act is _hooks:
+            return _hooks(None, asked)
         with Beacon(asked.url) as beacon:
             return act(beacon, asked)
     except BeaconError as exc:
@@ -45,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--url", default="", help=f"Beacon's URL (default: BEACON_URL, or {USUAL})")
     parser.add_argument("--json", action="store_true", help="print the response as JSON")
-    acts = parser.add_subparsers(required=True, metavar="{recall,remember,run,files}")
+    acts = parser.add_subparsers(required=True, metavar="{recall,remember,run,files,hooks}")
 
     recall = acts.add_parser("recall", help="search memory")
     recall.add_argument("query")
@@ -80,6 +88,18 @@ def _parser() -> argparse.ArgumentParser:
         "--write", metavar="FILE", help="replace the text with FILE (“-”: standard input)"
     )
     files.set_defaults(act=_files)
+
+    hooks = acts.add_parser(
+        "hooks",
+        help="give Claude Code, Codex or Cursor its memory by itself",
+        description="Install, list or remove hooks. Installing asks for a token of the agent, or "
+        "takes it from BEACON_API_TOKEN, and stores it in a file that only you can read.",
+    )
+    hooks.add_argument("do", choices=["install", "list", "remove"])
+    hooks.add_argument(
+        "agents", nargs="*", metavar="AGENT", help=f"{', '.join(hook.AGENTS)} or {ALL}"
+    )
+    hooks.set_defaults(act=_hooks)
     return parser
 
 
@@ -161,6 +181,80 @@ def _write_file(beacon: Beacon, asked: argparse.Namespace) -> int:
     else:
         print(f"{asked.path} saved ({len(content.encode())} bytes).", file=sys.stderr)
     return HELD if written.is_held else OK
+
+
+def _hooks(_beacon: None, asked: argparse.Namespace) -> int:
+    if asked.do == "list":
+        return _list_hooks(asked)
+    agents = hook.AGENTS if ALL in asked.agents else tuple(dict.fromkeys(asked.agents))
+    if not agents or not set(agents) <= set(hook.AGENTS):
+        raise BeaconError(f"Name the agent: {', '.join(hook.AGENTS)} or {ALL}.")
+    for agent in agents:
+        if asked.do == "remove":
+            path = hook_settings.remove(agent)
+            print(f"{agent}: removed from {path}" if path else f"{agent}: no hooks are installed")
+            continue
+        url = asked.url or os.environ.get("BEACON_URL") or USUAL
+        token = _token_for(agent)
+        _check_token(agent, url, token)
+        path = hook_settings.install(agent, url, token)
+        print(f"{agent}: installed in {path}. Start a new session to use it.")
+        if agent == "codex":
+            print(
+                "codex: open /hooks in Codex once and trust the hooks. It doesn't run them before."
+            )
+    return OK
+
+
+def _list_hooks(asked: argparse.Namespace) -> int:
+    states = list(hook_settings.listed())
+    if asked.json:
+        rows = [
+            {
+                "agent": one.agent,
+                "file": str(one.path),
+                "events": one.events,
+                "token": one.has_token,
+            }
+            for one in states
+        ]
+        return _print_json(rows)
+    for one in states:
+        token = "" if one.has_token or not one.events else " (no token stored)"
+        said = f"{', '.join(one.events)} in {one.path}{token}" if one.events else "not installed"
+        print(f"{one.agent}: {said}")
+    return OK
+
+
+def _token_for(agent: str) -> str:
+    """Return the token: from the environment, typed without an echo, or from standard input."""
+    token = os.environ.get("BEACON_API_TOKEN", "")
+    if not token and sys.stdin.isatty():
+        token = getpass.getpass(f"Token for {agent} (Settings → API tokens): ")
+    elif not token:
+        token = sys.stdin.readline()
+    token = token.strip()
+    if not token:
+        raise BeaconError(
+            "There is no token. Create one with the scopes read and write in Beacon under "
+            "Settings → API tokens, then run this again."
+        )
+    return token
+
+
+def _check_token(agent: str, url: str, token: str) -> None:
+    """Raise BeaconError if Beacon refuses the token. If Beacon is down, say so and continue."""
+    beacon = hook.Beacon(url, token, time.monotonic() + SETUP_SECONDS)
+    try:
+        beacon.ask("POST", "context", {"message": ""})
+        beacon.ask("POST", f"sessions/{agent}-setup/consolidate", {"messages": []})
+    except hook.NotReached as exc:
+        print(
+            f"{agent}: {url} can't be reached ({exc}), so the token wasn't checked.",
+            file=sys.stderr,
+        )
+    except hook.Refused as exc:
+        raise BeaconError(f"{exc} Nothing was installed.") from exc
 
 
 def _short(text: str) -> str:

@@ -1,0 +1,1 @@
+../../../claude-code/hooks/beacon_hook.py
