@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from beacon_site.broker import send
 from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.db.errors import SLOW, failure_of
 from memory.accounts import sign_ins
 from memory.archive import jobs
 from memory.chat import conversation
@@ -168,8 +169,10 @@ def carry_out_bulk_act(pk: str) -> None:
     """Do a bulk action, or continue it; safe to deliver twice."""
     try:
         bulk.carry_out(pk)
-    except (OperationalError, InterfaceError):
-        raise  # the row waits, and the next scheduled run resumes it
+    except (OperationalError, InterfaceError) as exc:
+        if failure_of(exc) is SLOW:  # the next try would take as long
+            bulk.give_up(pk, str(SLOW.title))
+        raise  # otherwise the row waits, and the next scheduled run resumes it
     except Exception as exc:
         bulk.give_up(pk, type(exc).__name__)
         raise

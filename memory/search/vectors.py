@@ -139,11 +139,14 @@ def index_if_large(size: int | None) -> None:
             return
         # This doesn't block writers, but waits for all open transactions. An index that was
         # interrupted halfway would never be used.
+        # It takes hours for millions of vectors.
         cursor.execute("SET lock_timeout = 0")
+        cursor.execute("SET statement_timeout = 0")
         try:
             cursor.execute(f"CREATE INDEX CONCURRENTLY {make}")
         finally:
             cursor.execute("RESET lock_timeout")
+            cursor.execute("RESET statement_timeout")
 
 
 def table_of(size: int) -> str:
