@@ -16,6 +16,7 @@ from django.utils import timezone
 from beacon_site.broker import send
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.db.errors import SLOW, failure_of
+from beacon_site.db.statistics import analyze_changed
 from memory.accounts import sign_ins
 from memory.archive import jobs
 from memory.chat import conversation
@@ -144,6 +145,7 @@ def take_in_library() -> None:
     """Import changes in the watched folder into the library; safe to deliver twice."""
     library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
+    analyze_changed()
 
 
 @shared_task
@@ -162,6 +164,7 @@ def embed_due() -> None:
     with advisory_lock(LockId.EMBEDDING) as is_mine:
         if is_mine and (made := embedding.work_off()):
             logger.info("embeddings created", made=made)
+            analyze_changed()
 
 
 @shared_task(acks_late=True)
@@ -169,6 +172,7 @@ def carry_out_bulk_act(pk: str) -> None:
     """Do a bulk action, or continue it; safe to deliver twice."""
     try:
         bulk.carry_out(pk)
+        analyze_changed()
     except (OperationalError, InterfaceError) as exc:
         if failure_of(exc) is SLOW:  # the next try would take as long
             bulk.give_up(pk, str(SLOW.title))
@@ -192,6 +196,7 @@ def take_up_bulk_acts() -> None:
 def carry_out_archive(pk: str) -> None:
     """Do one export, or preview or store one import; safe to deliver twice."""
     jobs.carry_out(pk)
+    analyze_changed()
 
 
 @shared_task
@@ -209,6 +214,7 @@ def follow_languages() -> None:
         for owner in User.objects.filter(pk=owner_id):
             read = bm25.rebuild_owner(owner)
             logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
+            analyze_changed()
 
 
 @shared_task
