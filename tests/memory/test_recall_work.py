@@ -175,13 +175,7 @@ def remember(owner: Any, number: int, *, seed: int) -> None:
     observe(owner, [text() for _ in range(number)])
 
 
-@pytest.fixture(
-    params=[
-        400,
-        pytest.param(4_000, marks=pytest.mark.slow),
-        pytest.param(40_000, marks=[pytest.mark.slow, pytest.mark.long]),
-    ]
-)
+@pytest.fixture(params=[400, pytest.param(4_000, marks=pytest.mark.slow)])
 def size(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
@@ -203,39 +197,33 @@ def worst_of(act: Callable[[], object]) -> float:
 
 
 @pytest.mark.timeout(1_800)
-def test_no_recall_looks_at_more_than_a_few_rows_per_record(newcomer: Any, size: int) -> None:
+def test_no_search_looks_at_more_than_a_few_rows_per_record(
+    newcomer: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filters = FILTERS if size == 400 else MORE_FILTERS
-    for words, more, mode in product(ASKED, filters, MODES):
-        looked_at = worst_of(lambda asked=words + more, how=mode: recall_page(newcomer, asked, how))
 
-        assert looked_at <= PER_RECORD * 2 * size, (words, more, mode)
+    def recalled(*modes: str, how: str = "") -> None:
+        for words, more, mode in product(ASKED, filters, modes):
+            looked_at = worst_of(
+                lambda asked=words + more, by=mode: recall_page(newcomer, asked, by)
+            )
+            assert looked_at <= PER_RECORD * 2 * size, (words, more, mode, how)
 
-
-@pytest.mark.timeout(1_800)
-def test_no_list_looks_at_more_than_a_few_rows_per_record(newcomer: Any, size: int) -> None:
-    filters = FILTERS if size == 400 else MORE_FILTERS
+    recalled(*MODES)
     for words, more, model in product(ASKED, filters, (Note, Observation)):
         asked = parse(words + more)
         rows = narrowed(model.objects.of(newcomer).live(), asked, zone=ZoneInfo("UTC"))
-
-        def page() -> None:
-            found = holding(rows, asked, language_of(newcomer), newcomer)  # noqa: B023  called at once
-            list(found.order_by("-created", "-pk")[:50])
-            found.order_by()[:1001].count()
-
-        assert worst_of(page) <= PER_RECORD * size, (words, more, model)
-
-
-def test_neither_does_a_recall_that_uses_the_index_of_vectors(
-    newcomer: Any, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+        looked_at = worst_of(lambda q=asked, some=rows: list_page(newcomer, some, q))
+        assert looked_at <= PER_RECORD * size, (words, more, model)
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 50)
     vectors.index_if_large(24)
+    recalled("auto", how="by the index of vectors")
 
-    for words, more in product(ASKED, FILTERS):
-        looked_at = worst_of(lambda asked=words + more: recall_page(newcomer, asked))
 
-        assert looked_at <= PER_RECORD * 2 * size, (words, more)
+def list_page(owner: Any, rows: Any, asked: Any) -> None:
+    found = holding(rows, asked, language_of(owner), owner)
+    list(found.order_by("-created", "-pk")[:50])
+    found.order_by()[:1001].count()
 
 
 # --- ANALYZE ---
