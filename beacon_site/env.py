@@ -145,13 +145,15 @@ def host_of(address: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def database(name: str, value: str, *, limited: bool = False) -> dict[str, Any]:
+def database(
+    name: str, value: str, *, limited: bool = False, statement_seconds: int = 0
+) -> dict[str, Any]:
     """Return Django's settings for `postgres://user:password@host:port/name?sslmode=require`.
 
     Parameters after the ? go to libpq in OPTIONS and override DATABASE_OPTIONS; a `host` there is
-    the folder of a Unix socket.  `limited` sets DATABASE_LIMITS, which commands don't have, since
-    a migration or a backup can take long.  Raises ImproperlyConfigured with the name of an unknown
-    parameter, but without its value, which may be a secret.
+    the folder of a Unix socket.  `limited` sets DATABASE_LIMITS and `statement_seconds`, which
+    commands don't have, since a migration or a backup can take long.  Raises ImproperlyConfigured
+    with the name of an unknown parameter, but without its value, which may be a secret.
     """
     parts = urlsplit(value)
     try:
@@ -163,7 +165,14 @@ def database(name: str, value: str, *, limited: bool = False) -> dict[str, Any]:
             f"{name} must look like postgres://user:password@host:port/name (its scheme is "
             f"{parts.scheme!r})."
         )
-    options = _database_options(name, parts, limited=limited)
+    options = _database_options(name, parts)
+    limits = {word: options.pop(word) for word in DATABASE_LIMITS}
+    if limited:  # `options` in the URL come later, so they win
+        limits["statement_timeout"] = statement_seconds * 1000
+        given = [f"-c {word}={number}" for word, number in limits.items() if number]
+        options["options"] = " ".join([*given, options.get("options", "")]).strip()
+    if not options.get("options"):
+        options.pop("options", None)
     host = options.pop("host", "")
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -198,25 +207,21 @@ def check_service_passwords(urls: dict[str, str]) -> None:
             )
 
 
-def _database_options(name: str, parts: SplitResult, *, limited: bool) -> dict[str, Any]:
-    """Return DATABASE_OPTIONS, with the URL's own values and other parameters."""
-    options: dict[str, Any] = dict(DATABASE_OPTIONS)
-    limits = dict(DATABASE_LIMITS)
+def _database_options(name: str, parts: SplitResult) -> dict[str, Any]:
+    """Return DATABASE_OPTIONS and DATABASE_LIMITS, with the URL's own values and other parameters."""
+    options: dict[str, Any] = DATABASE_OPTIONS | DATABASE_LIMITS
     for word, value in parse_qsl(parts.query, keep_blank_values=True):
         if word in DATABASE_OPTIONS or word in DATABASE_LIMITS:
             if not value.isdecimal():
                 raise ImproperlyConfigured(f"{name}: {word} must be a whole number.")
-            (limits if word in DATABASE_LIMITS else options)[word] = int(value)
+            options[word] = int(value)
         elif word in DATABASE_WORDS or (word == "host" and not parts.hostname):
             options[word] = value
         else:
             raise ImproperlyConfigured(
                 f"{name} has the parameter {word!r}, which Beacon doesn't support. Use one of: "
-                f"{', '.join(sorted(DATABASE_WORDS | DATABASE_OPTIONS.keys() | limits.keys()))}."
+                f"{', '.join(sorted({*DATABASE_WORDS, *DATABASE_OPTIONS, *DATABASE_LIMITS}))}."
             )
-    given = [f"-c {word}={number}" for word, number in limits.items() if limited and number]
-    if given:  # `options` in the URL come later, so they win
-        options["options"] = " ".join([*given, options.get("options", "")]).strip()
     return options
 
 

@@ -177,14 +177,25 @@ _urls = _service_urls()
 if PRODUCTION:
     env.check_service_passwords(_urls)
 REDIS_URL = _urls["REDIS_URL"]
+# Nothing that Beacon asks takes so long, unless the planner chose badly: then it must end.
+BEACON_STATEMENT_SECONDS = env.number("BEACON_STATEMENT_SECONDS", 30, most=3_600)
+BEACON_TASK_STATEMENT_SECONDS = env.number("BEACON_TASK_STATEMENT_SECONDS", 600, most=3_600)
+_answers_requests = BEACON_PROCESS in {"web", "mcp"}
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
-        **env.database("DATABASE_URL", _urls["DATABASE_URL"], limited=BEACON_PROCESS != "command"),
+        **env.database(
+            "DATABASE_URL",
+            _urls["DATABASE_URL"],
+            limited=BEACON_PROCESS != "command",
+            statement_seconds=BEACON_STATEMENT_SECONDS
+            if _answers_requests
+            else BEACON_TASK_STATEMENT_SECONDS,
+        ),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
     }
 }
-if BEACON_PROCESS in {"web", "mcp"}:
+if _answers_requests:
     # Only where many threads answer requests.  CONN_MAX_AGE must be 0 with a pool.
     # The pool waits longer before each attempt to reconnect, so it gives up after 2 s and the next
     # request starts over.  Otherwise pages failed for twice as long as Postgres was gone.  A request

@@ -104,6 +104,16 @@ VARIABLES = {
             usual="embedded Postgres",
         ),
         Variable(
+            "BEACON_STATEMENT_SECONDS",
+            "how long one database query of a page, an API call or a tool can take. After that, the "
+            "request fails with 503 and changes nothing. `0` means no limit",
+        ),
+        Variable(
+            "BEACON_TASK_STATEMENT_SECONDS",
+            "the same for background tasks, for verifying and for deleting an account. A run whose "
+            "query takes longer is retried, then fails",
+        ),
+        Variable(
             "REDIS_URL",
             "`redis://host:port/0`",
             usual="embedded Valkey",

@@ -13,6 +13,7 @@ from django.apps import apps
 from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.db.statistics import analyze_changed
 from memory.accounts import oauth, sign_ins
 from memory.archive import jobs
 from memory.chat import end as conversation_end
@@ -130,6 +131,7 @@ def take_in_library() -> None:
     """Import changes in the watched folder into the library; safe to deliver twice."""
     library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
+    analyze_changed()
 
 
 @shared_task
@@ -148,18 +150,21 @@ def embed_due() -> None:
     with advisory_lock(LockId.EMBEDDING) as is_mine:
         if is_mine and (made := embedding.work_off()):
             logger.info("embeddings created", made=made)
+            analyze_changed()
 
 
 @shared_task(acks_late=True)
 def carry_out_bulk_act(pk: str) -> None:
     """Do a bulk action, or continue it; safe to deliver twice."""
     bulk.carry_out(pk)
+    analyze_changed()
 
 
 @shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)
 def carry_out_archive(pk: str) -> None:
     """Do one export, or preview or store one import; safe to deliver twice."""
     jobs.carry_out(pk)
+    analyze_changed()
 
 
 @shared_task
@@ -175,6 +180,7 @@ def follow_languages() -> None:
         for owner in User.objects.filter(pk=owner_id):
             read = bm25.rebuild_owner(owner)
             logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
+            analyze_changed()
 
 
 @shared_task

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import psycopg
+from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, connection, transaction
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -77,6 +78,16 @@ TOO_LONG = Failure(
         "Try again."
     ),
 )
+SLOW = Failure(
+    503,
+    30,
+    _("The database took too long"),
+    _(
+        "The database needed too long for this, so it was stopped. What you saved before is safe, "
+        "and nothing was changed. Try again in a minute. If you were searching, use fewer words or "
+        "add a filter. If it keeps happening, ask your admin to check System status."
+    ),
+)
 DEADLOCK = Failure(
     409,
     1,
@@ -94,6 +105,7 @@ _BY_STATE = {
     "53": OVERLOADED,  # memory, connections
     "55P03": BUSY,  # lock_timeout
     "25P03": TOO_LONG,  # idle_in_transaction_session_timeout
+    "57014": SLOW,  # statement_timeout, or an admin canceled it
     "40001": DEADLOCK,  # serialization failure
     "40P01": DEADLOCK,
 }
@@ -119,6 +131,8 @@ def _failure_of(exc: BaseException | None) -> Failure | None:
         return None
     cause = exc if isinstance(exc, psycopg.Error) else exc.__cause__
     state = getattr(cause, "sqlstate", None) or ""
+    if state == "25P02":  # something tidied up in a transaction that had already failed
+        return _failure_of(cause.__context__ if cause else None)
     if not state:  # the server sent no answer, so there is no connection
         gone = OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError
         return GONE if isinstance(exc, gone) else None
@@ -161,13 +175,17 @@ def retried(act: Callable[[], T], *, savepoint: bool = True) -> T:
 
 
 def allow_long_transaction(lock_seconds: int = 120) -> None:
-    """Let the open transaction wait for locks and pause longer than a request's can.
+    """Let the open transaction wait for locks, pause and compute longer than a request's can.
 
-    For imports and exports, which read files or a model's answer between two statements.
+    For imports and exports, which read files or a model's answer between two statements, and for
+    deleting an account, whose rows can be millions.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT set_config('lock_timeout', %s, true), "
-            "set_config('idle_in_transaction_session_timeout', %s, true)",
-            [f"{lock_seconds}s", "15min"],
+            "set_config('idle_in_transaction_session_timeout', %s, true), "
+            # A command has no limit, and keeps none.
+            "CASE current_setting('statement_timeout') WHEN '0' THEN '0' "
+            "ELSE set_config('statement_timeout', %s, true) END",
+            [f"{lock_seconds}s", "15min", f"{settings.BEACON_TASK_STATEMENT_SECONDS}s"],
         )

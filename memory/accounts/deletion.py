@@ -18,6 +18,7 @@ from django.db import DatabaseError, models, transaction
 from django.db.models import CharField, Count, Value
 from django.utils.translation import gettext as _
 
+from beacon_site.db.errors import SLOW, allow_long_transaction, failure_of
 from beacon_site.text.cleaning import one_line
 from memory.archive.kinds import in_order
 from memory.core.actors import SYSTEM
@@ -83,11 +84,12 @@ def delete_account(person: User, *, typed: str, by: User) -> None:
     for left in reversed(range(MOST_TRIES)):
         try:
             with transaction.atomic():
+                allow_long_transaction()
                 _delete(person, by)
         except DatabaseError as exc:
             # A worker stored a row before the commit, or there was a deadlock with one: the next try
             # deletes that too.
-            if not left:
+            if not left or failure_of(exc) is SLOW:
                 raise
             logger.warning("account not deleted yet", account=person.pk, why=type(exc).__name__)
         else:

@@ -9,8 +9,10 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.search import SearchQueryField
 from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.models import (
     BooleanField,
     Exists,
@@ -21,10 +23,11 @@ from django.db.models import (
     Q,
     QuerySet,
     Subquery,
+    UUIDField,
     Value,
 )
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -52,6 +55,14 @@ class _Holds(Func):
 
     template = "(%(expressions)s)"
     arg_joiner = " @@ "
+    output_field = BooleanField()
+
+
+class _IsOneOf(Func):
+    """Whether a key is in an array, which is hashed. `IN` with as many parameters is slower."""
+
+    template = "(%(expressions)s))"
+    arg_joiner = " = ANY("
     output_field = BooleanField()
 
 
@@ -87,24 +98,28 @@ def narrowed(
     return rows
 
 
-def holding(rows: Rows, question: Question, language: str = ENGLISH, owner: Any = None) -> Rows:
-    """Keep the rows that contain all words and phrases of the question and none that it excludes.
+def holding(rows: Rows, question: Question, language: str, owner: Any) -> Rows:
+    """Keep the owner's rows that contain all words and phrases of the question and none it excludes.
 
-    List pages use this. There, words filter; in recall, they rank. If all rows belong to one owner,
-    frequent words are faster to find within that owner's space.
+    List pages use this. There, words filter; in recall, they rank.
     """
-    space = _space(rows.model, owner)
+    return rows.filter(_contents(rows.model, question, language, owner))
+
+
+def _contents(model: type[Model], question: Question, language: str, owner: Any) -> Q:
     words = dict.fromkeys(query_terms(question.words, language))
     wanted = [tsquery_of([term]) for term in words]
     wanted += [query for one in question.phrases if (query := phrase_query(one, language))]
     left_out = [query for one in question.without if (query := phrase_query(one, language))]
     if question.words and not wanted:
-        return rows.none()  # text without letters or digits matches nothing
+        return _NONE  # text without letters or digits matches nothing
+    found = Q()
     if wanted:
-        rows = rows.filter(_entries(" & ".join(f"({query})" for query in wanted), space))
+        found &= _containing(model, owner, " & ".join(f"({query})" for query in wanted))
     if left_out:
-        rows = rows.exclude(_entries(" | ".join(f"({query})" for query in left_out), space))
-    return rows
+        query = " | ".join(f"({query})" for query in left_out)
+        found &= ~_containing(model, owner, query, is_excluded=True)
+    return found
 
 
 def search_type_of(model: type[Model]) -> str:
@@ -113,29 +128,41 @@ def search_type_of(model: type[Model]) -> str:
     return named
 
 
-def _space(model: type[Model], owner: Any) -> Q:
-    """Return the condition that limits entries to the owner's space; an empty one without an owner.
+FEW_IDS = 2_000  # matches that are passed on as a list of ids
+MANY_ENTRIES = 50_000  # of a space, whose statistics are never far from the truth
 
-    A record then has exactly one entry, and Postgres can tell that from the index. It doesn't have
-    to collect all entries with a word before it counts the first thousand.
+
+def _containing(model: type[Model], owner: Any, query: str, *, is_excluded: bool = False) -> Q:
+    """Return the condition that a record of the owner matches a tsquery.
+
+    For an owner whose records were written since the last ANALYZE, Postgres expects a single one,
+    and would join the matches by nested loops that compare every record with every match. A list of
+    ids can't become such a loop, and neither can a lookup by the entry's key. Only in a large space
+    the planner chooses how to join, because there a lookup for each record costs too much.
     """
-    if owner is None:
-        return Q()
-    spaces = SearchSpace.objects.filter(owner=owner, record_type=search_type_of(model))
-    return Q(space_id=Subquery(spaces.values("pk")))
-
-
-def _entries(query: str, space: Q) -> Q:
+    space = [owner.pk, search_type_of(model)]
+    with connection.cursor() as cursor:
+        # MATERIALIZED: the limit must not make Postgres read all entries in the hope of an early end.
+        cursor.execute(
+            "WITH space AS (SELECT id, documents FROM memory_searchspace "
+            "WHERE owner_id = %s AND record_type = %s), "
+            "held AS MATERIALIZED (SELECT record_id FROM memory_searchentry "
+            "WHERE words @@ %s::tsquery AND space_id = (SELECT id FROM space)) "
+            "SELECT ARRAY(SELECT record_id FROM held LIMIT %s), (SELECT documents FROM space)",
+            [*space, query, FEW_IDS + 1],
+        )
+        ids, documents = cursor.fetchone()
+    if not ids:
+        return _NONE
+    if len(ids) <= FEW_IDS:
+        return Q(_IsOneOf(F("pk"), Value(ids, ArrayField(UUIDField()))))
     asked = Cast(Value(query), SearchQueryField())
-    holding = SearchEntry.objects.filter(_Holds(F("words"), asked), space)
-    if "<->" not in query:
-        return Q(pk__in=holding.values("record_id"))
-    # A phrase is checked against the whole text of a record, which takes about a millisecond for a
-    # long one. For records written since the last ANALYZE Postgres expects a single row and joins
-    # by nested loops, so without MATERIALIZED it would check the phrase for every pair of records.
-    sql, params = holding.values("record_id").query.sql_with_params()
-    once = f"WITH held AS MATERIALIZED ({sql}) SELECT record_id FROM held"  # noqa: S608  a queryset's own SQL  # nosec B608
-    return Q(pk__in=RawSQL(once, params))  # noqa: S611  # nosec B611
+    spaces = SearchSpace.objects.filter(owner=owner, record_type=search_type_of(model))
+    entries = SearchEntry.objects.filter(space_id=Subquery(spaces.values("pk")))
+    if documents > MANY_ENTRIES and not is_excluded:
+        return Q(pk__in=entries.filter(_Holds(F("words"), asked)).values("record_id"))
+    of_record = entries.filter(record_id=OuterRef("pk")).values(held=_Holds(F("words"), asked))
+    return Q(Coalesce(Subquery(of_record, BooleanField()), False))
 
 
 def _condition(one: Filter, about: _Asked) -> Q:
@@ -299,6 +326,7 @@ class Narrowing:
     after: datetime | None = None
     before: datetime | None = None
     topic_ids: dict[Filter, list[uuid.UUID | None]] = field(default_factory=dict)
+    contents: dict[str, Q] = field(default_factory=dict)  # by type
     notices: list[str] = field(default_factory=list)
     is_narrow: bool = False
 
@@ -393,8 +421,11 @@ def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
     if asked.before:
         rows = rows.filter(created__lt=asked.before)
     if asked.question.phrases or asked.question.without:
-        bare = Question("", "", asked.question.phrases, asked.question.without)
-        rows = holding(rows, bare, language_of(asked.owner), asked.owner)
+        if kind.type not in asked.contents:  # looked up once for all rows of a recall
+            bare = Question("", "", asked.question.phrases, asked.question.without)
+            language = language_of(asked.owner)
+            asked.contents[kind.type] = _contents(kind.model, bare, language, asked.owner)
+        rows = rows.filter(asked.contents[kind.type])
     return rows
 
 

@@ -139,11 +139,14 @@ def index_if_large(size: int | None) -> None:
             return
         # This doesn't block writers, but waits for all open transactions. An index that was
         # interrupted halfway would never be used.
+        # It takes hours for millions of vectors.
         cursor.execute("SET lock_timeout = 0")
+        cursor.execute("SET statement_timeout = 0")
         try:
             cursor.execute(f"CREATE INDEX CONCURRENTLY {make}")
         finally:
             cursor.execute("RESET lock_timeout")
+            cursor.execute("RESET statement_timeout")
 
 
 def table_of(size: int) -> str:
@@ -391,8 +394,25 @@ class _Compared:
             return []
         of_owner = (self.owner.pk, self.model, record_type)
         sql, params = statement(allowed, of_owner, self.vector)
+        return self._found(record_type, sql, [*params, limit])
+
+    def ask_for(self, record_type: str, ids: list[uuid.UUID], limit: int) -> list[Near]:
+        """Return the nearest of these records, at most `limit`."""
+        if not ids:
+            return []
+        # `+ 0` keeps the planner from using the index, which finds the nearest vectors of all
+        # owners, possibly none of these.
+        sql = (
+            "SELECT object_id, (vector <-> %s) + 0 AS distance "  # noqa: S608  a table's own name  # nosec B608
+            f"FROM {table_of(len(self.vector))} WHERE {_OF_OWNER} AND object_id = ANY(%s) "
+            "ORDER BY distance, object_id LIMIT %s"
+        )
+        of_owner = (self.owner.pk, self.model, record_type)
+        return self._found(record_type, sql, [literal(self.vector), *of_owner, ids, limit])
+
+    def _found(self, record_type: str, sql: str, params: list[Any]) -> list[Near]:
         with connection.cursor() as cursor:
-            cursor.execute(sql, [*params, limit])
+            cursor.execute(sql, params)
             found = cursor.fetchall()
         return [Near(record_type, pk, float(far)) for pk, far in found if far < FURTHEST]
 
@@ -401,10 +421,8 @@ def _looked_up(compared: _Compared, looks: Sequence[Look], limit: int) -> list[l
     size = len(compared.vector)
     if not has_table(size):
         return [[] for _look in looks]
-    if not is_large(compared.owner.pk, compared.model, size):
+    if not (is_large(compared.owner.pk, compared.model, size) and has_index(size)):
         return [_of_look(compared, look, limit, _exact) for look in looks]
-    if not has_index(size):
-        return [_of_look(compared, look, limit, _by_scan) for look in looks]
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
         cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
@@ -423,11 +441,9 @@ def _of_look(compared: _Compared, look: Look, limit: int, statement: Statement) 
         if record_type in look.replaced:
             # A separate query without the index: with few matching rows an index scan is slow.
             last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
-            chosen = known[record_type]._default_manager.filter(
-                pk__in=last.values("pk")[:MOST_REPLACED]
+            found += compared.ask_for(
+                record_type, list(last.values_list("pk", flat=True)[:MOST_REPLACED]), limit
             )
-            without_index = _by_scan if statement is _by_index else statement
-            found += compared.ask(record_type, chosen, limit, without_index)
     return sorted(found, key=lambda near: (near.distance, str(near.id)))
 
 
@@ -436,7 +452,7 @@ _OF_OWNER = "owner_id = %s AND model = %s AND record_type = %s"
 
 
 def _exact(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
-    """Return the statement for an owner with few vectors; its time depends only on their number.
+    """Return the statement that compares all of an owner's vectors.
 
     Postgres never runs a FULL JOIN as a nested loop. It would run any other join that way for
     records written since the last ANALYZE, because it expects a single row, and the time would grow
@@ -456,27 +472,20 @@ def _exact(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
     return sql, (*params, literal(vector), *of_owner)
 
 
-def _by_scan(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
-    """Return the statement that scans all of an owner's vectors.
-
-    `+ 0` keeps the planner from using the index, which finds the nearest vectors of all owners,
-    possibly none of this owner's.
-    """
-    return _in_order("(vector <-> %s) + 0", allowed, of_owner, vector)
-
-
 def _by_index(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
-    """Return the statement that uses the index."""
-    return _in_order("vector <-> %s", allowed, of_owner, vector)
+    """Return the statement for an owner with many vectors, which uses the index.
 
-
-def _in_order(distance: str, allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    Each record is looked up by its key: OFFSET 0 keeps the planner from looking it up by its owner,
+    which it considers as fast for records written since the last ANALYZE, and then reads all of them.
+    """
     rows, params = allowed
-    table = table_of(len(vector))
+    record = rows.split(" FROM ", 1)[1].split(" ", 1)[0]
+    by_key = f"(SELECT * FROM {record} WHERE id = made.object_id OFFSET 0) {record}"  # noqa: S608  a table's own name  # nosec B608
+    kept = rows.replace(f" FROM {record}", f" FROM {by_key}", 1)
     sql = (
-        "WITH near AS MATERIALIZED ("  # noqa: S608  a table's own name and a queryset's own SQL  # nosec B608
-        f"SELECT object_id, {distance} AS distance FROM {table} "
-        f"WHERE {_OF_OWNER} AND object_id IN ({rows}) ORDER BY distance LIMIT %s) {_NEAR}"
+        "WITH near AS MATERIALIZED ("  # noqa: S608  a table's own name  # nosec B608
+        f"SELECT object_id, vector <-> %s AS distance FROM {table_of(len(vector))} made "
+        f"WHERE {_OF_OWNER} AND EXISTS ({kept}) ORDER BY distance LIMIT %s) {_NEAR}"
     )
     return sql, (literal(vector), *of_owner, *params)
 

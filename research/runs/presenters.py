@@ -31,6 +31,8 @@ def register() -> None:
 def _runs(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
     ids = [int(key) for key in keys if key.isdecimal() and len(key) < 19]
     runs = Run.objects.of(owner).filter(pk__in=ids).select_related("topic")
+    # A run's manifest and settings are large, and every list of records names runs.
+    runs = runs.only("number", "status", "topic__title", "topic__slug", "topic__trashed_at")
     return {str(run.pk): _told(run) for run in runs}
 
 

@@ -1,23 +1,29 @@
-"""How much work Postgres does for a recall right after many records were written.
+"""How much work Postgres does for a search right after many records were written.
 
-Until the next ANALYZE it expects a single row of their owner. Work is counted from the plans that
-were carried out, so a busy machine does not matter.
+Until the next ANALYZE it expects a single row of their owner. No ANALYZE sees the rows of a test's
+open transaction, as if autovacuum were off. Work is counted from the plans that were carried out,
+so a busy machine does not matter.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import connection
 
-from memory.models import Observation
+from beacon_site.db.statistics import analyze_changed
+from memory.models import Note, Observation
+from memory.search import vectors
 from memory.search.bm25_sql import language_of
-from memory.search.filters import holding
+from memory.search.filters import holding, narrowed
 from memory.search.query import parse
-from memory.search.recall import recall_page
+from memory.search.recall import MODES, recall_page
 from memory.tasks import embed_due
 
 pytestmark = pytest.mark.usefixtures("fake", "extension")
@@ -125,3 +131,117 @@ def test_a_quoted_question_still_finds_by_words_and_by_meaning(reader: Any) -> N
 
     assert len(page.hits) == 5
     assert {lane for hit in page.hits for lane in hit.why.lanes} == {"words", "meaning"}
+
+
+# --- many questions, in every mode ---
+
+PER_RECORD = 10  # rows that one statement may look at, over all steps, per record of the owner
+ASKED = (
+    "word1",
+    "word500 word300",
+    "poppy war books",
+    "word1 word2 word3 word4 word5 word6 word7 word8",
+    QUOTED,
+    '"word1 word2" word3',
+    'poppy -word1 -"word2 word3"',
+)
+FILTERS = ("", " is:unused", " source:run*", " tag:a")
+MORE_FILTERS = (
+    *FILTERS, " kind:log", " -source:x", " is:used", " is:edited", " -is:edited", " is:superseded",
+    " is:duplicate", " topic:none", " after:2020-01-01", " type:note", " category:lesson",
+    " is:pinned", " is:locked", " trust:own",
+)  # fmt: skip
+
+
+def remember(owner: Any, number: int, *, seed: int) -> None:
+    """Store so many notes and so many observations; a fifth of the notes is replaced."""
+    chance = random.Random(seed)
+    words = [f"word{number}" for number in range(2_000)]
+    shares = [1 / (number + 1) for number in range(2_000)]
+
+    def text() -> str:
+        return f"{' '.join(chance.choices(words, shares, k=40))} the poppy war is a book"
+
+    sources = ("run:1", "x")
+    notes = [
+        Note(owner=owner, kind="log", content=text(), tags=["a"], source=sources[n % 2])
+        for n in range(number)
+    ]
+    Note.objects.bulk_create(notes)
+    for old, new in zip(notes[::5], notes[1::5], strict=True):
+        old.superseded_by = new
+    Note.objects.bulk_update(notes[::5], ["superseded_by"])
+    Note.follow(notes)
+    observe(owner, [text() for _ in range(number)])
+
+
+@pytest.fixture(params=[400, pytest.param(4_000, marks=pytest.mark.slow)])
+def size(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture
+def newcomer(alice: Any, size: int) -> Any:
+    """Alice, whose records were all written after an ANALYZE that knew other owners with a few."""
+    for number in range(40):
+        remember(get_user_model().objects.create(username=f"owner{number}"), 5, seed=number)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    remember(alice, size, seed=1)
+    return alice
+
+
+def worst_of(act: Callable[[], object]) -> float:
+    """Return the most rows that one statement of `act` looked at."""
+    return max(sum(map(rows_looked_at, nodes_of(plan))) for plan in plans_of(act))
+
+
+@pytest.mark.timeout(1_800)
+def test_no_search_looks_at_more_than_a_few_rows_per_record(
+    newcomer: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters = FILTERS if size == 400 else MORE_FILTERS
+
+    def recalled(*modes: str, how: str = "") -> None:
+        for words, more, mode in product(ASKED, filters, modes):
+            looked_at = worst_of(
+                lambda asked=words + more, by=mode: recall_page(newcomer, asked, by)
+            )
+            assert looked_at <= PER_RECORD * 2 * size, (words, more, mode, how)
+
+    recalled(*MODES)
+    for words, more, model in product(ASKED, filters, (Note, Observation)):
+        asked = parse(words + more)
+        rows = narrowed(model.objects.of(newcomer).live(), asked, zone=ZoneInfo("UTC"))
+        looked_at = worst_of(lambda q=asked, some=rows: list_page(newcomer, some, q))
+        assert looked_at <= PER_RECORD * size, (words, more, model)
+    monkeypatch.setattr(vectors, "EXACT_UP_TO", 50)
+    vectors.index_if_large(24)
+    recalled("auto", how="by the index of vectors")
+
+
+def list_page(owner: Any, rows: Any, asked: Any) -> None:
+    found = holding(rows, asked, language_of(owner), owner)
+    list(found.order_by("-created", "-pk")[:50])
+    found.order_by()[:1001].count()
+
+
+# --- ANALYZE ---
+
+
+def analyses() -> dict[str, int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname, analyze_count FROM pg_stat_user_tables")
+        return dict(cursor.fetchall())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tables_with_many_new_rows_are_analyzed_once_and_others_are_not(alice: Any) -> None:
+    before = analyses()
+    observe(alice, [f"finding {number}" for number in range(300)])  # embedded by the task
+
+    after = analyses()
+    for name in ("memory_observation", "memory_searchentry", "memory_embedding"):
+        assert after[name] == before[name] + 1, name
+    assert after["memory_note"] == before["memory_note"]
+    assert analyze_changed() == []

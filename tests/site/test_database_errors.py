@@ -1,4 +1,4 @@
-"""Lock waits, long pauses and deadlocks are explained or retried."""
+"""Slow statements, lock waits, long pauses and deadlocks are explained or retried."""
 
 from __future__ import annotations
 
@@ -9,14 +9,29 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import DatabaseError, OperationalError, connection, connections, transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from beacon_site.db.errors import BUSY, DEADLOCK, TOO_LONG, failure_of, retried
-from memory.models import Note
+from beacon_site.db.errors import (
+    BUSY,
+    DEADLOCK,
+    SLOW,
+    TOO_LONG,
+    allow_long_transaction,
+    failure_of,
+    retried,
+)
+from memory import tasks
+from memory.accounts import deletion
+from memory.models import BulkAct, Note
 from memory.notes import services as notes
+from memory.pages.records import bulk
+from research.mcp import calls
 from tests.api.cast import Program, problem
+from tests.research.test_mcp import program
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -122,3 +137,104 @@ def test_what_loses_twice_is_not_tried_again(db: None):
 
     assert len(tries) == 2
     assert failure_of(met.value) is DEADLOCK
+
+
+# --- slow statements ---
+
+HTMX = {"HX-Request": "true"}
+
+
+CANCELED = "DO $$ BEGIN RAISE 'too slow' USING ERRCODE = 'query_canceled'; END $$"
+
+
+@pytest.fixture
+def slow(alice: Any) -> Iterator[Any]:
+    """Alice, whose notes Postgres doesn't read in time: it answers as after statement_timeout."""
+
+    def canceled(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "memory_note" in sql or "memory_searchspace" in sql:
+            execute(CANCELED, None, False, context)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(canceled):
+        yield alice
+
+
+def test_postgres_says_so_when_a_statement_takes_longer_than_its_limit(db: None):
+    with pytest.raises(OperationalError) as met, transaction.atomic(), connection.cursor() as ours:
+        ours.execute("SET LOCAL statement_timeout = '50ms'")
+        ours.execute("SELECT pg_sleep(20)")
+
+    assert failure_of(met.value) is SLOW
+
+
+def test_a_page_that_takes_too_long_says_that_nothing_was_lost(slow: Any, client_of: Any):
+    browser: Client = client_of(slow)
+    browser.raise_request_exception = False
+
+    whole = browser.get(reverse("memory:notes"))
+    part = browser.get(reverse("memory:notes"), headers=HTMX)
+
+    assert (whole.status_code, part.status_code) == (503, 503)
+    assert whole["Retry-After"] == "30"
+    said = whole.content.decode()
+    assert "The database took too long" in said
+    assert "What you saved before is safe" in said
+    assert f'href="{reverse("memory:notes")}"' in said  # the way to try again
+    assert "nothing was changed" in part["HX-Trigger"]
+    assert part["HX-Reswap"] == "none"
+
+
+def test_a_program_whose_request_takes_too_long_is_told_what_to_do(slow: Any):
+    answer = Program(slow, "read").get("/recall?q=rain")
+
+    assert "add a filter" in problem(answer, 503)["detail"]
+    assert answer["Retry-After"] == "30"
+
+
+def test_a_tool_that_takes_too_long_is_told_what_to_do(slow: Any):
+    result = calls.call(program(slow), "recall", {"query": "rain"})
+
+    assert result.is_error
+    assert result.structured_content["error"] == "unavailable"
+    assert "nothing was changed" in result.content[0].text
+
+
+def test_a_bulk_action_that_takes_too_long_fails_and_is_not_tried_for_ever(slow: Any):
+    act = BulkAct.objects.create(
+        owner=slow, page="notes", act="pin", before=timezone.now(), arguments={}, query=""
+    )
+
+    with pytest.raises(OperationalError):
+        tasks.carry_out_bulk_act(str(act.pk))
+
+    act.refresh_from_db()
+    assert act.state == BulkAct.State.FAILED
+    assert "The database took too long." in bulk.outcome(act)
+
+
+def test_deleting_an_account_that_takes_too_long_is_not_tried_again(
+    admin: Any, slow: Any, monkeypatch: pytest.MonkeyPatch
+):
+    tries = []
+    usual = deletion._delete
+    monkeypatch.setattr(deletion, "_delete", lambda *who: (tries.append(who), usual(*who)))
+
+    with pytest.raises(DatabaseError) as met:
+        deletion.delete_account(slow, typed=slow.get_username(), by=admin)
+
+    assert (len(tries), failure_of(met.value)) == (1, SLOW)
+    assert get_user_model().objects.filter(pk=slow.pk).exists()
+
+
+def limit_of(before: str) -> str:
+    """Return the limit of a long transaction on a connection that has this one."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [before])
+        allow_long_transaction()
+        cursor.execute("SHOW statement_timeout")
+        return str(cursor.fetchone()[0])
+
+
+def test_a_long_transaction_has_the_limit_of_tasks_and_a_command_has_none(db: None):
+    assert (limit_of("30s"), limit_of("0")) == ("10min", "0")

@@ -121,20 +121,33 @@ def test_locks_and_pauses_have_limits_that_the_address_can_change(query: str, op
     assert "lock_timeout" not in made["OPTIONS"]
 
 
+def test_statements_have_a_limit_in_milliseconds_unless_it_is_0():
+    url = "postgres://a@b/c?lock_timeout=0&idle_in_transaction_session_timeout=0"
+
+    made = env.database("DATABASE_URL", url, limited=True, statement_seconds=30)
+
+    assert made["OPTIONS"]["options"] == "-c statement_timeout=30000"
+    assert "options" not in env.database("DATABASE_URL", url, limited=True)["OPTIONS"]
+
+
 def test_a_command_has_no_such_limits():
-    made = env.database("DATABASE_URL", "postgres://a@b/c?lock_timeout=500")
+    made = env.database("DATABASE_URL", "postgres://a@b/c?lock_timeout=500", statement_seconds=30)
 
     assert "options" not in made["OPTIONS"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("process", ["web", "worker", "mcp", "beat"])
-def test_each_process_that_serves_has_the_limits(process: str):
+@pytest.mark.parametrize(
+    ("process", "statement"),
+    [("web", "30s"), ("mcp", "30s"), ("worker", "10min"), ("beat", "10min")],
+)
+def test_each_process_that_serves_has_the_limits(process: str, statement: str):
     asked = (
         "import django; django.setup()\n"
         "from django.db import connection\n"
         "with connection.cursor() as cursor:\n"
-        "    for name in ('lock_timeout', 'idle_in_transaction_session_timeout'):\n"
+        "    for name in ('lock_timeout', 'idle_in_transaction_session_timeout',\n"
+        "                 'statement_timeout'):\n"
         "        cursor.execute('SHOW ' + name)\n"
         "        print(cursor.fetchone()[0])\n"
     )
@@ -150,7 +163,7 @@ def test_each_process_that_serves_has_the_limits(process: str):
         check=True,
     )
 
-    assert ended.stdout.split() == ["10s", "1min"]
+    assert ended.stdout.split() == ["10s", "1min", statement]
 
 
 def test_the_options_of_the_address_reach_the_connection(db: None):

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from beacon_site.db.statistics import analyze_changed
 from memory.accounts.command_lookup import account_named
 from memory.models import User
 from memory.search.bm25 import rebuild_owner
@@ -32,3 +33,4 @@ class Command(BaseCommand):
             read = rebuild_owner(owner)
             told = ", ".join(f"{kind} {count}" for kind, count in read.items() if count)
             self.stdout.write(f"{owner.get_username()}: {told or 'nothing stored yet'}")
+        analyze_changed()

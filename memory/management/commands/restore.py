@@ -20,6 +20,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from beacon_site.db.statistics import analyze_changed
 from beacon_site.embedded import places
 from beacon_site.embedded.installed import BY_HAND
 from beacon_site.launcher import backups
@@ -142,6 +143,7 @@ class Command(BaseCommand):
                 self.stdout.write(_("It was created by an older version and is now up to date."))
             call_command("vectors", stdout=io.StringIO())
             publishing.renew_all()
+            analyze_changed()
         except DatabaseError as exc:
             raise CommandError(
                 _(

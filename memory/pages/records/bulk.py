@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.http import BeaconRequest, page_of_ours
 from beacon_site.text.cleaning import clean, one_line, shorten
@@ -284,8 +285,11 @@ def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
             _batch(act)
     except JobLost:
         return None
-    except (OperationalError, InterfaceError):
-        act.release()  # if the database still fails, the lease expires
+    except (OperationalError, InterfaceError) as exc:
+        if failure_of(exc) is SLOW:  # the next try would take as long
+            act.fail(str(SLOW.title))
+        else:
+            act.release()  # if the database still fails, the lease expires
         raise
     except Exception as exc:
         act.fail(type(exc).__name__)

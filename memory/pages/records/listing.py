@@ -459,9 +459,21 @@ def counted(records: QuerySet[Any]) -> int:
     return records.order_by()[: MOST_COUNTED + 1].count()
 
 
-def page_wanted(user: User, wanted: ListQuery, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
-    """Return one page of rows: one query, two if ranked, and two more for the sources."""
-    records = _shown(records_wanted(user, wanted), wanted.listed)
+def page_wanted(
+    user: User,
+    wanted: ListQuery,
+    *,
+    records: QuerySet[Any] | None = None,
+    cursor: str = "",
+    size: int = PAGE_SIZE,
+) -> Page:
+    """Return one page of rows: one query, two if ranked, and two more for the sources.
+
+    `records` are those of `records_wanted`, if the caller has them.
+    """
+    if records is None:
+        records = records_wanted(user, wanted)
+    records = _shown(records, wanted.listed)
     if wanted.sort == BEST:
         page = _best_page(user, records, wanted, cursor, size)
     else:

@@ -335,8 +335,10 @@ def observations(request: BeaconRequest) -> HttpResponse:
 
 def _list(request: BeaconRequest, listed: Listed) -> HttpResponse:
     wanted = ListQuery.of(listed, request.GET)
-    page = record_listing.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
-    total = record_listing.counted(record_listing.records_wanted(request.user, wanted))
+    records = record_listing.records_wanted(request.user, wanted)
+    cursor = request.GET.get("cursor", "")
+    page = record_listing.page_wanted(request.user, wanted, records=records, cursor=cursor)
+    total = record_listing.counted(records)
     context = {
         "listed": listed,
         "wanted": wanted,
