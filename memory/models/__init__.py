@@ -21,7 +21,7 @@ from memory.models.llm import Connection
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
-from memory.models.records import BulkAct, SavedView
+from memory.models.records import BulkAct, SavedView, Undo
 from memory.models.reflection import Reflection
 from memory.models.remembered import Lock, PutAway, Remembered, Sensitivity, Trust
 from memory.models.scratchpad import ScratchpadEntry
@@ -89,6 +89,7 @@ __all__ = [
     "Topic",
     "TopicFact",
     "Trust",
+    "Undo",
     "Use",
     "User",
 ]

@@ -11,6 +11,7 @@ from django.test import Client
 
 from memory.models import SavedView
 from tests.pages.record_cast import days, note, text_of
+from tests.undo import undone
 
 SAVE = "/views/save/"
 ClientOf = Callable[[Any], Client]
@@ -62,9 +63,9 @@ def test_a_deleted_view_comes_back_by_undo(browser: Client):
     save(browser)
     view = SavedView.objects.get()
 
-    browser.post(f"/views/{view.pk}/delete/", {"next": "/notes/?q=x"})
+    page = browser.post(f"/views/{view.pk}/delete/", {"next": "/notes/?q=x"}, follow=True)
     assert not SavedView.objects.exists()
-    browser.post("/views/undo/")
+    undone(browser, page)
 
     assert SavedView.objects.get().query == "q=kind%3Arule&sort=oldest"
 

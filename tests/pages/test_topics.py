@@ -14,6 +14,7 @@ from memory.models import Source, Topic, TopicFact
 from research.models import Run, Schedule
 from research.schedules import scheduling
 from tests.pages.topic_cast import make, reported, text_of
+from tests.undo import undone
 
 URL = "/topics/"
 HTMX = {"HX-Request": "true"}
@@ -209,9 +210,9 @@ def test_ticked_topics_are_paused_and_undo_resumes_those_alone(browser: Client, 
     one, two = (make(alice, title, preset="daily") for title in ("One", "Two"))
     scheduling.set_paused(two, paused=True, by=alice.actor)
 
-    page = text_of(bulk(browser, "pause", one, two))
-    assert "Paused 1 topic. 1 wasn’t changed." in page
-    browser.post("/topics/bulk/undo/")
+    page = bulk(browser, "pause", one, two)
+    assert "Paused 1 topic. 1 wasn’t changed." in text_of(page)
+    undone(browser, page)
 
     paused = Schedule.objects.filter(paused=True)
     assert [schedule.topic for schedule in paused] == [two]

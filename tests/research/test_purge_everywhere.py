@@ -15,6 +15,7 @@ from django.conf import settings as site
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from beacon_site.llm.base import Answer, ToolCall, Usage
 from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
@@ -39,6 +40,7 @@ from memory.models import (
     Remembered,
     Session,
     Topic,
+    Undo,
     Use,
     User,
 )
@@ -163,6 +165,8 @@ def _use(owner: User, record: Remembered, monkeypatch: pytest.MonkeyPatch) -> No
     _by_review(owner)
     _by_runs(owner)
     BulkAct.objects.create(owner=owner, page="notes", act="pin", query=f"q={MARKER}")
+    kept = {"arguments": {"query": f"q={MARKER}"}, "expires_at": timezone.now()}
+    Undo.objects.create(owner=owner, act="view-deleted", **kept)
     Reflection.objects.create(
         owner=owner, source="session:x", assessment=WORDS, calls=[{"arguments": {"text": WORDS}}]
     )

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.core import signing
 from django.db import DatabaseError, transaction
 from django.db.models import (
     CharField,
@@ -405,7 +404,6 @@ def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
 
 MOST = 1_000  # of one request
 SECONDS = 15.0
-_SALT = "trash-restored"
 _MOST_TOLD = 3
 
 
@@ -418,11 +416,6 @@ class Restored:
     problems: list[str] = field(default_factory=list)
     stay: int = 0
     left: int = 0  # for which there was no time
-
-    @property
-    def key(self) -> str:
-        """Return the signed key for an undo."""
-        return signing.dumps(self.revisions, salt=_SALT, compress=True)
 
     def leave(self, record: Remembered, why: str) -> None:
         """Record that a record stays in Trash."""
@@ -474,15 +467,6 @@ def renamed(name: str, record: Remembered) -> str:
     """Return the message about a record that was restored under another name."""
     words = _("The name “%(name)s” is taken, so it was restored as “%(new)s”.")
     return words % {"name": shorten(name, 80), "new": shorten(str(record), 80)}
-
-
-def revisions_of(key: str) -> list[int]:
-    """Return the revisions that a key names; none for an invalid key."""
-    try:
-        ids: list[int] = signing.loads(key, salt=_SALT)
-    except signing.BadSignature:
-        return []
-    return ids
 
 
 def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
