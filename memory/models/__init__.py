@@ -15,13 +15,13 @@ from memory.models.files import (
     MirrorFolder,
     Section,
 )
-from memory.models.history import Activity, CallReservation, ModelCall, Revision, Use
+from memory.models.history import Activity, CallReservation, ModelCall, Revision, Undo, Use
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.llm import Connection
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
-from memory.models.records import BulkAct, SavedView, Undo
+from memory.models.records import BulkAct, SavedView
 from memory.models.reflection import Reflection
 from memory.models.remembered import Lock, PutAway, Remembered, Sensitivity, Trust
 from memory.models.scratchpad import ScratchpadEntry

@@ -1,9 +1,8 @@
-"""Bulk actions on all records that match a list's filters, undo, and saved views of lists."""
+"""Bulk actions on all records that match a list's filters, and saved views of lists."""
 
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
 from typing import ClassVar
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -57,35 +56,6 @@ class BulkAct(models.Model):
     def worked(self) -> int:
         """Return how many records were processed so far."""
         return self.done + self.left
-
-
-# --- undo ---
-
-
-class Undo(models.Model):
-    """How to undo one act of a person (`memory.web.undo`).
-
-    `act` names the function that undoes it. Its `arguments` identify what the act left, with
-    versions, so that it can refuse if that has changed since. They are deleted after use.
-    """
-
-    LIFETIME = timedelta(days=30)
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    act = models.CharField(max_length=40)
-    arguments = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
-    created = models.DateTimeField(default=timezone.now)
-    expires_at = models.DateTimeField(db_index=True)
-    used_at = models.DateTimeField(null=True, blank=True)
-
-    objects: ClassVar[models.Manager[Undo]] = OwnedQuerySet.as_manager()
-
-    class Meta:
-        ordering = ("-created",)
-
-    def __str__(self) -> str:
-        return self.act
 
 
 # --- saved views ---

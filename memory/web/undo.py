@@ -126,7 +126,10 @@ def _once(request: BeaconRequest, pk: UUID) -> str | HttpResponse:
     if found.used_at or found.expires_at < timezone.now():
         messages.info(request, _("There’s nothing left to undo."))
         return reverse("memory:notes")
-    page = _run(request, found.act, found.arguments)
+    try:
+        page = _run(request, found.act, found.arguments)
+    except Http404 as exc:
+        raise MemoryRefused(_("What this changed no longer exists.")) from exc
     Undo.objects.filter(pk=pk).update(used_at=timezone.now(), arguments={})
     return page
 

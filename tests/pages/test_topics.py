@@ -218,6 +218,20 @@ def test_ticked_topics_are_paused_and_undo_resumes_those_alone(browser: Client, 
     assert [schedule.topic for schedule in paused] == [two]
 
 
+def test_undo_of_what_was_undone_by_hand_is_refused_and_changes_nothing(
+    browser: Client, alice: Any
+):
+    one, two = (make(alice, title, preset="daily") for title in ("One", "Two"))
+    page = bulk(browser, "pause", one, two)
+    bulk(browser, "resume", one, two)
+
+    refused = undone(browser, page)
+
+    assert refused.status_code == 409
+    assert "Nothing was changed." in text_of(refused)
+    assert not Schedule.objects.filter(paused=True).exists()
+
+
 def test_all_that_match_can_be_archived_and_the_filters_stay(browser: Client, alice: Any):
     for title in ("Sea salt", "Sea ice", "Sailing"):
         make(alice, title)

@@ -113,15 +113,17 @@ def views_save(request: BeaconRequest) -> HttpResponse:
         messages.warning(request, str(exc))
     else:
         words = _("View “%(name)s” saved.") % {"name": view}
-        undo = offer(request, "view-delete", pk=view.pk)
+        undo = offer(request, "view-delete", pk=view.pk, saved=view.query)
         messages.success(request, words, extra_tags=undo)
     return _gone_back(request)
 
 
 @act("view-delete")
-def view_delete(request: BeaconRequest, pk: int) -> str:
-    """Delete a saved view; its records stay."""
+def view_delete(request: BeaconRequest, pk: int, saved: str | None = None) -> str:
+    """Delete a saved view; its records stay. An undo names the query that was saved."""
     view = get_object_or_404(SavedView.objects.of(request.user), pk=pk)
+    if saved is not None and view.query != saved:
+        raise InvalidValue(_("This view has changed since then. Nothing was changed."))
     undo = offer(request, "view-deleted", page=view.page, name=view.name, query=view.query)
     view.delete()
     words = _("View “%(name)s” deleted. Its records are kept.") % {"name": view.name}
