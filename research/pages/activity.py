@@ -37,10 +37,10 @@ from beacon_site.text.diff import Row, diff, folded
 from memory.core.errors import MemoryRefused
 from memory.models import Remembered, Revision, User
 from memory.pages.records import saved_views
-from memory.records import undo
+from memory.records import history as record_history
+from memory.records.history import record_of
 from memory.records.kinds import models as record_models
 from memory.records.kinds import nouns, number_in_words
-from memory.records.undo import record_of
 from memory.web.responses import go_back
 from memory.web.undo import offer_revision
 from research.activity import streams as activity_words
@@ -589,7 +589,7 @@ def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     """Restore a record to its state after one of its changes."""
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
     try:
-        record = undo.restore_to(revision, by=request.actor)
+        record = record_history.restore_to(revision, by=request.actor)
     except MemoryRefused as exc:
         messages.error(request, str(exc))
     else:

@@ -50,7 +50,7 @@ from memory.pages.trash import listing as trash_page
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
 from memory.records import traces
-from memory.records.undo import undo
+from memory.records.history import undo
 from memory.review import services as review_services
 from memory.review.risks import Held, Risk
 from memory.scratchpad.services import set_value

@@ -31,7 +31,6 @@ from memory.notes.services import edit_note
 from memory.observations.services import edit_observation, write_observation
 from memory.pages.records.record import model_of
 from memory.records import history as record_history
-from memory.records import undo as record_undo
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
 from memory.web.responses import go_to, next_of, say_cleaned
@@ -346,7 +345,7 @@ class Conflict(MemoryRefused):
         self.fields = {name: _joined(base.get(name), typed[name], now.get(name)) for name in typed}
         self.others = [
             (
-                record_undo.field_words(record, [name])[0],
+                record_history.field_words(record, [name])[0],
                 record_history.shown(record, name, now[name]),
             )
             for name in typed

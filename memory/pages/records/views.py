@@ -49,7 +49,6 @@ from memory.records import acts as record_acts
 from memory.records import history as record_history
 from memory.records import kinds as record_kinds
 from memory.records import traces
-from memory.records import undo as record_undo
 from memory.records.kinds import kind_of, models
 from memory.web.responses import go_back, go_to, next_of, refused, say_cleaned
 from memory.web.undo import offer, offer_revision, undoes
@@ -246,8 +245,8 @@ def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
 def _undo_revision(request: BeaconRequest, key: int) -> str:
     """Undo one change of a record, as a new revision."""
     revision = get_object_or_404(Revision.objects.of(request.user), pk=key)
-    name = str(record_undo.record_of(revision))
-    record = record_undo.undo(revision, by=request.actor)
+    name = str(record_history.record_of(revision))
+    record = record_history.undo(revision, by=request.actor)
     was_renamed = "trashed_at" in revision.after and str(record) != name
     said = trash_listing.renamed(name, record) if was_renamed else _("Change undone.")
     messages.success(request, said, extra_tags=offer_revision(request, record))
@@ -262,7 +261,9 @@ def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int)
     revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
     before = record.version
     try:
-        record = record_undo.restore_to(get_object_or_404(revisions, pk=revision), by=request.actor)
+        record = record_history.restore_to(
+            get_object_or_404(revisions, pk=revision), by=request.actor
+        )
     except MemoryRefused as exc:
         return refused(request, str(exc))
     if revisions.filter(version__gt=before).exists():

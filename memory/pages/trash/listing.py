@@ -49,8 +49,9 @@ from memory.models import (
 )
 from memory.models.remembered import TRASH_DAYS
 from memory.records import acts as record_acts
+from memory.records import history as record_history
 from memory.records import kinds as trash_along
-from memory.records import traces, undo
+from memory.records import traces
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 
@@ -477,7 +478,7 @@ def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
     moved, problems = 0, []
     for revision in Revision.objects.of(user).filter(pk__in=ids).order_by("-pk"):
         try:
-            undo.undo(revision, by=user.actor)
+            record_history.undo(revision, by=user.actor)
             moved += 1
         except MemoryRefused as exc:
             problems.append(str(exc))
