@@ -129,7 +129,7 @@ def _once(request: BeaconRequest, pk: UUID) -> str | HttpResponse:
     try:
         page = _run(request, found.act, found.arguments)
     except Http404 as exc:
-        raise MemoryRefused(_("What this changed no longer exists.")) from exc
+        raise MemoryRefused(_("The item no longer exists, so there’s nothing to undo.")) from exc
     Undo.objects.filter(pk=pk).update(used_at=timezone.now(), arguments={})
     return page
 
