@@ -377,6 +377,17 @@ class BulkActAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
 
 
+@admin.register(memory.Undo)
+class UndoAdmin(ReadOnlyAdmin):
+    """Actions that can be undone."""
+
+    list_display = ("owner", "act", "created", "used_at")
+    list_filter = ("act",)
+    search_fields = ("owner__username",)
+    list_select_related = ("owner",)
+    SECRET = ("arguments",)
+
+
 @admin.register(memory.Embedding)
 class EmbeddingAdmin(ReadOnlyAdmin):
     """Embeddings of records."""

@@ -26,7 +26,7 @@ from memory.files import condensing as file_condensing
 from memory.files import mirror
 from memory.health import invariants
 from memory.library import folder as library_folder
-from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
+from memory.models import Activity, ApiAnswer, CallReservation, Remembered, Undo, User
 from memory.models.remembered import TRASH_DAYS
 from memory.notes import maintenance
 from memory.pages.records import bulk
@@ -106,10 +106,11 @@ def _purge(record: Remembered) -> bool:
 def forget_api_answers() -> None:
     """Delete stored API answers after a day.
 
-    Also delete reservations of calls whose process died, which no longer count.
+    Also delete expired undos, and reservations of calls whose process died, which no longer count.
     """
     ApiAnswer.objects.old().delete()
     CallReservation.objects.run_out().delete()
+    Undo.objects.filter(expires_at__lt=timezone.now()).delete()
 
 
 @shared_task

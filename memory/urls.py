@@ -29,6 +29,7 @@ from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.trash import views as trash_views
 from memory.records.acts import ACTS
+from memory.web import undo
 
 app_name = "memory"
 
@@ -60,8 +61,6 @@ _settings = [
     path("settings/profile/", accounts_views.profile, name="profile"),
     path("settings/persona/", identity.persona, name="persona"),
     path("settings/soul/", identity.soul, name="soul"),
-    path("settings/undo/<str:key>/", accounts_views.undo, name="settings-undo"),
-    path("settings/soul/<uuid:pk>/undo/", identity.soul_undo, name="soul-undo"),
     path("settings/soul/<uuid:pk>/bring-back/", identity.soul_bring_back, name="soul-bring-back"),
     path("settings/sign-ins/", accounts_views.sign_in_list, name="sign-ins"),
     path(
@@ -135,9 +134,7 @@ _lists = [
     path("records/<str:type>/<uuid:pk>/inline/", record_views.record_inline, name="record-inline"),
     path("records/<str:page>/bulk/", bulk.records_bulk, name="records-bulk"),
     path("bulk/<uuid:pk>/", bulk.bulk_progress, name="bulk-progress"),
-    path("bulk/<uuid:pk>/undo/", bulk.bulk_undo, name="bulk-undo"),
     path("views/save/", saved_views.views_save, name="views-save"),
-    path("views/undo/", saved_views.views_undo, name="views-undo"),
     path("views/<int:pk>/delete/", saved_views.view_delete, name="view-delete"),
 ]
 
@@ -169,13 +166,11 @@ _content = [
     path("content/", content_views.content_list_page, name="content"),
     path("content/bulk/", content_views.content_bulk, name="content-bulk"),
     path("content/clear/", content_views.content_clear, name="content-clear"),
-    path("content/put-back/", content_views.content_put_back, name="content-put-back"),
     path("content/snapshots/", snapshots.snapshot_list, name="content-snapshots"),
     path("content/snapshots/take/", snapshots.snapshot_take, name="content-snapshot-take"),
     path("content/snapshots/upload/", snapshots.snapshot_upload, name="content-snapshot-upload"),
     path(_SNAPSHOT, snapshots.snapshot, name="content-snapshot"),
     path(_SNAPSHOT + "restore/", snapshots.snapshot_restore, name="content-snapshot-restore"),
-    path(_SNAPSHOT + "take-back/", snapshots.snapshot_take_back, name="content-snapshot-take-back"),
     path(_SNAPSHOT + "snapshot.json", snapshots.snapshot_json, name="content-snapshot-json"),
     path(_CONTENT_ONE, content_views.content_item, name="content-item"),
     path(_CONTENT_ONE + "raw/", content_views.content_raw, name="content-raw"),
@@ -198,7 +193,6 @@ _records_pages = [
     path("notes/<uuid:pk>/edit/", editing.edit_record, _NOTE, name="note-edit"),
     path("notes/<uuid:pk>/history/", record_views.history, _NOTE, name="note-history"),
     path("notes/<uuid:pk>/supersede/", editing.supersede, name="note-supersede"),
-    path("notes/<uuid:pk>/unsupersede/", record_views.unsupersede, name="note-unsupersede"),
     path("observations/new/", editing.observation_new, name="observation-new"),
     path("observations/<uuid:pk>/", record_views.record, _OBSERVATION, name="observation"),
     path(
@@ -219,14 +213,12 @@ _records_acts = [
 
 _records_more = [
     path(_RECORD + "purge/", record_views.purge, name="record-purge"),
-    path(_RECORD + "undo/<int:revision>/", record_views.undo, name="record-undo"),
     path(
         _RECORD + "restore/<int:revision>/",
         record_views.restore_revision,
         name="record-restore-revision",
     ),
     path("forget/", trash_views.forget, name="source-forget"),
-    path("forget/<uuid:key>/undo/", trash_views.undo, name="forgotten-undo"),
 ]
 
 _records = [*_records_pages, *_records_acts, *_records_more]
@@ -283,9 +275,10 @@ _trust = [
     path("recall/<str:kind>", recall.recall_file, name="recall-file"),
     path("context/", context.context, name="context"),
     path("context/context.txt", context.context_text, name="context-text"),
+    path("undo/<uuid:pk>/", undo.undo, name="undo"),
+    path("undo/<str:act>/<str:key>/", undo.undo, name="undo-of"),
     path("trash/", trash_views.trash, name="trash"),
     path("trash/restore/", trash_views.trash_restore, name="trash-restore"),
-    path("trash/take-back/<str:key>/", trash_views.trash_take_back, name="trash-take-back"),
     path("trash/empty/", trash_views.trash_empty, name="trash-empty"),
     path("records/<str:kind>/<uuid:pk>/", record_views.record_open, name="record-open"),
 ]
@@ -296,10 +289,8 @@ _trust = [
 _review = [
     path("review/", review_views.review_list, name="review"),
     path("review/decide/", review_views.review_bulk, name="review-bulk"),
-    path("review/put-back/", review_views.review_put_back, name="review-put-back"),
     path("review/quarantine/", review_views.quarantine, name="quarantine"),
     path("review/quarantine/act/", review_views.quarantine_act, name="quarantine-act"),
-    path("review/quarantine/undo/", review_views.quarantine_undo, name="quarantine-undo"),
     path("review/refused/", review_views.refused_sources, name="refused-sources"),
     path("review/refused/<uuid:pk>/allow/", review_views.source_allow, name="source-allow"),
     path("review/never/<str:kind>/<uuid:pk>/", review_views.source_refuse, name="source-refuse"),
@@ -307,7 +298,6 @@ _review = [
     path("review/<uuid:pk>/accept/", review_views.proposal_accept, name="proposal-accept"),
     path("review/<uuid:pk>/reject/", review_views.proposal_reject, name="proposal-reject"),
     path("conflicts/", conflicts.conflicts, name="conflicts"),
-    path("conflicts/undo/", conflicts.conflicts_undo, name="conflicts-undo"),
     path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
     path("conflicts/look/", conflicts.conflicts_look, name="conflicts-look"),
     path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),

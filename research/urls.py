@@ -28,7 +28,6 @@ app_name = "research"
 _topics = [
     path("topics/", topics.topics, name="topics"),
     path("topics/bulk/", topics.topics_bulk, name="topics-bulk"),
-    path("topics/bulk/undo/", topics.topics_undo, name="topics-undo"),
     path("topics/sample/", topics.topics_sample, name="topics-sample"),
     path("topics/new/", topic_settings.topic_new, name="topic-new"),
     path("topics/new/known/", topic_settings.topic_known, name="topic-known"),
@@ -37,13 +36,17 @@ _topics = [
 
 # one topic: its settings and actions
 _topic_acts = [
-    path("topics/<uuid:pk>/restore/", topic.topic_restore, name="topic-restore"),
     path("topics/<slug:slug>/settings/", topic_settings.topic_settings, name="topic-settings"),
     path("topics/<slug:slug>/run/", topic.topic_run, name="topic-run"),
-    path("topics/<slug:slug>/pause/", topic.topic_pause, name="topic-pause"),
-    path("topics/<slug:slug>/resume/", topic.topic_resume, name="topic-resume"),
-    path("topics/<slug:slug>/archive/", topic.topic_archive, name="topic-archive"),
-    path("topics/<slug:slug>/unarchive/", topic.topic_unarchive, name="topic-unarchive"),
+    path("topics/<slug:slug>/pause/", topic.topic_act, {"act": "pause"}, name="topic-pause"),
+    path("topics/<slug:slug>/resume/", topic.topic_act, {"act": "resume"}, name="topic-resume"),
+    path("topics/<slug:slug>/archive/", topic.topic_act, {"act": "archive"}, name="topic-archive"),
+    path(
+        "topics/<slug:slug>/unarchive/",
+        topic.topic_act,
+        {"act": "unarchive"},
+        name="topic-unarchive",
+    ),
     path("topics/<slug:slug>/duplicate/", topic.topic_duplicate, name="topic-duplicate"),
     path("topics/<slug:slug>/trash/", topic.topic_trash, name="topic-trash"),
 ]
@@ -78,7 +81,6 @@ _runs = [
     path(_RUN + "read/", report_list.report_read, name="report-read"),
     path(_RUN + "unread/", report_list.report_unread, name="report-unread"),
     path(_RUN + "told/<int:item>/", facts.tell_such, name="tell-such"),
-    path(_RUN + "told/<int:item>/undo/", facts.tell_such_undo, name="tell-such-undo"),
     path(_RUN + "trash/", runs.run_to_trash, name="run-trash"),
     path(_RUN + "export/<str:kind>", reports.run_export, name="run-export"),
 ]
@@ -90,11 +92,6 @@ _sentences = [
     path(_SENTENCE + "check/", reports.sentence_check, name="sentence-check"),
     path(_SENTENCE + "uncheck/", reports.sentence_uncheck, name="sentence-uncheck"),
     path(_TOPIC + "corrections/", reports.topic_corrections, name="topic-corrections"),
-    path(
-        "corrections/<uuid:pk>/take-back/",
-        reports.correction_take_back,
-        name="correction-take-back",
-    ),
 ]
 _shares = [
     path(_RUN + "share/", shares.report_share, name="report-share"),
@@ -111,13 +108,11 @@ _notices = [
     path(_CHANNEL + "test/", channels.channel_test, name="channel-test"),
     path(_CHANNEL + "key/", channels.channel_key, name="channel-key"),
     path(_CHANNEL + "remove/", channels.channel_remove, name="channel-remove"),
-    path(_CHANNEL + "put-back/", channels.channel_put_back, name="channel-put-back"),
     path("settings/deliveries/<uuid:pk>/", channels.delivery, name="delivery"),
     path("settings/deliveries/<uuid:pk>/again/", channels.delivery_again, name="delivery-again"),
     path("settings/digest/", channels.digest_settings, name="digest-settings"),
     path("settings/feeds/", channels.feed_add, name="feed-add"),
     path("settings/feeds/<uuid:pk>/end/", channels.feed_end, name="feed-end"),
-    path("settings/feeds/<uuid:pk>/resume/", channels.feed_resume, name="feed-resume"),
     path("settings/mails/", channels.kept_mails, name="kept-mails"),
     path("topics/<slug:slug>/notices/", channels.topic_notices, name="topic-notices"),
     path("digest/", digests.digest_list, name="digests"),
@@ -128,12 +123,6 @@ _notices = [
 _reports = [
     path("reports/", report_list.reports, name="reports"),
     path("reports/mark/", report_list.reports_mark, name="reports-mark"),
-    path("reports/undo/<int:key>/", report_list.reports_undo, name="reports-undo"),
-    path(
-        "reports/undo-unread/<int:key>/",
-        report_list.reports_undo_unread,
-        name="reports-undo-unread",
-    ),
 ]
 
 # Home, the tabs of one topic, its facts, and Trash
@@ -150,11 +139,6 @@ _topic = [
     path(_TOPIC + "sources/", sources.topic_sources, name="topic-sources"),
     path(_TOPIC + "sources/act/", sources.source_act, name="source-act"),
     path(_TOPIC + "sources/forget/", sources.source_forget_url, name="source-forget-url"),
-    path(
-        _TOPIC + "sources/remember/<int:line>/",
-        sources.source_remember_url,
-        name="source-remember-url",
-    ),
     path(_TOPIC + "sources/next/", sources.read_next, name="read-next"),
     path(_TOPIC + "sources/next/not/", sources.read_next_not, name="read-next-not"),
     path(_TOPIC + "sources/sources.csv", sources.sources_export, name="sources-export"),
@@ -165,8 +149,8 @@ _topic = [
     path(_TOPIC + "compare/", reports.compare, name="compare"),
     path(_TOPIC + "memory/", topic.topic_memory_page, name="topic-memory"),
     path(_TOPIC + "memory.json", topic.topic_memory_json, name="topic-memory-json"),
-    path(_TOPIC + "memory/end/", topic.topic_end_memory, name="topic-end-memory"),
-    path(_TOPIC + "memory/revive/", topic.topic_revive, name="topic-revive"),
+    path(_TOPIC + "memory/end/", topic.topic_act, {"act": "end-memory"}, name="topic-end-memory"),
+    path(_TOPIC + "memory/revive/", topic.topic_act, {"act": "revive"}, name="topic-revive"),
 ]
 _FACT = _TOPIC + "facts/<uuid:pk>/"
 _facts = [
@@ -175,15 +159,14 @@ _facts = [
     path(_FACT + "edit/", facts.fact_edit, name="fact-edit"),
     path(_FACT + "history/", facts.fact_history_page, name="fact-history"),
     path(_FACT + "strike/", facts.fact_strike, name="fact-strike"),
-    path(_FACT + "take-back/", facts.fact_take_back, name="fact-take-back"),
-    path(_FACT + "lock/", facts.fact_lock, name="fact-lock"),
-    path(_FACT + "unlock/", facts.fact_unlock, name="fact-unlock"),
-    path(_FACT + "up/", facts.fact_move, {"way": "up"}, name="fact-up"),
-    path(_FACT + "down/", facts.fact_move, {"way": "down"}, name="fact-down"),
+    path(_FACT + "take-back/", facts.fact_act, {"act": "take-back"}, name="fact-take-back"),
+    path(_FACT + "lock/", facts.fact_act, {"act": "lock"}, name="fact-lock"),
+    path(_FACT + "unlock/", facts.fact_act, {"act": "unlock"}, name="fact-unlock"),
+    path(_FACT + "up/", facts.fact_act, {"act": "up"}, name="fact-up"),
+    path(_FACT + "down/", facts.fact_act, {"act": "down"}, name="fact-down"),
     path(_TOPIC + "recheck/", facts.topic_recheck, name="topic-recheck"),
     path(_FACT + "recheck/", facts.fact_recheck, name="fact-recheck"),
-    path(_FACT + "trash/", facts.fact_trash, name="fact-trash"),
-    path(_FACT + "restore/", facts.fact_restore, name="fact-restore"),
+    path(_FACT + "trash/", facts.fact_act, {"act": "trash"}, name="fact-trash"),
 ]
 _rules = [
     path(_TOPIC + "rules/", sources.topic_rules, name="topic-rules"),
@@ -194,7 +177,6 @@ _rules = [
 _activity = [
     path("activity/", activity.activity, name="activity"),
     path("activity/changes/<int:pk>/", activity.activity_change_page, name="activity-change"),
-    path("activity/changes/<int:pk>/undo/", activity.activity_undo, name="activity-undo"),
     path("activity/changes/<int:pk>/restore/", activity.activity_restore, name="activity-restore"),
     path("activity/export/<str:kind>", activity.activity_file, name="activity-file"),
 ]

@@ -688,6 +688,7 @@ LEFT_OUT = {
     "memory.Embedding": "recomputed from the text by the importing instance’s embedder",
     "memory.EmbeddingDue": "a record queued for embedding on this instance",
     "memory.BulkAct": "work in progress on this instance’s rows",
+    "memory.Undo": "refers to versions of this instance’s rows",
     "memory.PublishDue": "an outdated copy in this instance’s Redis",
     "memory.LibraryFolder": "the state of a folder on this machine",
     "memory.Archive": "an export or import itself",

@@ -41,7 +41,7 @@ from memory.models.history import as_json
 from memory.notes import merging
 from memory.notes import services as notes
 from memory.observations.services import CANDIDATES, LONGEST, edit_observation, is_near
-from memory.records import undo
+from memory.records import history as record_history
 from memory.search import bm25
 
 SECONDS = 10.0  # per search; the latest records are compared first
@@ -503,7 +503,7 @@ def _undo_all(row: Conflict, by: Actor) -> None:
         changes += mine.filter(version=version).order_by("id")[:1]
     made = next((one for one in changes if not one.before), None)
     if made is not None:
-        merged = undo.record_of(made, for_update=True)
+        merged = record_history.record_of(made, for_update=True)
         if isinstance(merged, Note):
             merging.unmerge(merged, by=by)
             return
@@ -511,15 +511,15 @@ def _undo_all(row: Conflict, by: Actor) -> None:
         if change.record_type == TopicFact.record_type():
             _undo_fact(change, by)
         else:
-            undo.undo(change, by=by)
+            record_history.undo(change, by=by)
 
 
 def _undo_fact(change: Revision, by: Actor) -> None:
     """Restore a fact with its trust and author, and put it back on its topic's list."""
-    fact = undo.record_of(change, for_update=True)
+    fact = record_history.record_of(change, for_update=True)
     if not isinstance(fact, TopicFact) or as_json(fact.snapshot(*change.after)) != change.after:
         told = {"label": change.label}
-        raise undo.ChangedSince(
+        raise record_history.ChangedSince(
             _("“%(label)s” has changed since then. Restore the version you want from its history.")
             % told
         )

@@ -589,7 +589,7 @@ def restore_version(
 
 
 def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
-    """Restore the fields of a revision, for `memory.records.undo`; size and blame follow as in a save.
+    """Restore the fields of a revision, for `memory.records.history`; size and blame follow as in a save.
 
     Raises InvalidValue for a file in Trash, since another file may have its path.
     """

@@ -15,7 +15,7 @@ from memory.models.files import (
     MirrorFolder,
     Section,
 )
-from memory.models.history import Activity, CallReservation, ModelCall, Revision, Use
+from memory.models.history import Activity, CallReservation, ModelCall, Revision, Undo, Use
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.llm import Connection
 from memory.models.notes import Note
@@ -92,6 +92,7 @@ __all__ = [
     "Topic",
     "TopicFact",
     "Trust",
+    "Undo",
     "Use",
     "User",
 ]

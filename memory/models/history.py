@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -192,6 +193,32 @@ def as_json(fields: dict[str, Any]) -> dict[str, Any]:
     }
     stored: dict[str, Any] = json.loads(json.dumps(keyed, cls=DjangoJSONEncoder))
     return stored
+
+
+class Undo(models.Model):
+    """How to undo one act of a person (`memory.web.undo`).
+
+    `act` names the function that undoes it. Its `arguments` identify what the act left, with
+    versions, so that it can refuse if that has changed since. They are deleted after use.
+    """
+
+    LIFETIME = timedelta(days=30)
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    act = models.CharField(max_length=40)
+    arguments = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    created = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(db_index=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[models.Manager[Undo]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created",)
+
+    def __str__(self) -> str:
+        return self.act
 
 
 class Activity(models.Model):

@@ -36,7 +36,8 @@ from memory.models import Message, Note, Observation, Reflection, Session, Topic
 from memory.observations.consolidation import source_of
 from memory.pages.reflections import Shown, shown_of
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_to, refused, undo_tag
+from memory.web.responses import go_to, refused
+from memory.web.undo import offer_revision
 
 SIZE = 20  # sessions per page
 MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link
@@ -420,7 +421,7 @@ def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
             context = {"form": TitleForm(initial=typed), "session": found, "problem": str(exc)}
             return render(request, _rename_template(request), context)
         else:
-            messages.success(request, _("Renamed."), extra_tags=undo_tag(found))
+            messages.success(request, _("Renamed."), extra_tags=offer_revision(request, found))
             return go_to(request, found.get_absolute_url())
     return render(request, _rename_template(request), {"form": form, "session": found})
 

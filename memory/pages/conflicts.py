@@ -25,13 +25,13 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
-from beacon_site.text.dates import moment_of
 from memory.conflicts import services as conflict_services
 from memory.conflicts.services import MODELS
 from memory.core.errors import MemoryRefused
 from memory.models import Conflict, Topic, Use, User, origins
 from memory.records.kinds import kind_of
 from memory.web.responses import go_back, go_to, next_of
+from memory.web.undo import exact_moment, offer, undoes
 
 PAGE = 10
 MOST_LISTED = 1_000  # open conflicts per page, and the number of resolved ones listed
@@ -391,7 +391,7 @@ def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if done.settled_how == Conflict.How.GONE:
         messages.info(request, _("Already resolved: one of the two no longer exists."))
     else:
-        messages.success(request, str(SAID[how]), extra_tags=_undo(done.settled_at))
+        messages.success(request, str(SAID[how]), extra_tags=_undo_tag(request, done.settled_at))
     return go_to(request, _next_address(request))
 
 
@@ -403,10 +403,8 @@ def _seen(request: BeaconRequest) -> tuple[int, int] | None:
     return int(told[0]), int(told[1])
 
 
-def _undo(at: datetime | None) -> str:
-    if at is None:
-        return ""
-    return f"undo:{reverse('memory:conflicts-undo')}?{urlencode({'at': at.isoformat()})}"
+def _undo_tag(request: BeaconRequest, at: datetime | None) -> str:
+    return offer(request, "conflicts-resolved", key=at.isoformat()) if at is not None else ""
 
 
 def _next_address(request: BeaconRequest) -> str:
@@ -417,23 +415,18 @@ def _next_address(request: BeaconRequest) -> str:
     return f"{rest.get_absolute_url()}?on=1" if rest else reverse("memory:conflicts")
 
 
-@require_POST
-@login_required
-def conflicts_undo(request: BeaconRequest) -> HttpResponse:
+@undoes("conflicts-resolved", key=exact_moment)
+def _reopen(request: BeaconRequest, key: datetime) -> str:
     """Undo conflicts that were resolved together: restore both sides and reopen each conflict."""
-    at = moment_of(request.GET.get("at", ""))
-    done = conflict_services.TakenBack()
-    if at is not None and at.tzinfo:
-        done = conflict_services.take_back_of(request.user, at, by=request.actor)
-    if done.number:
-        words = ngettext("Conflict reopened.", "%(n)d conflicts reopened.", done.number)
-        messages.success(request, words % {"n": done.number})
-    if done.problems:
-        why = " ".join(done.problems[: conflict_services.MOST_TOLD])
+    done = conflict_services.take_back_of(request.user, key, by=request.actor)
+    why = " ".join(done.problems[: conflict_services.MOST_TOLD])
+    if not done.number:
+        raise MemoryRefused(why or _("This conflict is already open. Nothing was changed."))
+    words = ngettext("Conflict reopened.", "%(n)d conflicts reopened.", done.number)
+    messages.success(request, words % {"n": done.number})
+    if why:
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
-    elif not done.number:
-        messages.info(request, _("Nothing to undo. This conflict is already open."))
-    return go_back(request, reverse("memory:conflicts"))
+    return reverse("memory:conflicts")
 
 
 @require_POST
@@ -453,7 +446,7 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
         return go_back(request, reverse("memory:conflicts"))
     done = conflict_services.keep_both_of(chosen, by=request.actor)
     level = messages.WARNING if done.problems else messages.SUCCESS
-    undo = _undo(done.at if done.done else None)
+    undo = _undo_tag(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
     return go_back(request, reverse("memory:conflicts"))
 

@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
@@ -21,7 +20,7 @@ from memory.context.identity import LONGEST_NAME, Persona
 from memory.core.errors import MemoryRefused, StaleWrite
 from memory.models import Note
 from memory.web.fields import CleanTextField
-from memory.web.responses import undo_tag
+from memory.web.undo import offer, offer_revision, undoes
 
 
 class _NoteForm(forms.Form):
@@ -136,7 +135,7 @@ def persona(request: BeaconRequest) -> HttpResponse:
             messages.success(
                 request,
                 _("Persona saved. It applies from the next question."),
-                extra_tags=undo_tag(note),
+                extra_tags=offer_revision(request, note),
             )
             if not request.htmx:
                 return redirect("memory:persona")
@@ -193,25 +192,19 @@ def soul_bring_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return _soul_page(request, SoulForm(initial=SoulForm.initial_of(note)), note, {})
 
 
-@require_POST
-@login_required
-def soul_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
+@undoes("soul-written")
+def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
     """Restore the soul before this one, unless it has changed since."""
-    new = get_object_or_404(Note.objects.of(request.user).filter(kind=Note.Kind.SOUL), pk=pk)
+    new = get_object_or_404(Note.objects.of(request.user).filter(kind=Note.Kind.SOUL), pk=soul)
     before = Note.objects.of(request.user).live().filter(superseded_by=new).first()
     standing = identity.active(request.user, Note.Kind.SOUL)
     if before is None or standing is None or standing.pk != new.pk:
-        words = _(
-            "The soul has changed since then, so this can’t be undone. All versions are listed below."
+        raise MemoryRefused(
+            _(
+                "The soul has changed since then, so this can’t be undone. Settings list all versions."
+            )
         )
-        messages.warning(request, words)
-        return redirect("memory:soul")
-    try:
-        again = identity.bring_back_soul(request.user, before, by=request.actor)
-    except MemoryRefused as exc:
-        messages.warning(request, str(exc))
-    else:
-        _say(request, again, new)
+    _say(request, identity.bring_back_soul(request.user, before, by=request.actor), new)
     return redirect("memory:soul")
 
 
@@ -229,7 +222,7 @@ def _say(request: BeaconRequest, new: Note, before: Note | None) -> None:
         messages.success(request, _("Nothing changed. The soul already has this text."))
         return
     words = _("Soul updated. The previous version is listed below.")
-    undo = f"undo:{reverse('memory:soul-undo', args=[new.pk])}" if before is not None else ""
+    undo = offer(request, "soul-written", soul=new.pk) if before is not None else ""
     messages.success(request, words, extra_tags=undo)
 
 

@@ -40,7 +40,7 @@ from memory.search.snippets import marked
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField, cleaned_of
 from memory.web.permissions import staff_only
-from memory.web.responses import undo_tag
+from memory.web.undo import offer_revision
 
 ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
 LONGEST_TEXT = 2_000_000  # characters accepted by a form
@@ -220,7 +220,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
                 form.add_error(field, errors)
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
-            messages.success(request, words, extra_tags=_trash_it(document))
+            messages.success(request, words, extra_tags=offer_revision(request, document))
             _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
@@ -296,7 +296,7 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
             form.add_error(None, str(exc))
         else:
             words = _("“%(title)s” saved.") % {"title": document}
-            messages.success(request, words, extra_tags=undo_tag(document))
+            messages.success(request, words, extra_tags=offer_revision(request, document))
             _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
@@ -308,10 +308,6 @@ def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> di
     document.refresh_from_db()
     typed = {**form.cleaned_data, "version": document.version}
     return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
-
-
-def _trash_it(document: LibraryDocument) -> str:
-    return "undo:" + reverse("memory:library-trash", args=[document.pk])
 
 
 @require_POST
@@ -327,7 +323,7 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
     messages.success(
         request,
         _("“%(title)s” moved to Trash for 30 days.") % {"title": document},
-        extra_tags="undo:" + reverse("memory:library-restore", args=[pk]),
+        extra_tags=offer_revision(request, document),
     )
     return _gone_to(request, reverse("memory:library"))
 
@@ -343,7 +339,7 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
         messages.error(request, str(exc))
     else:
         words = _("“%(title)s” restored.") % {"title": document}
-        messages.success(request, words, extra_tags=_trash_it(document))
+        messages.success(request, words, extra_tags=offer_revision(request, document))
     back = page_of_ours(request.POST.get("next", ""), reverse("memory:library"))
     return _gone_to(request, back)
 

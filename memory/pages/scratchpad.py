@@ -30,7 +30,8 @@ from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY
 from memory.scratchpad import services as scratchpad
 from memory.web.fields import CleanTextField, cleaned_of
-from memory.web.responses import go_to, next_of, say_cleaned, undo_tag
+from memory.web.responses import go_to, next_of, say_cleaned
+from memory.web.undo import offer_revision
 
 
 class EntryForm(forms.Form):
@@ -290,7 +291,7 @@ def _tell(form: Any, exc: InvalidValue) -> None:
 
 def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpResponse:
     words = _("“%(key)s” saved.") % {"key": entry}
-    messages.success(request, words, extra_tags=undo_tag(entry))
+    messages.success(request, words, extra_tags=offer_revision(request, entry))
     say_cleaned(request, cleaned_of(form))
     wanted = Wanted(scope=entry.scope)
     here = f"{reverse('memory:scratchpad')}?{wanted.address('')}".rstrip("?")

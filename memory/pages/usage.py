@@ -19,11 +19,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory.accounts import settings_undo
 from memory.models import Activity, User
 from memory.usage import spending
 from memory.usage.spending import Line, Month, Spent
-from memory.web.responses import undo_settings_tag
+from memory.web.undo import offer_settings, settings_now
 
 if TYPE_CHECKING:
     _OfUser = forms.ModelForm[User]
@@ -289,7 +288,7 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
     # A copy, so that a rejected form's values don't appear in the frame as saved.
     form = LimitsForm(request.POST, instance=User.objects.get(pk=request.user.pk))
     if form.is_valid():
-        before = settings_undo.now(request.user, "limits")
+        before = settings_now(request.user, "limits")
         request.user.monthly_tokens = form.cleaned_data["monthly_tokens"]
         request.user.monthly_money = form.cleaned_data["monthly_money"]
         request.user.save(update_fields=["monthly_tokens", "monthly_money"])
@@ -297,7 +296,7 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
         messages.success(
             request,
             _("Limits saved. They apply from the next call."),
-            extra_tags=undo_settings_tag(request, "limits", before),
+            extra_tags=offer_settings(request, "limits", before),
         )
         if not request.htmx:
             return redirect("memory:spending")

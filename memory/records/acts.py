@@ -1,6 +1,6 @@
 """Actions on one record of any type: pin, lock, confirm, trash, restore and purge.
 
-An action that changes something adds one revision, which can be undone (`memory.records.undo`).
+An action that changes something adds one revision, which can be undone (`memory.records.history`).
 """
 
 from __future__ import annotations

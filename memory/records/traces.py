@@ -60,6 +60,7 @@ from memory.models import (
     Snapshot,
     SnapshotItem,
     Topic,
+    Undo,
     Use,
 )
 from memory.models.history import APPEND_ONLY
@@ -396,6 +397,8 @@ def _forget_here(traces: Traces) -> None:
     _blank(Activity, found, label="", detail={})
     acts = BulkAct.objects.filter(mine).annotate(said=as_text("arguments"))
     _blank(BulkAct, acts.filter(traces.find("said", "query")), query="", arguments={})
+    undos = Undo.objects.filter(mine).annotate(said=as_text("arguments"))
+    undos.filter(traces.find("said")).delete()
     looked_back = Reflection.objects.filter(mine)
     read = Q(source__in=traces.places)
     redact(looked_back, traces, "assessment", "why", "calls", "changes", read=read)

@@ -1,20 +1,16 @@
-"""Responses shared by pages: redirects, 409 Conflict, and the tags of toasts with Undo."""
+"""Responses shared by pages: redirects and 409 Conflict."""
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest, page_of_ours
-from memory.accounts import settings_undo
-from memory.models import Remembered, Revision
 
 
 def go_to(request: BeaconRequest, url: str) -> HttpResponse:
@@ -44,50 +40,6 @@ def in_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"
     return response
-
-
-def undo_tag(record: Remembered) -> str:
-    """Return the tag of a toast with an Undo of the record's last change."""
-    told = Revision.objects.filter(record_type=record.record_type(), record_id=record.pk)
-    last = told.order_by("-id").values_list("pk", flat=True).first()
-    if last is None:
-        return ""
-    address = reverse("memory:record-undo", args=[record.record_type(), record.pk, last])
-    return f"undo:{address}"
-
-
-_KEPT = "settings_undo"  # in the session: the last changes of settings, by key
-_MOST_KEPT = 8
-
-
-def kept_changes(request: BeaconRequest) -> dict[str, Any]:
-    """Return the changes of settings that this session can undo, by key."""
-    kept: dict[str, Any] = request.session.get(_KEPT, {})
-    return kept
-
-
-def undo_settings_tag(
-    request: BeaconRequest,
-    name: str,
-    before: settings_undo.State,
-    after: settings_undo.State | None = None,
-    target: str = "",
-) -> str:
-    """Return the tag of a toast with an Undo of a settings change; empty if nothing changed.
-
-    `after` is by default the current settings.  The session keeps the values: in a URL, logs
-    would have them.
-    """
-    after = settings_undo.now(request.user, name, target) if after is None else after
-    was = settings_undo.changed(before, after)
-    if not was:
-        return ""
-    key = secrets.token_urlsafe(9)
-    done = {"name": name, "target": target, "before": was}
-    done["after"] = {one: after.get(one) for one in was}
-    kept = [*kept_changes(request).items(), (key, done)]
-    request.session[_KEPT] = dict(kept[-_MOST_KEPT:])
-    return "undo:" + reverse("memory:settings-undo", args=[key])
 
 
 def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:

@@ -24,9 +24,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.text.dates import day_of
 from memory.models import Activity, ModelCall, Revision, User
 from memory.models.history import actor_kind
+from memory.records.history import field_words
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
-from memory.records.undo import field_words
 from memory.usage.spending import dollars
 from research.models import Run
 

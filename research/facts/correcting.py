@@ -18,7 +18,7 @@ from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models import Activity, Observation, Revision, Sensitivity, Topic, TopicFact, Trust
 from memory.observations.services import write_observation
-from memory.records import undo
+from memory.records import history as record_history
 from research.claims.matching import match
 from research.models import CheckedSentence, CorrectedFact, Correction, Report
 from research.reporting.sentences import ReportSentence
@@ -325,7 +325,7 @@ def _check_seen(seen: FactSeen) -> None:
     fact = TopicFact.objects.select_for_update().get(pk=seen.fact.pk)
     if fact.version == seen.version:
         return
-    then = undo.state_at(fact, seen.version)
+    then = record_history.state_at(fact, seen.version)
     if seen.version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
         problem = _(
             "The fact “%(fact)s” has changed since you opened this page. Nothing was saved, but your text is still here. Check the current fact, then save again."
@@ -387,7 +387,7 @@ def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
     if revision is None:  # imported from an archive without history
         raise MemoryRefused(str(PROBLEM) % {"why": _("The fact’s history is missing.")})
     try:
-        fact = undo.undo(revision, by=by)
+        fact = record_history.undo(revision, by=by)
         fact.refresh_from_db()
         # Runs can replace it again, and its trust is as before.
         why = _("the correction was undone")

@@ -37,11 +37,12 @@ from beacon_site.text.diff import Row, diff, folded
 from memory.core.errors import MemoryRefused
 from memory.models import Remembered, Revision, User
 from memory.pages.records import saved_views
-from memory.records import undo
+from memory.records import history as record_history
+from memory.records.history import record_of
 from memory.records.kinds import models as record_models
 from memory.records.kinds import nouns, number_in_words
-from memory.records.undo import record_of
 from memory.web.responses import go_back
+from memory.web.undo import offer_revision
 from research.activity import streams as activity_words
 from research.activity.streams import (
     ACTORS,
@@ -584,34 +585,17 @@ def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def activity_undo(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Undo one change. This adds another revision to the record."""
-    said = _("Change to “%(label)s” undone.")
-    return _put_back(request, pk, undo.undo, said)
-
-
-@login_required
-@require_POST
 def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     """Restore a record to its state after one of its changes."""
-    said = _("“%(label)s” restored to that version.")
-    return _put_back(request, pk, undo.restore_to, said)
-
-
-def _put_back(
-    request: BeaconRequest, pk: int, act: Callable[..., Remembered], said: str
-) -> HttpResponse:
     revision = get_object_or_404(Revision.objects.of(request.user), pk=pk)
-    back = reverse("research:activity")
     try:
-        record = act(revision, by=request.actor)
+        record = record_history.restore_to(revision, by=request.actor)
     except MemoryRefused as exc:
         messages.error(request, str(exc))
-        return go_back(request, back)
-    last = Revision.objects.filter(record_id=record.pk).order_by("-id").first()
-    tags = "undo:" + reverse("research:activity-undo", args=[last.pk]) if last else ""
-    messages.success(request, said % {"label": record}, extra_tags=tags)
-    return go_back(request, back)
+    else:
+        said = _("“%(label)s” restored to that version.") % {"label": record}
+        messages.success(request, said, extra_tags=offer_revision(request, record))
+    return go_back(request, reverse("research:activity"))
 
 
 @login_required

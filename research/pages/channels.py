@@ -21,13 +21,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest
 from beacon_site.net import apprise_sender, mail
-from memory.accounts import settings_undo
 from memory.accounts.people import works_here_alone
 from memory.core.errors import InvalidValue
 from memory.models import Topic, User
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back, undo_settings_tag
+from memory.web.responses import go_back
+from memory.web.undo import offer, offer_settings, settings_now, undoes
 from research.models import Channel, Delivery, DigestSettings, Feed, TopicNotices
 from research.models.notifications import LONGEST_NAME, Reports
 from research.notifications import channels as notifications_channels
@@ -386,23 +386,18 @@ def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Remove a channel. Its pending messages aren't sent."""
     mine = _channel(request, pk)
     if notifications_channels.remove(mine, by=request.actor):
-        undo = "undo:" + reverse("research:channel-put-back", args=[pk])
+        undo = offer(request, "channel-removed", channel=pk)
         text = _("Channel “%(name)s” removed.") % {"name": mine}
         messages.success(request, text, extra_tags=undo)
     return redirect("research:channels")
 
 
-@require_POST
-@login_required
-def channel_put_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Restore a removed channel."""
-    mine = _channel(request, pk, removed=True)
-    try:
-        if notifications_channels.put_back(mine, by=request.actor):
-            messages.success(request, _("Channel “%(name)s” restored.") % {"name": mine})
-    except InvalidValue as exc:
-        messages.error(request, str(exc))
-    return go_back(request, reverse("research:channels"))
+@undoes("channel-removed")
+def _restore_channel(request: BeaconRequest, channel: str) -> str:
+    mine = _channel(request, uuid.UUID(channel), removed=True)
+    if notifications_channels.put_back(mine, by=request.actor):
+        messages.success(request, _("Channel “%(name)s” restored.") % {"name": mine})
+    return reverse("research:channels")
 
 
 # --- deliveries ---
@@ -459,9 +454,9 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     if not form.is_valid():
         return _overview(request, digest_form=form)
     fields = {n: form.cleaned_data[n] for n in ("often", "hour", "weekday", "even_if_quiet")}
-    before = settings_undo.now(request.user, "digest")
+    before = settings_now(request.user, "digest")
     digests.save_settings(request.user, by=request.actor, left_out=form.left_out(), **fields)
-    undo = undo_settings_tag(request, "digest", before)
+    undo = offer_settings(request, "digest", before)
     messages.success(request, _("Digest settings saved."), extra_tags=undo)
     return redirect("research:channels")
 
@@ -487,22 +482,18 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
 def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
     if pages_digests.end(mine, by=request.actor):
-        undo = "undo:" + reverse("research:feed-resume", args=[pk])
+        undo = offer(request, "feed-revoked", feed=pk)
         messages.success(request, _("Feed revoked."), extra_tags=undo)
     return redirect(reverse("research:channels") + "#feeds")
 
 
-@require_POST
-@login_required
-def feed_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+@undoes("feed-revoked")
+def _resume_feed(request: BeaconRequest, feed: str) -> str:
     """Restore a revoked feed's URL."""
-    mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
-    try:
-        if pages_digests.resume(mine, by=request.actor):
-            messages.success(request, _("Feed restored."))
-    except InvalidValue as exc:
-        messages.error(request, str(exc))
-    return go_back(request, reverse("research:channels"))
+    mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=feed)
+    if pages_digests.resume(mine, by=request.actor):
+        messages.success(request, _("Feed restored."))
+    return reverse("research:channels")
 
 
 @never_cache
@@ -517,9 +508,9 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
         names = ("own", "reports", "failures", "in_digest")
         told = {name: form.cleaned_data[name] for name in names}
         told["own"] = bool(told["own"])
-        before = settings_undo.now(request.user, "notices", str(topic.pk))
+        before = settings_now(request.user, "notices", str(topic.pk))
         notifications_channels.choose(topic, by=request.actor, left_out=form.left_out(), **told)
-        undo = undo_settings_tag(request, "notices", before, target=str(topic.pk))
+        undo = offer_settings(request, "notices", before, str(topic.pk))
         messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
         return redirect("research:topic-notices", topic.slug)
     context = {"topic": topic, "form": form, "tab": "settings", "head": topic_page.head_of(topic)}

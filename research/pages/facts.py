@@ -15,19 +15,21 @@ from django.core.exceptions import ValidationError
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.http import urlencode
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Lock, Topic, TopicFact
 from memory.models.library import ADDRESS
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back, go_to, refused, undo_tag
+from memory.web.responses import go_back, go_to, refused
+from memory.web.undo import offer, offer_revision, undoes
 from research.execution.rechecking import start_recheck
 from research.execution.starting import NotNow
 from research.facts import correcting as fact_editing
@@ -134,7 +136,7 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
             form.add_error("text", str(exc))
         else:
             said = _("Fact added. Runs won’t change it.")
-            messages.success(request, said, extra_tags=undo_tag(added))
+            messages.success(request, said, extra_tags=offer_revision(request, added))
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
             form = FactForm()
@@ -164,35 +166,6 @@ def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:
         facts.select_related("topic__owner", "owner"), pk=pk, topic__slug=slug
     )
     return fact
-
-
-def _act(
-    request: BeaconRequest,
-    fact: TopicFact,
-    act: Callable[[], object],
-    said: str,
-    undo: str = "",
-    *,
-    may_undo: bool = False,
-) -> HttpResponse:
-    """Run the action, confirm it with an undo, and show the facts again. 409 if refused.
-
-    `undo` names the view that reverses it. With `may_undo`, its last revision is reversed.
-    """
-    try:
-        act()
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
-    slug = fact.topic.slug
-    tags = "undo:" + reverse(f"research:{undo}", args=[slug, fact.pk]) if undo else ""
-    if may_undo:
-        tags = undo_tag(fact)
-    if said:
-        messages.success(request, said, extra_tags=tags)
-    if request.htmx:
-        topic = topic_page.topics_of(request.user).get(pk=fact.topic_id)
-        return _page(request, topic)
-    return go_back(request, reverse("research:topic-facts", args=[slug]))
 
 
 # --- one fact ---
@@ -243,7 +216,7 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
             form.add_error("text", str(exc))
         else:
             said = _("Fact corrected. Runs won’t change it.")
-            messages.success(request, said, extra_tags=undo_tag(found))
+            messages.success(request, said, extra_tags=offer_revision(request, found))
             if request.htmx:
                 return _row(request, found)
             return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
@@ -278,6 +251,35 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
 # --- actions on a fact ---
 
 
+# For each button: what it does, its message, and whether it offers Undo.
+FactAct = tuple[Callable[[TopicFact, Actor], object], str | Promise, bool]
+_ACTS: dict[str, FactAct] = {
+    "take-back": (lambda fact, by: fact.unstrike(by=by), gettext_lazy("Fact restored."), False),
+    "lock": (
+        lambda fact, by: fact.set_lock(Lock.READ_ONLY, by=by),
+        gettext_lazy("Fact locked. Only you can change it."),
+        True,
+    ),
+    "unlock": (
+        lambda fact, by: fact.set_lock(Lock.OPEN, by=by), gettext_lazy("Fact unlocked."), True
+    ),
+    "up": (lambda fact, by: fact_editing.move_fact(fact, "up", by=by), "", False),
+    "down": (lambda fact, by: fact_editing.move_fact(fact, "down", by=by), "", False),
+    # Unlike a fact marked as wrong, runs can find it again.
+    "trash": (
+        lambda fact, by: fact.trash(by=by),
+        gettext_lazy("Fact moved to Trash. You can restore it for 30 days."),
+        True,
+    ),
+}  # fmt: skip
+
+
+@require_POST
+@login_required
+def fact_act(request: BeaconRequest, slug: str, pk: uuid.UUID, act: str) -> HttpResponse:
+    return _carry_out(request, _fact(request, slug, pk), *_ACTS[act])
+
+
 @require_POST
 @login_required
 def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
@@ -286,61 +288,28 @@ def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespons
     form = StrikeForm(request.POST)
     if not form.is_valid():
         return refused(request, " ".join(str(problem) for problem in form["why"].errors))
-    said = _("Marked as wrong. Future runs won’t repeat it.")
-    why = form.cleaned_data["why"]
-    strike = lambda: found.strike(by=request.actor, why=why)  # noqa: E731
-    return _act(request, found, strike, said, may_undo=True)
+    said, why = _("Marked as wrong. Future runs won’t repeat it."), form.cleaned_data["why"]
+    return _carry_out(request, found, lambda fact, by: fact.strike(by=by, why=why), said, True)
 
 
-@require_POST
-@login_required
-def fact_take_back(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Make a struck or retired fact current again."""
-    found = _fact(request, slug, pk)
-    said = _("Fact restored.")
-    return _act(request, found, lambda: found.unstrike(by=request.actor), said)
-
-
-@require_POST
-@login_required
-def fact_lock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Lock a fact so runs and agents can't change it."""
-    found = _fact(request, slug, pk)
-    lock = lambda: found.set_lock(Lock.READ_ONLY, by=request.actor)  # noqa: E731
-    return _act(request, found, lock, _("Fact locked. Only you can change it."), may_undo=True)
-
-
-@require_POST
-@login_required
-def fact_unlock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    found = _fact(request, slug, pk)
-    unlock = lambda: found.set_lock(Lock.OPEN, by=request.actor)  # noqa: E731
-    return _act(request, found, unlock, _("Fact unlocked."), may_undo=True)
-
-
-@require_POST
-@login_required
-def fact_move(request: BeaconRequest, slug: str, pk: uuid.UUID, way: str) -> HttpResponse:
-    """Move a fact up or down one place."""
-    found = _fact(request, slug, pk)
-    return _act(request, found, lambda: fact_editing.move_fact(found, way, by=request.actor), "")
-
-
-@require_POST
-@login_required
-def fact_trash(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Move a fact to Trash. Unlike a fact marked as wrong, runs can find it again."""
-    found = _fact(request, slug, pk)
-    said = _("Fact moved to Trash. You can restore it for 30 days.")
-    return _act(request, found, lambda: found.trash(by=request.actor), said, "fact-restore")
-
-
-@require_POST
-@login_required
-def fact_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    found = _fact(request, slug, pk)
-    restore = lambda: fact_editing.restore_fact(found, by=request.actor)  # noqa: E731
-    return _act(request, found, restore, _("Fact restored."))
+def _carry_out(
+    request: BeaconRequest,
+    fact: TopicFact,
+    do: Callable[[TopicFact, Actor], object],
+    said: str | Promise,
+    may_undo: bool,
+) -> HttpResponse:
+    """Do it, confirm it with an undo, and show the facts again. 409 if refused."""
+    try:
+        do(fact, request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    if said:
+        tags = offer_revision(request, fact) if may_undo else ""
+        messages.success(request, str(said), extra_tags=tags)
+    if request.htmx:
+        return _page(request, topic_page.topics_of(request.user).get(pk=fact.topic_id))
+    return go_back(request, reverse("research:topic-facts", args=[fact.topic.slug]))
 
 
 # --- notifications about filtered changes ---
@@ -362,23 +331,19 @@ def tell_such(request: BeaconRequest, slug: str, run_id: int, item: int) -> Http
         feedback.tell_such(run, item, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    undo = reverse("research:tell-such-undo", args=[slug, run_id, item])
-    undo = f"undo:{undo}?{urlencode({'judge': judge or ''})}"
+    undo = offer(request, "change-unfiltered", slug=slug, run=run_id, item=item, judge=judge or "")
     messages.success(request, _("You’ll now be notified about changes like this."), extra_tags=undo)
     return _back(request, slug, run_id)
 
 
-@require_POST
-@login_required
-def tell_such_undo(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
+@undoes("change-unfiltered")
+def _filter_again(
+    request: BeaconRequest, slug: str, run: int, item: int, judge: str
+) -> HttpResponse:
     """Withhold the change again."""
-    run = _run(request, slug, run_id)
-    try:
-        feedback.withhold_again(run, item, request.GET.get("judge", ""), by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    feedback.withhold_again(_run(request, slug, run), item, judge, by=request.actor)
     messages.success(request, _("Filtered out again."))
-    return _back(request, slug, run_id)
+    return _back(request, slug, run)
 
 
 def _back(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:

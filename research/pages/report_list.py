@@ -22,8 +22,10 @@ from django.views.decorators.http import require_GET, require_POST
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
+from memory.core.errors import InvalidValue
 from memory.models import Topic, User
 from memory.web.responses import go_back
+from memory.web.undo import exact_moment, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
 from research.pages.responses import said_read, said_unread
@@ -117,10 +119,10 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     rows, upto = _reports(topic), _number(request.GET.get("upto", ""))
     if upto is not None:
         rows = rows.filter(run__number__lte=upto)
-    count, key = topic_news.mark_read(rows)
+    count, at = topic_news.mark_read(rows)
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
-    said_read(request, count, key)
+    said_read(request, count, at)
     return go_back(request, reverse("research:topics"))
 
 
@@ -138,21 +140,9 @@ def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
         rows = rows.filter(run__number__gte=first, run__number__lte=last)
     else:
         rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])
-    count, key = topic_news.mark_unread(rows)
-    said_unread(request, count, key)
+    count, at = topic_news.mark_unread(rows)
+    said_unread(request, count, at)
     return go_back(request, reverse("research:topics"))
-
-
-@require_POST
-@login_required
-def reports_undo_unread(request: BeaconRequest, key: int) -> HttpResponse:
-    """Undo marking reports as unread."""
-    count = topic_news.undo_unread(request.user, key)
-    words = ngettext(
-        "%(n)d report marked as read again.", "%(n)d reports marked as read again.", count
-    )
-    messages.success(request, words % {"n": count})
-    return go_back(request, reverse("research:reports"))
 
 
 def _topic(request: BeaconRequest, slug: str) -> Topic:
@@ -186,10 +176,10 @@ def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
 @login_required
 def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as read: sent by its page, or by a button without JavaScript."""
-    count, key = topic_news.mark_read(_report(request, slug, run_id))
+    count, at = topic_news.mark_read(_report(request, slug, run_id))
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
-    said_read(request, count, key)
+    said_read(request, count, at)
     return go_back(request, reverse("research:run", args=[slug, run_id]))
 
 
@@ -198,9 +188,9 @@ def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as unread and go to the list (its page would mark it as read again)."""
     found = _report(request, slug, run_id)
-    count, key = topic_news.mark_unread(found)
+    count, at = topic_news.mark_unread(found)
     title = found.values_list("title", flat=True).get()
-    said_unread(request, count, key, _("“%(title)s” marked as unread.") % {"title": title})
+    said_unread(request, count, at, _("“%(title)s” marked as unread.") % {"title": title})
     return go_back(request, reverse("research:reports"))
 
 
@@ -246,13 +236,32 @@ def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
     return keys
 
 
-@require_POST
-@login_required
-def reports_undo(request: BeaconRequest, key: int) -> HttpResponse:
-    """Undo marking reports as read."""
-    count = topic_news.undo_read(request.user, key)
-    words = ngettext(
-        "%(n)d report marked as unread again.", "%(n)d reports marked as unread again.", count
+@undoes("reports-read")
+def _undo_read(request: BeaconRequest, at: str) -> str:
+    count = topic_news.undo_read(request.user, exact_moment(at))
+    return _say_undone(
+        request,
+        count,
+        ngettext(
+            "%(n)d report marked as unread again.", "%(n)d reports marked as unread again.", count
+        ),
     )
+
+
+@undoes("reports-unread")
+def _undo_unread(request: BeaconRequest, at: str) -> str:
+    count = topic_news.undo_unread(request.user, exact_moment(at))
+    return _say_undone(
+        request,
+        count,
+        ngettext(
+            "%(n)d report marked as read again.", "%(n)d reports marked as read again.", count
+        ),
+    )
+
+
+def _say_undone(request: BeaconRequest, count: int, words: str) -> str:
+    if not count:
+        raise InvalidValue(_("These reports have changed since then. Nothing was changed."))
     messages.success(request, words % {"n": count})
-    return go_back(request, reverse("research:reports"))
+    return reverse("research:reports")

@@ -19,7 +19,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import (
     require_GET,
     require_http_methods,
-    require_POST,
     require_safe,
 )
 from django.views.decorators.vary import vary_on_headers
@@ -28,7 +27,8 @@ from beacon_site.http import BeaconRequest
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import ContentItem, Topic, TopicFact
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back, refused
+from memory.web.responses import refused
+from memory.web.undo import act, offer, undoes
 from research.claims.quoting import Folded, Span, fold
 from research.facts import correcting
 from research.facts.correcting import MOST_WORDS, FactSeen
@@ -271,31 +271,28 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
     return render(request, "research/report_sentences.html", context)
 
 
-@require_POST
-@login_required
-def sentence_check(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
+@act("sentence-check")
+def sentence_check(request: BeaconRequest, slug: str, run_id: int, key: str) -> str:
     """Record that the person verified a sentence."""
     report = _report(request, slug, run_id)
     if correcting.check(report, _sentence(report, key), by=request.actor):
-        undo = "undo:" + reverse("research:sentence-uncheck", args=[slug, run_id, key])
-        said = _("Sentence marked as verified.")
-        messages.success(request, said, extra_tags=undo)
+        undo = offer(request, "sentence-uncheck", slug=slug, run_id=run_id, key=key)
+        messages.success(request, _("Sentence marked as verified."), extra_tags=undo)
     else:
         messages.info(request, _("You’ve already verified this sentence."))
-    return go_back(request, reverse("research:report-sentences", args=[slug, run_id]))
+    return reverse("research:report-sentences", args=[slug, run_id])
 
 
-@require_POST
-@login_required
-def sentence_uncheck(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
+@act("sentence-uncheck")
+def sentence_uncheck(request: BeaconRequest, slug: str, run_id: int, key: str) -> str:
     """Remove the person's verification of a sentence."""
     report = _report(request, slug, run_id)
     if correcting.uncheck(report, key, by=request.actor):
-        undo = "undo:" + reverse("research:sentence-check", args=[slug, run_id, key])
+        undo = offer(request, "sentence-check", slug=slug, run_id=run_id, key=key)
         messages.success(request, _("Verification removed."), extra_tags=undo)
     else:
         messages.info(request, _("This sentence isn’t marked as verified."))
-    return go_back(request, reverse("research:report-sentences", args=[slug, run_id]))
+    return reverse("research:report-sentences", args=[slug, run_id])
 
 
 @never_cache
@@ -317,7 +314,7 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
         except MemoryRefused as exc:
             form.add_error(None, str(exc))
         else:
-            undo = "undo:" + reverse("research:correction-take-back", args=[made.pk])
+            undo = offer(request, "correction", key=made.pk)
             said = _("Sentence corrected. Later runs will use your correction.")
             messages.success(request, said, extra_tags=undo)
             return redirect(f"{reverse('research:run', args=[slug, run_id])}#s-{key}")
@@ -344,20 +341,14 @@ def topic_corrections(request: BeaconRequest, slug: str) -> HttpResponse:
     return render(request, "research/topic_corrections.html", context)
 
 
-@require_POST
-@login_required
-def correction_take_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+@undoes("correction", key=uuid.UUID)
+def _undo_correction(request: BeaconRequest, key: uuid.UUID) -> str:
     """Undo everything a correction did."""
     mine = Correction.objects.of(request.user).readable()
     related = ("report__run__topic__owner", "report__owner", "lesson")
-    made = get_object_or_404(mine.select_related(*related), pk=pk)
-    slug = made.report.run.topic.slug
-    try:
-        done = correcting.take_back(made, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
-    if done:
+    made = get_object_or_404(mine.select_related(*related), pk=key)
+    if correcting.take_back(made, by=request.actor):
         messages.success(request, _("Correction undone."))
     else:
         messages.info(request, _("That correction has already been undone."))
-    return go_back(request, reverse("research:topic-corrections", args=[slug]))
+    return reverse("research:topic-corrections", args=[made.report.run.topic.slug])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.http import BeaconRequest
 from memory.web.responses import in_notice
+from memory.web.undo import offer
 from research.execution.starting import NotNow
 
 
@@ -23,18 +25,18 @@ def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
     return in_notice(request, response)
 
 
-def said_read(request: BeaconRequest, count: int, key: int) -> None:
+def said_read(request: BeaconRequest, count: int, at: datetime) -> None:
     """Confirm that reports were marked as read, with an undo."""
     words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
-    undo = "undo:" + reverse("research:reports-undo", args=[key]) if count else ""
+    undo = offer(request, "reports-read", at=at.isoformat()) if count else ""
     messages.success(request, words % {"n": count}, extra_tags=undo)
 
 
-def said_unread(request: BeaconRequest, count: int, key: int, words: str = "") -> None:
+def said_unread(request: BeaconRequest, count: int, at: datetime, words: str = "") -> None:
     """Confirm that reports were marked as unread, with an undo."""
     if not count:
         messages.info(request, _("These reports are already unread."))
         return
     told = ngettext("%(n)d report marked as unread.", "%(n)d reports marked as unread.", count)
-    undo = "undo:" + reverse("research:reports-undo-unread", args=[key])
+    undo = offer(request, "reports-unread", at=at.isoformat())
     messages.success(request, words or told % {"n": count}, extra_tags=undo)

@@ -33,6 +33,7 @@ from beacon_site.text.cleaning import clean, one_line
 from memory.core.errors import MemoryRefused
 from memory.models import ModelCall
 from memory.web.responses import go_to, refused
+from memory.web.undo import offer_revision
 from research.budgets import forecasting
 from research.execution import starting
 from research.execution.starting import NotNow
@@ -87,9 +88,9 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
             trash.trash_run(run.report, by=request.actor, why=why)
         except MemoryRefused as exc:
             return refused(request, str(exc))
-        undo = reverse("memory:record-restore", args=["report", run.report.pk])
+        undo = offer_revision(request, run.report)
         words = _("%(run)s moved to Trash. You can restore it for 30 days.") % {"run": run}
-        messages.success(request, words, extra_tags=f"undo:{undo}")
+        messages.success(request, words, extra_tags=undo)
         return go_to(request, reverse("research:topic-runs", args=[slug]))
     context = {
         "run": run,
@@ -113,9 +114,9 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
         removed = trash.remove(run, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    undo = reverse("memory:record-restore", args=["removedrun", removed.pk])
+    undo = offer_revision(request, removed)
     words = _("Run moved to Trash. You can restore it for 30 days.")
-    messages.success(request, words, extra_tags=f"undo:{undo}")
+    messages.success(request, words, extra_tags=undo)
     return go_to(request, reverse("research:topic-runs", args=[run.topic.slug]))
 
 

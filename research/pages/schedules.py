@@ -21,12 +21,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from beacon_site.http import BeaconRequest
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic, User
 from memory.usage import spending
-from memory.web.responses import go_back, refused
+from memory.web.undo import act, offer
 from research.budgets import forecasting
 from research.budgets.forecasting import Forecast
 from research.execution.rechecking import next_first
@@ -348,28 +349,26 @@ def schedules(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/calendar.html", context(request.user, key))
 
 
-@require_POST
-@login_required
-def schedule_hour(request: BeaconRequest, slug: str, hour: int) -> HttpResponse:
-    """Move a topic's runs to another hour of the same days."""
+@act("schedule-hour")
+def schedule_hour(request: BeaconRequest, slug: str, hour: int, expected: int | None = None) -> str:
+    """Move a topic's runs to another hour of the same days (an undo: from the expected hour)."""
     topic = _topic(request, slug)
     was = coming.move_to_hour(topic, hour, by=request.actor)
     if was is None:
-        return refused(
-            request,
+        raise InvalidValue(
             _(
                 "This schedule can’t be moved to another hour here. Change it in the topic’s settings."
-            ),
+            )
         )
-    undo = "undo:" + reverse("research:schedule-hour", args=[slug, was])
+    _check_unchanged(was, expected)
+    undo = offer(request, "schedule-hour", slug=slug, hour=was, expected=hour)
     words = _("“%(topic)s” now runs at %(hour)02d:00.") % {"topic": topic, "hour": hour}
     messages.success(request, words, extra_tags=undo)
-    return go_back(request, reverse("research:calendar"))
+    return reverse("research:calendar")
 
 
-@require_POST
-@login_required
-def schedule_missed(request: BeaconRequest, slug: str, choice: str) -> HttpResponse:
+@act("schedule-missed")
+def schedule_missed(request: BeaconRequest, slug: str, choice: str, expected: str = "") -> str:
     """Set what happens to a topic's missed runs."""
     topic = _topic(request, slug)
     if choice not in Schedule.Missed.values:
@@ -380,11 +379,18 @@ def schedule_missed(request: BeaconRequest, slug: str, choice: str) -> HttpRespo
             request, _("Nothing to change. It’s already set, or this topic has no schedule.")
         )
     else:
-        undo = "undo:" + reverse("research:schedule-missed", args=[slug, was])
+        _check_unchanged(was, expected or None)
+        undo = offer(request, "schedule-missed", slug=slug, choice=was, expected=choice)
         words = _("“%(topic)s”: %(what)s.")
         told = {"topic": topic, "what": Schedule.Missed(choice).label}
         messages.success(request, words % told, extra_tags=undo)
-    return go_back(request, reverse("research:calendar"))
+    return reverse("research:calendar")
+
+
+def _check_unchanged(was: object, expected: object) -> None:
+    """Raise InvalidValue, which rolls an undo back, if the value had changed before it."""
+    if expected is not None and was != expected:
+        raise InvalidValue(_("The schedule has changed since then. Nothing was changed."))
 
 
 def _topic(request: BeaconRequest, slug: str) -> Topic:

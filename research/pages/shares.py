@@ -20,7 +20,7 @@ from django.utils.dateformat import format as date_text
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean, one_line
@@ -30,7 +30,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Activity, User
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back
+from memory.web.undo import act, offer
 from research.models import Report, Run, SharedLink
 from research.models.reports import MOST_NOTE
 from research.reporting import sentences as report_sentences
@@ -266,7 +266,7 @@ def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         except InvalidValue as exc:
             form.take(exc)
         else:
-            undo = "undo:" + reverse("research:shared-link-end", args=[made.pk])
+            undo = offer(request, "link-end", pk=made.pk)
             messages.success(request, _("Link created. Copy it below."), extra_tags=undo)
             if not request.htmx:
                 return redirect("research:report-share", slug, run_id)
@@ -292,41 +292,34 @@ def shared_links(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/shared_links.html", context)
 
 
-def _link(request: BeaconRequest, pk: uuid.UUID) -> SharedLink:
+def _link(request: BeaconRequest, pk: uuid.UUID | str) -> SharedLink:
     mine = SharedLink.objects.of(request.user).readable()
     link: SharedLink = get_object_or_404(mine.select_related("report__run", "owner"), pk=pk)
     return link
 
 
-@require_POST
-@login_required
-def link_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+@act("link-end")
+def link_end(request: BeaconRequest, pk: uuid.UUID | str) -> str:
     link = _link(request, pk)
     if end(link, by=request.actor):
-        undo = "undo:" + reverse("research:shared-link-resume", args=[pk])
+        undo = offer(request, "link-resume", pk=pk)
         text = _("Link to “%(title)s” revoked.")
         messages.success(request, text % {"title": link.report.title}, extra_tags=undo)
     else:
         messages.info(request, _("This link is already revoked."))
-    return go_back(request, reverse("research:shared-links"))
+    return reverse("research:shared-links")
 
 
-@require_POST
-@login_required
-def link_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+@act("link-resume")
+def link_resume(request: BeaconRequest, pk: uuid.UUID | str) -> str:
     link = _link(request, pk)
-    try:
-        resumed = resume(link, by=request.actor)
-    except InvalidValue as exc:
-        messages.error(request, str(exc))
-        return go_back(request, reverse("research:shared-links"))
-    if resumed:
-        undo = "undo:" + reverse("research:shared-link-end", args=[pk])
+    if resume(link, by=request.actor):
+        undo = offer(request, "link-end", pk=pk)
         text = _("Link to “%(title)s” reactivated.")
         messages.success(request, text % {"title": link.report.title}, extra_tags=undo)
     else:
         messages.info(request, _("Nothing changed. The link has expired or is already active."))
-    return go_back(request, reverse("research:shared-links"))
+    return reverse("research:shared-links")
 
 
 @never_cache

@@ -14,10 +14,9 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
@@ -26,7 +25,8 @@ from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.pages.trash import forget
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back, refused
+from memory.web.responses import go_back
+from memory.web.undo import act, offer, undoes
 from research.models.links import Link, link_of
 from research.models.topics import everywhere
 from research.search import reading
@@ -186,24 +186,30 @@ def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
 # --- actions ---
 
 
-@require_POST
-@login_required
-def source_act(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Block, boost or mute a place, or clear its rule: `do` is `act scope place`."""
+@act("source-rule")
+def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = "") -> str:
+    """Block, boost or mute a place, or clear its rule: `do` is `act scope place`.
+
+    An undo names the rule that it expects.
+    """
     topic = _topic(request, slug)
-    asked = request.POST.get("do") or request.GET.get("do", "")
-    act, scope, place = (*asked.split(" ", 2), "", "")[:3]
+    asked = do or request.POST.get("do", "")
+    how, scope, place = (*asked.split(" ", 2), "", "")[:3]
     if scope not in (TOPIC, ALL):
-        return refused(request, _("Choose whether this applies to this topic or to all topics."))
-    try:
-        changed = source_rules.set_rule(topic, place, act, scope=scope, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
-    _say(request, changed, scope, reverse("research:source-act", args=[slug]))
-    return go_back(request, _desk(slug))
+        raise InvalidValue(_("Choose whether this applies to this topic or to all topics."))
+    changed = source_rules.set_rule(topic, place, how, scope=scope, by=request.actor)
+    _check_unchanged(changed, expected)
+    _say(request, changed, scope, slug)
+    return _desk(slug)
 
 
-def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo: str) -> None:
+def _check_unchanged(changed: source_rules.Changed, expected: str) -> None:
+    """Raise InvalidValue, which rolls an undo back, if the rule had changed before it."""
+    if expected and changed.before != expected:
+        raise InvalidValue(_("This rule has changed since then. Nothing was changed."))
+
+
+def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, slug: str) -> None:
     """Confirm what changes from the next run, with an undo."""
     place = shorten(standing_rules.shown(changed.place), 120)
     if changed.act == changed.before:
@@ -219,71 +225,59 @@ def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, undo
     }[changed.act]
     if scope == ALL:
         said += " " + _("This applies to all topics.")
-    back = urlencode({"do": f"{changed.before} {scope} {changed.place}"})
-    messages.success(request, said % {"place": place}, extra_tags=f"undo:{undo}?{back}")
+    back = f"{changed.before} {scope} {changed.place}"
+    undo = offer(request, "source-rule", slug=slug, do=back, expected=changed.act)
+    messages.success(request, said % {"place": place}, extra_tags=undo)
 
 
-@require_POST
-@login_required
-def source_forget_url(request: BeaconRequest, slug: str) -> HttpResponse:
+@act("url-forget")
+def source_forget_url(request: BeaconRequest, slug: str) -> str:
     """Forget that a URL was seen, so a search can return it as new."""
-    topic = _topic(request, slug)
-    try:
-        line = forget.forget_url(topic, request.POST.get("url", ""), by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
-    undo = "undo:" + reverse("research:source-remember-url", args=[slug, line.pk])
+    line = forget.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
+    undo = offer(request, "url-forgotten", slug=slug, line=line.pk)
     words = _("Forgotten. %(url)s can appear as new again. Facts from it are kept.")
     messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
-    return go_back(request, _desk(slug))
+    return _desk(slug)
 
 
-@require_POST
-@login_required
-def source_remember_url(request: BeaconRequest, slug: str, line: int) -> HttpResponse:
-    """Undo forgetting a URL."""
-    topic = _topic(request, slug)
-    try:
-        url = forget.remember_url(topic, line, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+@undoes("url-forgotten")
+def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
+    url = forget.remember_url(_topic(request, slug), line, by=request.actor)
     messages.success(request, _("%(url)s counts as seen again.") % {"url": shorten(url, 120)})
-    return go_back(request, _desk(slug))
+    return _desk(slug)
 
 
-@require_POST
-@login_required
-def read_next(request: BeaconRequest, slug: str) -> HttpResponse:
+@act("read-next")
+def read_next(request: BeaconRequest, slug: str, address: str = "") -> str | HttpResponse:
     """Have the next run read a page. Errors are shown next to the typed text."""
     topic = _topic(request, slug)
-    address = (request.POST.get("address") or request.GET.get("address", ""))[:3000]
+    typed = request.POST.get("address", "")[:3000]
     try:
-        page, is_new = reading.add(topic, address, by=request.actor)
+        page, is_new = reading.add(topic, address or typed, by=request.actor)
     except MemoryRefused as exc:
-        return _show(request, topic, address=address, address_error=str(exc))
+        if address:
+            raise
+        return _show(request, topic, address=typed, address_error=str(exc))
     if is_new:
-        undo = reverse("research:read-next-not", args=[slug])
-        undo = f"undo:{undo}?{urlencode({'address': page})}"
+        undo = offer(request, "read-next-not", slug=slug, address=page)
         words = _("The next run will read “%(page)s”.")
         messages.success(request, words % {"page": shorten(page, 120)}, extra_tags=undo)
     else:
         messages.info(request, _("This page is already on the next run’s reading list."))
-    return go_back(request, _desk(slug))
+    return _desk(slug)
 
 
-@require_POST
-@login_required
-def read_next_not(request: BeaconRequest, slug: str) -> HttpResponse:
+@act("read-next-not")
+def read_next_not(request: BeaconRequest, slug: str, address: str = "") -> str:
     """Remove a page from the next run's reading list."""
     topic = _topic(request, slug)
-    address = request.POST.get("address") or request.GET.get("address", "")
+    address = address or request.POST.get("address", "")
     if reading.remove(topic, address, by=request.actor):
-        undo = reverse("research:read-next", args=[slug])
-        undo = f"undo:{undo}?{urlencode({'address': address})}"
+        undo = offer(request, "read-next", slug=slug, address=address)
         messages.success(request, _("Removed from the next run’s reading list."), extra_tags=undo)
     else:
         messages.info(request, _("This page isn’t on the next run’s reading list."))
-    return go_back(request, _desk(slug))
+    return _desk(slug)
 
 
 # --- all topics ---
@@ -293,8 +287,7 @@ def read_next_not(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 def source_rules_page(request: BeaconRequest) -> HttpResponse:
     """Show the source rules for all topics. A POST adds or removes one."""
-    place = request.POST.get("place") or request.GET.get("place", "")
-    act, error = request.POST.get("act") or request.GET.get("act", ""), ""
+    place, act, error = request.POST.get("place", ""), request.POST.get("act", ""), ""
     if request.method == "POST":
         try:
             # The scope is all topics, so the topic only identifies the owner.
@@ -320,9 +313,18 @@ def _say_of_all(request: BeaconRequest, changed: source_rules.Changed) -> None:
         if changed.act == NONE
         else _("Rule for %(place)s saved for all topics. It applies from the next run.")
     )
-    back = urlencode({"place": changed.place, "act": changed.before})
-    undo = f"undo:{reverse('research:source-rules')}?{back}"
+    back = {"place": changed.place, "was": changed.before, "expected": changed.act}
+    undo = offer(request, "source-rule-everywhere", **back)
     messages.success(request, words % {"place": place}, extra_tags=undo)
+
+
+@undoes("source-rule-everywhere")
+def _restore_rule(request: BeaconRequest, place: str, was: str, expected: str) -> str:
+    whose = Topic(owner=request.user)
+    changed = source_rules.set_rule(whose, place, was, scope=ALL, by=request.actor)
+    _check_unchanged(changed, expected)
+    _say_of_all(request, changed)
+    return reverse("research:source-rules")
 
 
 # --- changing standing rules ---
@@ -330,10 +332,8 @@ def _say_of_all(request: BeaconRequest, changed: source_rules.Changed) -> None:
 _SHOWN = "rules"  # the id of the region with a topic's rules
 
 
-def _kind(request: BeaconRequest) -> Kind:
-    """Return the kind of rule, from a form or from the URL of an undo."""
-    sent = request.POST.get("kind") or request.GET.get("kind")
-    return CHECK if sent == CHECK else STOP
+def _kind(request: BeaconRequest, kind: str = "") -> Kind:
+    return CHECK if (kind or request.POST.get("kind")) == CHECK else STOP
 
 
 @require_http_methods(["GET", "POST"])
@@ -366,33 +366,27 @@ def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> Ht
     return render(request, "research/topic_rules.html", context | {"head": head})
 
 
-@require_POST
-@login_required
-def rule_add(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Add a rule with one click, such as next to a result or a source. Also undoes a removal."""
+@act("rule-add")
+def rule_add(request: BeaconRequest, slug: str, kind: str = "", rule: str = "") -> HttpResponse:
+    """Add a rule with one click, such as next to a result or a source."""
     topic = _topic(request, slug)
-    rule = request.POST.get("rule") or request.GET.get("rule", "")
-    try:
-        _add(request, topic, _kind(request), rule)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    _add(request, topic, _kind(request, kind), rule or request.POST.get("rule", ""))
     return _after(request, topic)
 
 
-@require_POST
-@login_required
-def rule_remove(request: BeaconRequest, slug: str) -> HttpResponse:
+@act("rule-remove")
+def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "") -> HttpResponse:
     """Remove a rule. Current runs still follow it."""
-    topic, kind = _topic(request, slug), _kind(request)
-    rule = request.POST.get("rule") or request.GET.get("rule", "")
+    topic, of = _topic(request, slug), _kind(request, kind)
+    rule = rule or request.POST.get("rule", "")
     values = {"rule": standing_rules.shown(rule)}
-    if standing_rules.remove(topic, kind, rule, by=request.actor):
+    if standing_rules.remove(topic, of, rule, by=request.actor):
         said = {
             CHECK: _("“%(rule)s” is no longer checked on every run."),
             STOP: _("From the next run, “%(rule)s” can be read again."),
         }
-        undo = _undo("rule-add", topic, kind, rule)
-        messages.success(request, said[kind] % values, extra_tags=undo)
+        undo = offer(request, "rule-add", slug=slug, kind=of, rule=rule)
+        messages.success(request, said[of] % values, extra_tags=undo)
     else:
         messages.info(request, _("“%(rule)s” isn’t one of the topic’s rules.") % values)
     return _after(request, topic)
@@ -409,13 +403,8 @@ def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
         CHECK: _("From the next run, “%(rule)s” is always checked."),
         STOP: _("From the next run, “%(rule)s” is never read."),
     }
-    undo = _undo("rule-remove", topic, kind, rule)
+    undo = offer(request, "rule-remove", slug=topic.slug, kind=kind, rule=rule)
     messages.success(request, said[kind] % values, extra_tags=undo)
-
-
-def _undo(name: str, topic: Topic, kind: Kind, rule: str) -> str:
-    address = reverse(f"research:{name}", args=[topic.slug])
-    return f"undo:{address}?{urlencode({'kind': kind, 'rule': rule})}"
 
 
 def _after(request: BeaconRequest, topic: Any) -> HttpResponse:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Any
 
 from django.contrib import messages
@@ -18,17 +17,15 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
-from memory.pages.trash import listing as trash_acts
 from memory.topics import memory as topic_memory
 from memory.topics.memory import agent_memory
 from memory.web.responses import go_back, go_to, refused
+from memory.web.undo import offer, offer_revision, undoes
 from research.execution.starting import NotNow, loaded_at, start_run
 from research.models import Report, Run, RunInTheWay
 from research.pages.responses import not_now
 from research.reports import page as report_page
 from research.reports import since_read, timeline_chart
-from research.runs.presenters import memory_words
-from research.schedules import scheduling
 from research.topic_settings import editing as topic_editing
 from research.topics import acts
 from research.topics import page as topic_page
@@ -125,37 +122,6 @@ def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
     return response
 
 
-@require_POST
-@login_required
-def topic_end_memory(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Expire the working memory now. The next run is a baseline."""
-    found = _topic(request, slug)
-    if acts.end_memory(found, by=request.actor):
-        undo = "undo:" + reverse("research:topic-revive", args=[slug])
-        words = _(
-            "Memory expired. It’s kept, but the next run won’t load it and will be a baseline."
-        )
-        messages.success(request, words, extra_tags=undo)
-    else:
-        messages.info(request, _("There’s no active memory to expire."))
-    return go_back(request, reverse("research:topic-memory", args=[slug]))
-
-
-@require_POST
-@login_required
-def topic_revive(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Restore expired memory. The next run continues from it."""
-    found = _topic(request, slug)
-    if acts.revive_memory(found, by=request.actor):
-        undo = "undo:" + reverse("research:topic-end-memory", args=[slug])
-        words = _("Memory restored. It %(expires)s.")
-        words %= {"expires": memory_words(found)}
-        messages.success(request, words, extra_tags=undo)
-    else:
-        messages.info(request, _("This topic’s memory hasn’t expired."))
-    return go_back(request, reverse("research:topic-memory", args=[slug]))
-
-
 # --- actions on a topic ---
 
 
@@ -167,10 +133,6 @@ def _topic_to_change(request: BeaconRequest, slug: str) -> Topic:
 
 def _page_of(topic: Topic) -> str:
     return reverse("research:topic", args=[topic.slug])
-
-
-def _undo(name: str, topic: Topic) -> str:
-    return "undo:" + reverse(f"research:{name}", args=[topic.slug])
 
 
 @login_required
@@ -204,60 +166,44 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
 
 @login_required
 @require_POST
-def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Pause the topic's schedule."""
-    topic = _topic_to_change(request, slug)
-    if scheduling.set_paused(topic, paused=True, by=request.actor):
-        words = _("“%(topic)s” paused. It won’t run on its schedule until you resume it.") % {
-            "topic": topic
-        }
-        messages.success(request, words, extra_tags=_undo("topic-resume", topic))
-    else:
-        messages.info(request, _("This topic is already paused, or has no schedule."))
-    return go_back(request, _page_of(topic))
-
-
-@login_required
-@require_POST
-def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Resume the topic's schedule."""
-    topic = _topic_to_change(request, slug)
-    if scheduling.set_paused(topic, paused=False, by=request.actor):
-        words = _("“%(topic)s” resumed. It runs on its schedule again.") % {"topic": topic}
-        messages.success(request, words, extra_tags=_undo("topic-pause", topic))
-    else:
-        messages.info(request, _("This topic isn’t paused, or has no schedule."))
-    return go_back(request, _page_of(topic))
-
-
-@login_required
-@require_POST
-def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Archive the topic. It keeps everything."""
+def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
+    """Carry out one of `acts.ACTS` on the topic."""
     topic = _topic_to_change(request, slug)
     try:
-        cancelled = topic_editing.archive_topic(topic, by=request.actor)
+        more = acts.ACTS[act].do(topic, request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    words = _("“%(topic)s” archived. Everything is kept, but it won’t run.")
-    words %= {"topic": topic}
-    if cancelled:
-        words += " " + _("Its queued run was cancelled.")
-    messages.success(request, words, extra_tags=_undo("topic-unarchive", topic))
-    return go_back(request, reverse("research:topics"))
+    if more is None:
+        messages.info(request, str(acts.ACTS[act].unchanged))
+    else:
+        _say_done(request, act, topic, more)
+    return go_back(request, reverse("research:topics") if act == "archive" else _page_of(topic))
 
 
-@login_required
-@require_POST
-def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
-    topic = _topic_to_change(request, slug)
-    try:
-        topic_editing.unarchive_topic(topic, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
-    words = _("“%(topic)s” unarchived.") % {"topic": topic}
-    messages.success(request, words, extra_tags=_undo("topic-archive", topic))
-    return go_back(request, _page_of(topic))
+def _say_done(request: BeaconRequest, act: str, topic: Topic, more: str) -> None:
+    words = f"{acts.ACTS[act].said % {'topic': topic}} {more}".rstrip()
+    undo = offer(request, "topics", act=act, topics=[topic.pk])
+    messages.success(request, words, extra_tags=undo)
+
+
+@undoes("topics")
+def _undo_topics(request: BeaconRequest, act: str, topics: list[str]) -> str:
+    """Undo an action on topics by its inverse. Topics that have changed since stay as they are."""
+    inverse = acts.ACTS[act].inverse
+    found = list(
+        Topic.objects.of(request.user).live().filter(pk__in=topics).select_related("owner")
+    )
+    outcome = acts.act_on(found, inverse, by=request.actor)
+    if not outcome.done:
+        why = " ".join(outcome.reasons) or acts.ACTS[inverse].unchanged
+        raise InvalidValue(_("%(why)s Nothing was changed.") % {"why": why})
+    if len(topics) == 1:
+        _say_done(request, inverse, found[0], outcome.more[0])
+        return _page_of(found[0])
+    undo = offer(request, "topics", act=inverse, topics=outcome.done)
+    words = acts.in_words(inverse, outcome, len(topics))
+    messages.success(request, words, extra_tags=undo)
+    return reverse("research:topics")
 
 
 @login_required
@@ -272,31 +218,8 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     words = _("“%(topic)s” moved to Trash. You can restore it for 30 days.") % {"topic": topic}
     if cancelled:
         words += " " + _("Its run was cancelled. You can retry it after you restore the topic.")
-    undo = "undo:" + reverse("research:topic-restore", args=[topic.pk])
-    messages.success(request, words, extra_tags=undo)
+    messages.success(request, words, extra_tags=offer_revision(request, topic))
     return go_to(request, reverse("research:topics"))
-
-
-@login_required
-@require_POST
-def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Restore the topic from Trash (by ID, because slugs there can repeat)."""
-    mine = Topic.objects.of(request.user).select_related("owner")
-    topic = get_object_or_404(mine, pk=pk)
-    name = topic.title
-    try:
-        topic_editing.restore_topic(topic, by=request.actor)
-    except MemoryRefused as exc:
-        messages.error(
-            request,
-            _("The topic stays in Trash. %(why)s") % {"why": exc},
-        )
-        return go_back(request, reverse("research:topics"))
-    words = _("“%(topic)s” restored.") % {"topic": name}
-    if topic.title != name:
-        words = trash_acts.renamed(name, topic)
-    messages.success(request, words, extra_tags=_undo("topic-trash", topic))
-    return go_back(request, _page_of(topic))
 
 
 @login_required

@@ -25,11 +25,11 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean
-from memory.accounts import settings_undo
 from memory.core.errors import InvalidValue
 from memory.models import Topic
 from memory.web.double_submit import idempotent_post
-from memory.web.responses import go_to, undo_settings_tag
+from memory.web.responses import go_to
+from memory.web.undo import offer_revision, offer_settings, settings_now
 from research.budgets import forecasting
 from research.budgets.budget import DEFAULTS
 from research.execution.starting import NotNow, create_topic, start_run
@@ -306,9 +306,8 @@ def _settings_names(state: dict[str, Any]) -> list[str]:
 def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
     page = reverse("research:topic", args=[topic.slug])
     if "run" not in request.POST:
-        undo = "undo:" + reverse("research:topic-trash", args=[topic.slug])
         words = _("“%(topic)s” created.") % {"topic": topic}
-        messages.success(request, words, extra_tags=undo)
+        messages.success(request, words, extra_tags=offer_revision(request, topic))
         return go_to(request, page)
     try:
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
@@ -352,7 +351,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     else:
         form = _form(request, topic=topic, initial=initial_of(topic))
     theirs: dict[str, Any] = {}
-    before = settings_undo.now(request.user, "topic", str(topic.pk)) if form.is_bound else {}
+    before = settings_now(request.user, "topic", str(topic.pk)) if form.is_bound else {}
     if form.is_bound and _is_saving(request) and form.is_valid():
         try:
             topic = topic_editing.edit_topic(
@@ -365,7 +364,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             form.refuse_title(exc)
         else:
             _say_what_was_removed(request, form)
-            undo = undo_settings_tag(request, "topic", before, target=str(topic.pk))
+            undo = offer_settings(request, "topic", before, str(topic.pk))
             messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
             return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]

@@ -25,6 +25,7 @@ from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.records import traces
 from memory.web.responses import go_back, go_to, refused
+from memory.web.undo import offer
 from research.execution.starting import (
     NotNow,
     create_sample_topic,
@@ -38,8 +39,6 @@ from research.reports import topic_news
 from research.topics import acts
 from research.topics import listing as topic_list
 from research.topics.listing import with_figures
-
-_UNDO = "undo_topics"  # session key: the last bulk action and its topics
 
 
 @login_required
@@ -82,15 +81,12 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
         rows = found.filter(run__topic__in=chosen).exclude(run__number=None)
         said_read(request, *topic_news.mark_read(rows))
         return go_back(request, back)
-    if act not in acts.ACTS or not chosen:
+    if act not in acts.ACTS or not acts.ACTS[act].many or not chosen:
         messages.warning(request, _("Select at least one topic."))
         return go_back(request, back)
     outcome = acts.act_on(chosen, act, by=request.actor)
-    undo = acts.UNDOES.get(act, "")
-    tags = ""
-    if undo and outcome.done:
-        request.session[_UNDO] = {"act": undo, "ids": [str(key) for key in outcome.done]}
-        tags = "undo:" + reverse("research:topics-undo")
+    may_undo = bool(outcome.done) and bool(acts.ACTS[act].inverse)
+    tags = offer(request, "topics", act=act, topics=outcome.done) if may_undo else ""
     level = messages.SUCCESS if outcome.done else messages.WARNING
     words = acts.in_words(act, outcome, len(chosen))
     messages.add_message(request, level, words, extra_tags=tags)
@@ -106,21 +102,6 @@ def _chosen(request: BeaconRequest) -> list[Topic]:
         slugs = [slug.replace("\x00", "") for slug in request.POST.getlist("topic")]
         found = Topic.objects.of(request.user).live().filter(slug__in=slugs)
     return list(found.select_related("owner").order_by("title"))
-
-
-@login_required
-@require_POST
-def topics_undo(request: BeaconRequest) -> HttpResponse:
-    """Undo the last bulk action."""
-    last = request.session.pop(_UNDO, None)
-    if last is None:
-        messages.info(request, _("There’s nothing left to undo."))
-        return go_back(request, reverse("research:topics"))
-    mine = Topic.objects.of(request.user).live().filter(pk__in=last["ids"])
-    found = list(mine.select_related("owner"))
-    outcome = acts.act_on(found, last["act"], by=request.actor)
-    messages.success(request, acts.in_words(last["act"], outcome, len(found)))
-    return go_back(request, reverse("research:topics"))
 
 
 @login_required

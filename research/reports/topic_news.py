@@ -1,6 +1,6 @@
 """Read marks of reports, with undo, and the stored counts of unread news per topic.
 
-Everything marked at once gets the same timestamp, which is the key for undo.
+Everything marked at once gets the same timestamp, which identifies it for undo.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from django.db import connection
@@ -28,36 +28,26 @@ from research.models.reports import ReportQuerySet
 from research.reports import since_read
 from research.reports.since_read import News
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-
-def mark_read(rows: ReportQuerySet) -> tuple[int, int]:
-    """Mark the unread reports in `rows` as read. Return how many, and the key to undo it.
-
-    The key is their common timestamp in microseconds since 1970.
-    """
+def mark_read(rows: ReportQuerySet) -> tuple[int, datetime]:
+    """Mark the unread reports in `rows` as read. Return how many, and their common timestamp."""
     at = timezone.now()
-    count = rows.filter(read_at=None).update(read_at=at, unread_at=None, read_before=None)
-    return count, _key_of(at)
+    return rows.filter(read_at=None).update(read_at=at, unread_at=None, read_before=None), at
 
 
-def mark_unread(rows: ReportQuerySet) -> tuple[int, int]:
-    """Mark the read reports in `rows` as unread. Return how many, and the key to undo it."""
+def mark_unread(rows: ReportQuerySet) -> tuple[int, datetime]:
+    """Mark the read reports in `rows` as unread. Return how many, and their common timestamp."""
     at = timezone.now()
-    return rows.put_back(at), _key_of(at)
+    return rows.put_back(at), at
 
 
-def undo_read(user: User, key: int) -> int:
-    """Undo `mark_read` with this key. Return how many are unread again."""
-    at = _moment_of(key)
-    return _mine(user).filter(read_at=at).put_back(timezone.now()) if at else 0
+def undo_read(user: User, at: datetime) -> int:
+    """Undo `mark_read`. Return how many are unread again."""
+    return _mine(user).filter(read_at=at).put_back(timezone.now())
 
 
-def undo_unread(user: User, key: int) -> int:
-    """Undo `mark_unread` with this key, restoring when each was read. Return how many."""
-    at = _moment_of(key)
-    if at is None:
-        return 0
+def undo_unread(user: User, at: datetime) -> int:
+    """Undo `mark_unread`, restoring when each was read. Return how many."""
     unread = _mine(user).filter(unread_at=at, read_at=None)
     return unread.update(read_at=F("read_before"), unread_at=None, read_before=None)
 
@@ -65,18 +55,6 @@ def undo_unread(user: User, key: int) -> int:
 def _mine(user: User) -> ReportQuerySet:
     found: ReportQuerySet = Report.objects.of(user).live()
     return found
-
-
-def _key_of(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def _moment_of(key: int) -> datetime | None:
-    """Return the time that a key represents, or None if it is out of range."""
-    try:
-        return _EPOCH + timedelta(microseconds=key)
-    except OverflowError:
-        return None
 
 
 # --- counts per topic ---

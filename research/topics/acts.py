@@ -9,72 +9,143 @@ from typing import Any
 from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from beacon_site.text.cleaning import one_line
-from memory.accounts.settings_undo import Setting, now
-from memory.accounts.settings_undo import State as SettingState
-from memory.accounts.settings_undo import register as register_undo
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Activity, Topic, TopicFact, User
 from memory.records.kinds import Hanging, RecordKind, register
+from memory.web import undo
 from research import models
 from research.execution.starting import NotNow, start_run
 from research.facts import correcting as fact_editing
 from research.models import Channel, Run, RunInTheWay, TopicNotices
 from research.notifications import channels, digests, sending
 from research.runs import trash
+from research.runs.presenters import memory_words
 from research.schedules import scheduling
 from research.topic_settings import editing as topic_editing
 from research.topic_settings.editing import archive_topic, unarchive_topic
 
-# The action that undoes each one. A started run can't be undone, but can be cancelled on its page.
-UNDOES = {"pause": "resume", "resume": "pause", "archive": "unarchive", "unarchive": "archive"}
-
 
 @dataclass(slots=True)
 class Outcome:
-    """The topics that were changed, and why the others weren't."""
+    """The topics that were changed, what else happened to them, and why the others weren't."""
 
     done: list[Any] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    more: list[str] = field(default_factory=list)
 
 
-def _run(topic: Topic, by: Actor) -> bool:
+@dataclass(frozen=True, slots=True)
+class TopicAct:
+    """An action on topics with its messages, and the action that undoes it.
+
+    `do` returns None if nothing changes, otherwise what else to say. `many` is the message of a
+    bulk action; without one, the action applies only to single topics.
+    """
+
+    do: Callable[[Topic, Actor], str | None]
+    said: str | Promise = ""
+    unchanged: str | Promise = ""
+    inverse: str = ""
+    many: Any = None  # an ngettext_lazy, for which the stubs have no type
+
+
+def _run(topic: Topic, by: Actor) -> str:
     start_run(topic, trigger=Run.Trigger.PERSON, by=by)
-    return True
+    return ""
 
 
-def _pause(topic: Topic, by: Actor) -> bool:
-    return scheduling.set_paused(topic, paused=True, by=by)
+def _pause(topic: Topic, by: Actor) -> str | None:
+    return "" if scheduling.set_paused(topic, paused=True, by=by) else None
 
 
-def _resume(topic: Topic, by: Actor) -> bool:
-    return scheduling.set_paused(topic, paused=False, by=by)
+def _resume(topic: Topic, by: Actor) -> str | None:
+    return "" if scheduling.set_paused(topic, paused=False, by=by) else None
 
 
-def _archive(topic: Topic, by: Actor) -> bool:
+def _archive(topic: Topic, by: Actor) -> str | None:
     if topic.archived_at is not None:
-        return False
-    archive_topic(topic, by=by)
-    return True
+        return None
+    return _("Its queued run was cancelled.") if archive_topic(topic, by=by) else ""
 
 
-def _unarchive(topic: Topic, by: Actor) -> bool:
+def _unarchive(topic: Topic, by: Actor) -> str | None:
     if topic.archived_at is None:
-        return False
+        return None
     unarchive_topic(topic, by=by)
-    return True
+    return ""
 
 
-ACTS: dict[str, Callable[[Topic, Actor], bool]] = {
-    "run": _run,
-    "pause": _pause,
-    "resume": _resume,
-    "archive": _archive,
-    "unarchive": _unarchive,
+def _end_memory(topic: Topic, by: Actor) -> str | None:
+    """Expire the working memory now. It is kept but no longer loaded."""
+    if not topic.memory_is_live():
+        return None
+    with transaction.atomic():
+        topic.let_lapse(by=by)
+        Activity.log(topic.owner, by, "memory-ended", subject=topic)
+    return ""
+
+
+def _revive(topic: Topic, by: Actor) -> str | None:
+    """Restore expired memory for as long as a save would."""
+    if not topic.memory_has_lapsed:
+        return None
+    with transaction.atomic():
+        topic.revive(by=by, until=timezone.now() + scheduling.memory_lifetime(topic))
+        Activity.log(topic.owner, by, "memory-revived", subject=topic)
+    return _("It %(expires)s.") % {"expires": memory_words(topic)}
+
+
+ACTS: dict[str, TopicAct] = {
+    # A started run can't be undone, but can be cancelled on its page.
+    "run": TopicAct(_run, many=ngettext_lazy("Started %(n)d run.", "Started %(n)d runs.", "n")),
+    "pause": TopicAct(
+        _pause,
+        gettext_lazy("“%(topic)s” paused. It won’t run on its schedule until you resume it."),
+        gettext_lazy("This topic is already paused, or has no schedule."),
+        "resume",
+        ngettext_lazy("Paused %(n)d topic.", "Paused %(n)d topics.", "n"),
+    ),
+    "resume": TopicAct(
+        _resume,
+        gettext_lazy("“%(topic)s” resumed. It runs on its schedule again."),
+        gettext_lazy("This topic isn’t paused, or has no schedule."),
+        "pause",
+        ngettext_lazy("Resumed %(n)d topic.", "Resumed %(n)d topics.", "n"),
+    ),
+    "archive": TopicAct(
+        _archive,
+        gettext_lazy("“%(topic)s” archived. Everything is kept, but it won’t run."),
+        gettext_lazy("This topic is already archived."),
+        "unarchive",
+        ngettext_lazy("Archived %(n)d topic.", "Archived %(n)d topics.", "n"),
+    ),
+    "unarchive": TopicAct(
+        _unarchive,
+        gettext_lazy("“%(topic)s” unarchived."),
+        gettext_lazy("This topic isn’t archived."),
+        "archive",
+        ngettext_lazy("Unarchived %(n)d topic.", "Unarchived %(n)d topics.", "n"),
+    ),
+    "end-memory": TopicAct(
+        _end_memory,
+        gettext_lazy(
+            "Memory expired. It’s kept, but the next run won’t load it and will be a baseline."
+        ),
+        gettext_lazy("There’s no active memory to expire."),
+        "revive",
+    ),
+    "revive": TopicAct(
+        _revive,
+        gettext_lazy("Memory restored."),
+        gettext_lazy("This topic’s memory hasn’t expired."),
+        "end-memory",
+    ),
 }
 
 
@@ -83,8 +154,10 @@ def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> Outcome:
     outcome = Outcome()
     for topic in topics:
         try:
-            if ACTS[act](topic, by):
+            more = ACTS[act].do(topic, by)
+            if more is not None:
                 outcome.done.append(topic.pk)
+                outcome.more.append(more)
         except (RunInTheWay, NotNow, MemoryRefused) as exc:
             reason = f"{topic}: {exc}"
             outcome.reasons.append(reason)
@@ -94,16 +167,9 @@ def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> Outcome:
 
 
 def in_words(act: str, outcome: Outcome, asked: int) -> str:
-    """Return the result as a sentence for the person."""
+    """Return the result of a bulk action as a sentence for the person."""
     done = len(outcome.done)
-    sentences = {
-        "run": ngettext("Started %(done)d run.", "Started %(done)d runs.", done),
-        "pause": ngettext("Paused %(done)d topic.", "Paused %(done)d topics.", done),
-        "resume": ngettext("Resumed %(done)d topic.", "Resumed %(done)d topics.", done),
-        "archive": ngettext("Archived %(done)d topic.", "Archived %(done)d topics.", done),
-        "unarchive": ngettext("Unarchived %(done)d topic.", "Unarchived %(done)d topics.", done),
-    }
-    words = sentences[act] % {"done": done}
+    words = str(ACTS[act].many % {"n": done})
     left = asked - done
     if left:
         words += " " + ngettext("%(left)d wasn’t changed.", "%(left)d weren’t changed.", left) % {
@@ -116,27 +182,7 @@ def in_words(act: str, outcome: Outcome, asked: int) -> str:
     return words
 
 
-# --- memory of a topic ---
-
-
-def end_memory(topic: Topic, *, by: Actor) -> bool:
-    """Expire the working memory now. It is kept but no longer loaded. Return whether any was live."""
-    if not topic.memory_is_live():
-        return False
-    with transaction.atomic():
-        topic.let_lapse(by=by)
-        Activity.log(topic.owner, by, "memory-ended", subject=topic)
-    return True
-
-
-def revive_memory(topic: Topic, *, by: Actor) -> bool:
-    """Restore expired memory for as long as a save would. Return whether any had expired."""
-    if not topic.memory_has_lapsed:
-        return False
-    with transaction.atomic():
-        topic.revive(by=by, until=timezone.now() + scheduling.memory_lifetime(topic))
-        Activity.log(topic.owner, by, "memory-revived", subject=topic)
-    return True
+# --- permanent deletion ---
 
 
 def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
@@ -260,9 +306,9 @@ _NOTICES = ("own", "reports", "failures", "in_digest")
 
 def register_settings() -> None:
     """Register research's settings with memory."""
-    register_undo("topic", Setting(_topic, _put_topic))
-    register_undo("digest", Setting(_digest, _put_digest))
-    register_undo("notices", Setting(_notices, _put_notices))
+    undo.register_settings("topic", _topic, _put_topic)
+    undo.register_settings("digest", _digest, _put_digest)
+    undo.register_settings("notices", _notices, _put_notices)
 
 
 def _found(owner: User, target: str) -> Topic | None:
@@ -271,30 +317,30 @@ def _found(owner: User, target: str) -> Topic | None:
     return found
 
 
-def _topic(owner: User, target: str) -> SettingState | None:
+def _topic(owner: User, target: str) -> undo.State | None:
     topic = _found(owner, target)
     return topic_editing.state_of(topic) if topic is not None else None
 
 
-def _put_topic(owner: User, target: str, values: SettingState, by: Actor) -> None:
+def _put_topic(owner: User, target: str, values: undo.State, by: Actor) -> None:
     topic = Topic.objects.of(owner).live().get(pk=target)
     topic_editing.edit_topic(topic, by=by, wanted=dict(values))
 
 
-def _digest(owner: User, _target: str) -> SettingState | None:
+def _digest(owner: User, _target: str) -> undo.State | None:
     chosen = digests.settings_of(owner)
     out = TopicNotices.objects.filter(topic__owner=owner, in_digest=False)
     left_out = sorted(str(pk) for pk in out.values_list("topic_id", flat=True))
     return {name: getattr(chosen, name) for name in _DIGEST} | {"left_out": left_out}
 
 
-def _put_digest(owner: User, target: str, values: SettingState, by: Actor) -> None:
-    wanted: dict[str, Any] = {**now(owner, "digest", target), **values}
+def _put_digest(owner: User, target: str, values: undo.State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**undo.settings_now(owner, "digest", target), **values}
     left_out = Topic.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
     digests.save_settings(owner, by=by, left_out=left_out, **wanted)
 
 
-def _notices(owner: User, target: str) -> SettingState | None:
+def _notices(owner: User, target: str) -> undo.State | None:
     topic = _found(owner, target)
     if topic is None:
         return None
@@ -304,8 +350,8 @@ def _notices(owner: User, target: str) -> SettingState | None:
     return {name: getattr(chosen, name) for name in _NOTICES} | {"left_out": left_out}
 
 
-def _put_notices(owner: User, target: str, values: SettingState, by: Actor) -> None:
-    wanted: dict[str, Any] = {**now(owner, "notices", target), **values}
+def _put_notices(owner: User, target: str, values: undo.State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**undo.settings_now(owner, "notices", target), **values}
     topic = Topic.objects.of(owner).live().select_related("owner").get(pk=target)
     left_out = Channel.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
     channels.choose(topic, by=by, left_out=left_out, **wanted)

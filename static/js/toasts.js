@@ -1,5 +1,5 @@
 // Toasts close after ten seconds, unless hovered or focused. The server can send one with
-// `HX-Trigger: {"toast": {"text": "…", "level": "success", "undo": "/address/"}}`.
+// `HX-Trigger: {"toast": {"text": "…", "level": "success"}}`.
 // At most three are shown, the newest at the bottom. A fourth closes the oldest (Activity can undo it too).
 (() => {
   const STAY = 10_000;
@@ -26,37 +26,15 @@
     setTimeout(later, STAY);
   };
 
-  const csrf = () => {
-    const headers = document.body.getAttribute("hx-headers");
-    return headers ? JSON.parse(headers)["X-CSRFToken"] : "";
-  };
-
-  const undoForm = (address) => {
-    const form = document.createElement("form");
-    form.method = "post";
-    form.action = address;
-    const here = location.pathname + location.search;
-    for (const [name, value] of [["csrfmiddlewaretoken", csrf()], ["next", here]]) {
-      const input = document.createElement("input");
-      Object.assign(input, { type: "hidden", name, value });
-      form.append(input);
-    }
-    const button = document.createElement("button");
-    button.textContent = words.undo;
-    form.append(button);
-    return form;
-  };
-
   // A draft that can't be kept is retried at each pause: its reason is shown once, at the bottom.
   const said = (text) =>
     [...region.children].find((one) => one.querySelector("span")?.textContent === text && !one.querySelector("form"));
 
-  const toast = ({ text, level = "info", undo = "" }) => {
+  const toast = ({ text, level = "info" }) => {
     const made = blank.content.firstElementChild.cloneNode(true);
     made.classList.add(level);
     made.querySelector("span").textContent = text;
-    if (undo) made.querySelector("[data-close]").before(undoForm(undo));
-    else said(text)?.remove();
+    said(text)?.remove();
     region.append(made);
   };
 
@@ -92,9 +70,7 @@
   });
 
   document.addEventListener("toast", (event) => {
-    const { text, level, undo } = event.detail;
-    // Only a URL of this site gets the person's token.
-    toast({ text, level, undo: undo?.startsWith("/") && !undo.startsWith("//") ? undo : "" });
+    toast(event.detail);
   });
 
   const failed = (status) => {

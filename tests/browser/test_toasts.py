@@ -26,10 +26,10 @@ def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
     return made
 
 
-def say(visitor: Visitor, *texts: str, undo: str = "") -> Locator:
+def say(visitor: Visitor, *texts: str) -> Locator:
     """Let a script show these; return the visible toasts."""
     for text in texts:
-        visitor.page.evaluate(SAY, {"text": text, "level": "info", "undo": undo})
+        visitor.page.evaluate(SAY, {"text": text, "level": "info"})
     return visitor.page.locator("#toasts .toast:not(.leaving)")
 
 
@@ -55,16 +55,6 @@ def test_a_toast_is_closed_by_its_button(visitor: Visitor) -> None:
     toasts = say(visitor, "Saved.")
     visitor.press("Close message")
     expect(toasts).to_have_count(0)
-
-
-def test_undo_is_offered_at_an_address_of_ours_alone(visitor: Visitor) -> None:
-    """Its form holds the person's token."""
-    toasts = say(visitor, "Ours", undo="/records/undo/")
-    say(visitor, "Theirs", undo="//elsewhere.example/")
-
-    forms = toasts.locator("form")
-    expect(forms).to_have_count(1)
-    expect(forms).to_have_attribute("action", "/records/undo/")
 
 
 def test_an_answer_that_failed_is_told_in_words(visitor: Visitor) -> None:

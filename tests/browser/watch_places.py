@@ -8,7 +8,7 @@ from tests.browser.visitor import Visitor
 
 Act = Callable[[Visitor], None] | None
 TOASTS = """(texts) => texts.forEach((text) => document.dispatchEvent(
-  new CustomEvent("toast", {detail: {text, level: "success", undo: "/topics/bulk/undo/"}})))"""
+  new CustomEvent("toast", {detail: {text, level: "success"}})))"""
 SAID = (
     "Archived: Tariffs for heat pumps.",
     "Moved to Trash: The long-term behaviour of lithium-iron-phosphate cells in storage.",

@@ -20,7 +20,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Message, Note, Proposal, Reflection, Revision, Session, User
 from memory.models.proposals import Danger
 from memory.notes.services import supersede, write_note
-from memory.records import undo
+from memory.records import history as record_history
 from memory.review import services as review_services
 from memory.review.risks import is_owners_word
 from tests.memory.review_cast import proposed_note
@@ -140,7 +140,7 @@ def test_no_revision_made_by_hand_gives_a_record_to_somebody_else(alice: User, b
         note, before={"owner_id": bob.pk}, after={"owner_id": alice.pk}, by=alice.actor, version=2
     )
     with pytest.raises(InvalidValue, match="can’t be undone"):
-        undo.undo(given, by=alice.actor)
+        record_history.undo(given, by=alice.actor)
 
     assert Note.objects.get(pk=note.pk).owner == alice
 
@@ -151,8 +151,8 @@ def test_no_revision_made_by_hand_links_to_somebody_elses_record(alice: User, bo
     before, after = {"superseded_by_id": str(theirs.pk)}, {"superseded_by_id": None}
     given = Revision.record(note, before=before, after=after, by=alice.actor, version=2)
 
-    with pytest.raises(undo.Gone):
-        undo.undo(given, by=alice.actor)
+    with pytest.raises(record_history.Gone):
+        record_history.undo(given, by=alice.actor)
 
 
 # --- a stranger's words ---------------------------------------------------------------------------

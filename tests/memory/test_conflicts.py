@@ -16,7 +16,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
 from memory.notes import services as notes
 from memory.observations import write_observation
-from memory.records.undo import ChangedSince
+from memory.records.history import ChangedSince
 from memory.tasks import maintain
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 from tests.memory.review_cast import AGENT

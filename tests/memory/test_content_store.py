@@ -23,8 +23,8 @@ from memory.content.services import (
 from memory.core.actors import MAINTENANCE, Actor
 from memory.core.errors import InvalidValue, Locked
 from memory.models import Activity, ContentItem, Revision, Trust
+from memory.records.history import undo
 from memory.records.kinds import kind_of
-from memory.records.undo import undo
 from memory.tasks import retire_content
 from research.hooks import cited
 from tests.research.factories import make_run, make_topic

@@ -22,7 +22,7 @@ from memory.files.services import append_to, save_file
 from memory.files.three_way_merge import content_at
 from memory.models import FileEntry, MemoryFile, Revision, User
 from memory.pages.trash import listing as trash_page
-from memory.records.undo import undo
+from memory.records.history import undo
 
 PATH = "facts/memory.md"
 TRASH = reverse("memory:trash")

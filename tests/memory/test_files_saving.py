@@ -14,7 +14,7 @@ from memory.files.reading import files_of, index_text, read_file
 from memory.files.services import append_to, lock_section, patch_file, restore_version, save_file
 from memory.models import MemoryFile, Revision, Section, User
 from memory.pages.trash.listing import trashed
-from memory.records.undo import undo
+from memory.records.history import undo
 from memory.search import bm25
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"

@@ -11,7 +11,7 @@ from memory.core.errors import InvalidValue, LimitReached, Locked
 from memory.files.services import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
 from memory.notes.services import edit_note, point_at, write_note
-from memory.records.undo import ChangedSince, Gone, restore_to, undo
+from memory.records.history import ChangedSince, Gone, restore_to, undo
 from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic
 

@@ -19,6 +19,7 @@ from memory.models import Activity, ModelCall, Note, Revision, SavedView, Topic,
 from memory.models.remembered import Lock
 from research.models import Run
 from tests.research.factories import make_call, make_run, make_topic
+from tests.undo import undo_of, undone
 
 HTMX = {"HX-Request": "true", "HX-Target": "activity"}
 LIST = reverse("research:activity")
@@ -106,7 +107,8 @@ def test_a_stranger_sees_nothing_of_it_and_takes_nothing_back(
 
     assert b"Only for alice" not in bobs.get(LIST).content
     assert b"Only for alice" not in bobs.get(LIST, headers=HTMX).content
-    for name in ("activity-change", "activity-undo", "activity-restore"):
+    assert bobs.post(undo_of("revision", revision.pk)).status_code == 404
+    for name in ("activity-change", "activity-restore"):
         address = reverse(f"research:{name}", args=[revision.pk])
         send = bobs.get if name == "activity-change" else bobs.post
         assert send(address).status_code == 404
@@ -251,11 +253,13 @@ def test_undo_takes_the_change_back_and_can_be_undone(browser: Client, alice: Us
     note = make_note(alice)
     note.change(by=alice.actor, content="Other words")
 
-    page = browser.post(reverse("research:activity-undo", args=[last(note).pk]), follow=True)
+    page = browser.post(undo_of("revision", last(note).pk), {"next": LIST}, follow=True)
 
     note.refresh_from_db()
     assert note.content == "The first words"
-    assert reverse("research:activity-undo", args=[last(note).pk]) in page.content.decode()
+    undone(browser, page)
+    note.refresh_from_db()
+    assert note.content == "Other words"
 
 
 def test_undo_is_offered_where_nothing_came_after(browser: Client, alice: User):
@@ -272,7 +276,7 @@ def test_what_was_changed_since_is_explained_and_left(browser: Client, alice: Us
     changed = last(note)
     note.change(by=alice.actor, content="Newest words")
 
-    page = browser.post(reverse("research:activity-undo", args=[changed.pk]), follow=True)
+    page = browser.post(undo_of("revision", changed.pk), follow=True)
 
     note.refresh_from_db()
     assert note.content == "Newest words"

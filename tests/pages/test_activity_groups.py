@@ -18,6 +18,7 @@ from memory.observations.services import write_observation
 from memory.records.kinds import number_in_words
 from research.pages.activity import LEAST, PAGE
 from tests.research.factories import make_run, make_topic
+from tests.undo import undo_of
 
 LIST = reverse("research:activity")
 
@@ -78,7 +79,7 @@ def test_each_change_of_it_can_be_taken_back(browser: Client, alice: User):
     lines = entries(browser)[0].lines
     assert all(line.may_undo and line.change_url for line in lines)
 
-    browser.post(reverse("research:activity-undo", args=[lines[2].key]))
+    browser.post(undo_of("revision", lines[2].key))
 
     seen[2].refresh_from_db()
     assert seen[2].trashed_at is not None

@@ -87,6 +87,8 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     note = memory.Note.objects.of(owner).latest("created")
     memory.Conflict.objects.note(owner, "contradiction", note, observation, reason=SECRET_TEXT)
     memory.BulkAct.objects.create(owner=owner, page="notes", act="pin")
+    hidden_undo = {"arguments": {"before": SECRET_TEXT}, "expires_at": timezone.now()}
+    memory.Undo.objects.create(owner=owner, act="settings", **hidden_undo)
     file = memory.MemoryFile.objects.create(
         path=f"episodes/2026-0{n + 1}.md", content=f"# {SECRET_TEXT}\n\n- {SECRET_TEXT}", **hidden
     )

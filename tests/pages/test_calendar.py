@@ -17,6 +17,7 @@ from research.models import Schedule, TopicSettings
 from research.pages import schedules
 from research.schedules import scheduling
 from tests.pages.topic_cast import make, ran, text_of
+from tests.undo import undone
 
 PAGE = "/schedule/"
 PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10))
@@ -143,12 +144,22 @@ def test_a_line_with_several_hours_is_not_moved_by_a_button(browser: Client, ali
 def test_the_button_moves_it_and_can_be_undone(browser: Client, alice: Any):
     topic = scheduled(alice, "A tracker", weekday=3)
 
-    page = text_of(browser.post(f"/topics/{topic.slug}/schedule/hour/9/", follow=True))
+    page = browser.post(f"/topics/{topic.slug}/schedule/hour/9/", follow=True)
 
     moved = Schedule.objects.get(topic=topic)
     assert (moved.preset, moved.cron) == ("weekly", "0 9 * * 3")
     assert moved.next_run_at == datetime(2026, 11, 4, 9, tzinfo=UTC)
-    assert reverse("research:schedule-hour", args=[topic.slug, 7]) in page
+    undone(browser, page)
+    assert Schedule.objects.get(topic=topic).cron == "0 7 * * 3"
+
+
+def test_a_schedule_that_was_changed_since_stays(browser: Client, alice: Any):
+    topic = scheduled(alice, "A tracker", weekday=3)
+    page = browser.post(f"/topics/{topic.slug}/schedule/hour/9/", follow=True)
+    browser.post(f"/topics/{topic.slug}/schedule/hour/11/")
+
+    assert undone(browser, page).status_code == 409
+    assert Schedule.objects.get(topic=topic).cron == "0 11 * * 3"
 
 
 @pytest.mark.parametrize("hour", [24, 999])

@@ -15,6 +15,7 @@ from research.notifications import channels, sending
 from tests.research.factories import make_topic
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import allow, email, laid_out, saved_run, webhook
+from tests.undo import undone
 
 HTMX = {"HX-Request": "true"}
 HERE = "/settings/channels/"
@@ -178,9 +179,8 @@ def test_a_channel_is_removed_and_taken_back(browser: Client, alice: User):
     made = email(alice)
     answer = browser.post(f"{HERE}{made.pk}/remove/", follow=True)
 
-    assert f"{HERE}{made.pk}/put-back/" in text(answer)
     assert browser.get(f"{HERE}{made.pk}/").status_code == 404
-    browser.post(f"{HERE}{made.pk}/put-back/")
+    undone(browser, answer)
     assert browser.get(f"{HERE}{made.pk}/").status_code == 200
 
 
@@ -210,7 +210,7 @@ def test_another_persons_channels_do_not_exist(
 
     for address in (f"{HERE}{made.pk}/", f"/settings/deliveries/{row.pk}/"):
         assert browser.get(address).status_code == 404
-    for act in ("test", "remove", "put-back", "key"):
+    for act in ("test", "remove", "key"):
         assert browser.post(f"{HERE}{made.pk}/{act}/").status_code == 404
     assert browser.post(f"/settings/deliveries/{row.pk}/again/").status_code == 404
     assert browser.get(f"/topics/{topic.slug}/notices/").status_code == 404
@@ -248,10 +248,10 @@ def test_a_removed_channel_does_not_come_back_past_the_number(
 ):
     monkeypatch.setattr(channels, "MOST_CHANNELS", 1)
     gone = email(alice)
-    channels.remove(gone, by=alice.actor)
+    removed = browser.post(f"{HERE}{gone.pk}/remove/", follow=True)
     email(alice, "b@example.org")
 
-    answer = browser.post(f"{HERE}{gone.pk}/put-back/", follow=True)
+    answer = undone(browser, removed)
 
     assert "Remove one first" in text(answer)
     assert Channel.objects.of(alice).kept().count() == 1

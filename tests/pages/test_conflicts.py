@@ -14,6 +14,7 @@ from memory.models import Conflict, Note, TopicFact, User
 from memory.notes import services as notes
 from memory.observations import write_observation
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
+from tests.undo import undo_of
 
 pytestmark = pytest.mark.django_db
 DESK = reverse("memory:conflicts")
@@ -82,7 +83,7 @@ def test_undo_brings_it_back(browser: Client, alice: User):
 
     one.refresh_from_db()
     assert one.settled_at is not None
-    browser.post(reverse("memory:conflicts-undo"), query_params={"at": one.settled_at.isoformat()})
+    browser.post(undo_of("conflicts-resolved", one.settled_at.isoformat()))
     assert texts(alice)["notes"] == [NEW, OLD]
 
 

@@ -16,6 +16,7 @@ from memory.models import ContentItem, Use, User
 from research.models import ToolCall
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_hit, make_run, make_topic
+from tests.undo import undone
 
 HTMX = {"HX-Request": "true", "HX-Target": "content_view"}
 LINES = "\n".join(f"Line {number} tells of cells." for number in range(1, 2_001))
@@ -188,7 +189,7 @@ def test_marked_sensitive_no_agent_sees_it_and_nobody_vouched_for_it(
     item.refresh_from_db()
     assert (item.sensitivity, item.trust) == ("sensitive", "external")
     assert "Only people can see" in browser.get(item.get_absolute_url()).context["page"].compact
-    browser.post(next(iter(answer.context["messages"])).extra_tags.removeprefix("undo:"))
+    undone(browser, answer)
     item.refresh_from_db()
     assert (item.sensitivity, item.trust) == ("normal", "external")
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from memory.content.services import store
 from memory.models import ContentItem, User
 from tests.pages.record_cast import text_of
+from tests.undo import undo_in, undone
 
 HTMX = {"HX-Request": "true", "HX-Target": "content"}
 CONTENT = reverse("memory:content")
@@ -151,7 +152,7 @@ def test_ticked_items_go_to_the_trash_and_come_back(
     answer = browser.post(f"{BULK}?tag=cells", {"record": [str(page.pk)]}, follow=True)
     assert answer.redirect_chain == [(f"{CONTENT}?tag=cells", 302)]
     assert listed(browser) == ["Other"]
-    undo = next(iter(answer.context["messages"])).extra_tags.removeprefix("undo:")
+    undo = undo_in(answer)
     browser.post(undo)
     assert set(listed(browser)) == {"Other", "Cell prices"}
     assert other.version == ContentItem.objects.get(pk=other.pk).version
@@ -177,14 +178,11 @@ def test_a_scope_is_cleared_alone_and_comes_back(browser: Client, alice: User, p
     assert "Clear this scope" in text_of(browser.get(CONTENT, {"scope": "run:12"}))
     answer = browser.post(reverse("memory:content-clear"), {"scope": "run:12"}, follow=True)
     assert listed(browser) == ["Other"]
-    browser.post(next(iter(answer.context["messages"])).extra_tags.removeprefix("undo:"))
+    undone(browser, answer)
     assert len(listed(browser)) == 2
 
 
-def test_what_is_no_moment_or_scope_is_explained(browser: Client, page: ContentItem):
-    put_back = reverse("memory:content-put-back")
-    assert browser.post(f"{put_back}?at=yesterday").status_code == 409
-    assert browser.post(f"{put_back}?at=0001-01-01T00:00:00%2B23:59").status_code == 409
+def test_what_is_no_scope_is_explained(browser: Client, page: ContentItem):
     answer = browser.post(reverse("memory:content-clear"), {"scope": "every thing"})
     assert answer.status_code == 409
     assert listed(browser) == ["Cell prices"]

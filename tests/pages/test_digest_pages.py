@@ -21,6 +21,7 @@ from research.notifications import digests, notice_text
 from research.pages import digests as pages_digests
 from tests.research.factories import make_item, make_topic
 from tests.research.notice_cast import email, laid_out, saved_run
+from tests.undo import undone
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -195,10 +196,9 @@ def test_an_ended_address_opens_nothing_and_can_be_taken_up_again(
 ):
     saved_run(topic, "A fact.")
     answer = browser.post(f"/settings/feeds/{feed.pk}/end/", follow=True)
-    assert f"/settings/feeds/{feed.pk}/resume/" in text(answer)
     assert read(feed).status_code == 410
 
-    browser.post(f"/settings/feeds/{feed.pk}/resume/")
+    undone(browser, answer)
     assert read(feed).status_code == 200
 
 
@@ -206,10 +206,10 @@ def test_an_ended_address_is_not_taken_up_again_past_the_number(
     browser: Client, alice: User, feed: Feed, monkeypatch: Any
 ):
     monkeypatch.setattr(pages_digests, "MOST_FEEDS", 1)
-    pages_digests.end(feed, by=alice.actor)
+    ended = browser.post(f"/settings/feeds/{feed.pk}/end/", follow=True)
     pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
 
-    answer = browser.post(f"/settings/feeds/{feed.pk}/resume/", follow=True)
+    answer = undone(browser, ended)
 
     assert "Revoke one first" in text(answer)
     assert read(feed).status_code == 410

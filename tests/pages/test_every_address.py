@@ -6,7 +6,6 @@ A new address that names a row, or chooses among words, needs a line in `named` 
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -44,13 +43,8 @@ CHOICES = {
     "records/<str:type>": "note",
     "records/<str:kind>": "note",
     "review/never/<str:kind>": "note",
-    "trash/take-back/<str:key>": "none",
-    "settings/undo/<str:key>": "none",
-    "reports/undo/<int:key>": 1,
-    "reports/undo-unread/<int:key>": 1,
-    "forget/<uuid:key>": uuid.uuid4(),
+    "undo/<str:act>": "revision",
     "files/<memoryfile:path>": "facts/user.md",  # every account has its own
-    "topics/<slug:slug>/sources/remember/<int:line>": 1,
 }
 
 QUERIES = {
@@ -101,7 +95,7 @@ def named(topic: Topic) -> dict[str, Any]:
         "corrections": research.Correction, "shared-links": research.SharedLink,
         "settings/channels": research.Channel, "settings/deliveries": research.Delivery,
         "settings/feeds": research.Feed, "digest": research.Digest,
-        "records/<str:type>/<uuid:pk>/undo": revision, "activity/changes": revision,
+        "activity/changes": revision, "undo": memory.Undo, "undo/<str:act>": revision,
         "records/<str:type>/<uuid:pk>/restore": revision,
     }  # fmt: skip
     keys = {place: _key(row) for place, row in rows.items()}

@@ -15,6 +15,7 @@ from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Revision
 from tests.pages.record_cast import HTMX, text_of
+from tests.undo import undone
 
 pytestmark = pytest.mark.django_db
 USER = "facts/user.md"
@@ -141,9 +142,7 @@ def test_an_older_version_is_restored_as_a_new_one_with_undo(browser: Client, al
     answer = browser.post(RESTORE, {"version": 2, "seen": 3}, follow=True)
 
     assert (now(alice).version, "Tue" in now(alice).content) == (4, True)
-    html = answer.content.decode()
-    undo = html.partition('action="/records/memoryfile/')[2].partition('"')[0]
-    browser.post(f"/records/memoryfile/{undo}", {"next": HISTORY})
+    undone(browser, answer)
     assert now(alice).version == 5 and now(alice).content == MOVED
 
 

@@ -17,6 +17,7 @@ from memory.files.services import append_to, save_file
 from memory.models import MemoryFile
 from memory.pages.files.editing import PAGE, sections_to_lock
 from tests.pages.record_cast import HTMX, text_of
+from tests.undo import undone
 
 pytestmark = pytest.mark.django_db
 USER = "facts/user.md"
@@ -47,8 +48,7 @@ def test_a_section_is_locked_for_agents_and_taken_back(browser: Client, alice: A
         save_file(alice, USER, TEXT.replace("Tue", "Wed"), by=REFLECTOR)
     html = answer.content.decode()
     assert "Locked: User › Work" in html and "by “Work”" in html
-    undo = html.partition('action="/records/memoryfile/')[2].partition('"')[0]
-    browser.post(f"/records/memoryfile/{undo}", {"next": LOCK})
+    undone(browser, html)
     assert now(alice).section_locks == []
 
 

@@ -13,6 +13,7 @@ from memory.core.actors import REFLECTOR
 from memory.files.services import append_to, save_file
 from memory.models import MirroredFile
 from tests.pages.record_cast import text_of
+from tests.undo import undone
 
 pytestmark = pytest.mark.django_db
 USER = "facts/user.md"
@@ -116,9 +117,9 @@ def test_a_month_goes_to_the_trash_from_its_page_and_comes_back(browser: Client,
     act = f"/records/memoryfile/{file.pk}/trash/"
     assert act in text_of(page)
 
-    html = text_of(browser.post(act, {"next": "/files/"}, follow=True))
-    assert "/undo/" in html and browser.get(f"/files/{path}/").status_code == 404
-    browser.post(act.replace("/trash/", "/restore/"))
+    page = browser.post(act, {"next": "/files/"}, follow=True)
+    assert browser.get(f"/files/{path}/").status_code == 404
+    undone(browser, page)
     assert browser.get(f"/files/{path}/").status_code == 200
 
 

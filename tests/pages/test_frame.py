@@ -189,9 +189,11 @@ def test_the_banner_is_there_only_when_something_is_wrong() -> None:
 
 
 def test_a_message_with_undo_is_a_form_that_comes_back_here() -> None:
-    message = SimpleNamespace(level_tag="success", extra_tags="undo:/topics/x/restore/")
+    message = SimpleNamespace(
+        level_tag="success", extra_tags="6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
+    )
     page = _frame(messages=[message])
-    assert '<form method="post" action="/topics/x/restore/">' in page
+    assert f'<form method="post" action="/undo/{message.extra_tags}/">' in page
     assert 'name="next" value="/reports/?q=1"' in page
 
 

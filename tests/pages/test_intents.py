@@ -16,6 +16,7 @@ from research.runs import trash as run_trash
 from tests.pages.test_topic_settings import opened
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_item, make_report, make_run, make_second_run, make_topic
+from tests.undo import undone
 
 ClientOf = Callable[[Any], Client]
 HTMX = {"HX-Request": "true"}
@@ -74,10 +75,7 @@ def test_tell_me_such_things_tells_this_one_and_widens_the_intent(
 
 
 def test_it_can_be_undone(browser: Client, run: Run, item: DeltaItem):
-    page = text_of(browser.post(tell(item), follow=True))
-    undo = re.search(r'action="([^"]+/undo/[^"]*)"', page)
-    assert undo
-    browser.post(undo[1].replace("&amp;", "&"))
+    undone(browser, browser.post(tell(item), follow=True))
 
     item.refresh_from_db()
     run.report.refresh_from_db()

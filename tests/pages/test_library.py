@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from memory.library import services as library_services
 from memory.models import LibraryDocument
+from tests.undo import undone
 
 HTMX = {"HX-Request": "true"}
 LIST = reverse("memory:library")
@@ -245,9 +246,7 @@ def test_the_edit_form_takes_a_fixed_number_of_queries(
 def test_a_trashed_document_can_be_taken_back_from_the_toast(
     browser: Client, document: Any
 ) -> None:
-    html = browser.post(page(document, "trash"), follow=True).content.decode()
-    assert page(document, "restore") in html
-    browser.post(page(document, "restore"))
+    undone(browser, browser.post(page(document, "trash"), follow=True))
     document.refresh_from_db()
     assert document.trashed_at is None
 

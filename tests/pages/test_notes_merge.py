@@ -13,6 +13,7 @@ from memory.models import Note
 from memory.notes.services import edit_note
 from memory.search.recall import recall
 from tests.pages.record_cast import HTMX, note, text_of
+from tests.undo import undo_of, undone
 
 PAGE = reverse("memory:notes-merge")
 
@@ -48,12 +49,10 @@ def test_what_was_edited_is_what_stands_and_undo_brings_the_originals_back(
     browser: Client, alice: Any, two: Any
 ) -> None:
     sent = ids(two) | {"content": "Stale fares: ask the airline."}
-    html = text_of(browser.post(PAGE, sent, follow=True))
+    html = browser.post(PAGE, sent, follow=True)
     made = Note.objects.of(alice).get(content="Stale fares: ask the airline.")
     assert [hit.id for hit in recall(alice, "stale fares")] == [made.pk]
-    undo = reverse("memory:note-unsupersede", args=[made.pk])
-    assert undo in html
-    browser.post(undo)
+    undone(browser, html)
     assert Note.objects.of(alice).active().filter(pk__in=[one.pk for one in two]).count() == 2
     assert made.pk not in {hit.id for hit in recall(alice, "stale fares")}
 
@@ -109,13 +108,13 @@ def test_what_is_anothers_is_neither_shown_nor_merged(
     assert "This note doesn’t exist" in text_of(
         stranger.post(PAGE, ids([*two, note(bob), note(bob, "B")]) | {"content": "Mine."})
     )
-    assert stranger.post(reverse("memory:note-unsupersede", args=[two[0].pk])).status_code == 404
+    assert stranger.post(undo_of("superseded", two[0].pk)).status_code == 404
 
 
 def test_there_is_nothing_to_take_back_of_a_note_that_replaced_none(
     browser: Client, two: Any
 ) -> None:
-    response = browser.post(reverse("memory:note-unsupersede", args=[two[0].pk]))
+    response = browser.post(undo_of("superseded", two[0].pk))
     assert response.status_code == 409
 
 

@@ -16,6 +16,7 @@ from memory.scratchpad.services import set_value
 from memory.search.recall import recall
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
 from tests.research.factories import make_fact, make_topic
+from tests.undo import undo_of, undone
 
 PANEL = {**HTMX, "HX-Target": "record-panel"}
 ACTS = ("trash", "restore", "pin", "unpin", "lock", "unlock", "accept")
@@ -31,17 +32,18 @@ def act(record: Any, name: str) -> str:
 
 
 def take_back(browser: Client, record: Any) -> None:
-    """Press Undo of the last act's toast."""
+    """Undo the last act."""
     last = Revision.objects.filter(record_id=record.pk).latest("id")
-    browser.post(reverse("memory:record-undo", args=[last.record_type, record.pk, last.pk]))
+    browser.post(undo_of("revision", last.pk))
     record.refresh_from_db()
 
 
 def test_trash_and_undo(browser: Client, alice: Any) -> None:
     one = note(alice)
-    assert "/undo/" in text_of(browser.post(act(one, "trash"), follow=True))
+    page = browser.post(act(one, "trash"), follow=True)
     assert recall(alice, "stale fares") == []
-    take_back(browser, one)
+    undone(browser, page)
+    one.refresh_from_db()
     assert one.trashed_at is None
     assert [hit.id for hit in recall(alice, "stale fares")] == [one.pk]
 

@@ -13,6 +13,7 @@ from memory.models import Note, Observation, Revision
 from memory.notes.services import edit_note, pin
 from memory.search.recall import recall
 from tests.pages.record_cast import HTMX, note, observation, text_of
+from tests.undo import undone
 
 NEW = reverse("memory:note-new")
 NEW_OBSERVATION = reverse("memory:observation-new")
@@ -269,11 +270,9 @@ def test_a_pin_meanwhile_is_no_conflict(browser: Client, alice: Any) -> None:
 def test_a_note_is_superseded_by_hand_and_taken_back(browser: Client, alice: Any) -> None:
     one = note(alice, tags=["air"])
     page = reverse("memory:note-supersede", args=[one.pk])
-    html = text_of(browser.post(page, {"content": "Fares are fresh.", "version": 1}, follow=True))
+    html = browser.post(page, {"content": "Fares are fresh.", "version": 1}, follow=True)
     made = Note.objects.of(alice).get(content="Fares are fresh.")
-    undo = reverse("memory:note-unsupersede", args=[made.pk])
-    assert undo in html
-    browser.post(undo)
+    undone(browser, html)
     one.refresh_from_db()
     assert one.superseded_by_id is None
     assert Note.objects.get(pk=made.pk).trashed_at is not None

@@ -17,6 +17,7 @@ from memory.models import User
 from research.models import Report
 from research.pages import report_list
 from tests.research.factories import make_report, make_run, make_second_run, make_topic
+from tests.undo import undone
 
 HTMX = {"HX-Request": "true"}
 URL = "/reports/"
@@ -125,10 +126,9 @@ def test_ticked_reports_are_marked_read(browser: Client, three: list[Report]):
 
 def test_marking_all_read_can_be_undone(browser: Client, three: list[Report]):
     answer = browser.post(URL + "mark/", {"all": "1"}, follow=True)
-    undo = answer.content.decode().split('action="/reports/undo/')[1].split('"')[0]
     assert not Report.objects.filter(read_at=None).exists()
 
-    browser.post(f"/reports/undo/{undo}")
+    undone(browser, answer)
 
     assert Report.objects.filter(read_at=None).count() == 2
 
@@ -149,7 +149,6 @@ def test_marking_comes_back_to_the_list_as_it_was(browser: Client, three: list[R
 
 def test_a_stranger_marks_nothing(bob: User, client_of: Any, three: list[Report]):
     client_of(bob).post(URL + "mark/", {"all": "1"})
-    client_of(bob).post("/reports/undo/99999999999999999999/")
 
     assert Report.objects.filter(read_at=None).count() == 2
 

@@ -17,6 +17,7 @@ from memory.models import Note, Proposal, ReviewLevel, Session, User
 from memory.review import services as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
+from tests.undo import undone
 
 LIST = reverse("memory:review")
 LEVELS = reverse("memory:review-levels")
@@ -184,8 +185,7 @@ def test_accepting_stores_it_and_goes_on_to_the_next(browser: Client, alice: Use
 def test_what_was_accepted_can_be_taken_back(browser: Client, alice: User):
     before = read_file(alice, MEMORY).content
     page = browser.post(accept_url(proposed_file(alice, "- by sea")), {"next": LIST}, follow=True)
-    (told,) = page.context["messages"]
-    browser.post(told.extra_tags.removeprefix("undo:"))
+    undone(browser, page)
     assert read_file(alice, MEMORY).content == before
 
 
@@ -196,8 +196,7 @@ def test_an_accepted_soul_is_taken_back_by_the_one_before(browser: Client, alice
         after={"kind": "soul", "content": "Be brief."}, held="x", target_id=old.pk,
     )  # fmt: skip
     page = browser.post(accept_url(proposal), {"next": LIST}, follow=True)
-    (told,) = page.context["messages"]
-    browser.post(told.extra_tags.removeprefix("undo:"))
+    undone(browser, page)
     standing: Any = identity.active(alice, "soul")
     assert standing.content == old.content
 
@@ -206,8 +205,7 @@ def test_rejecting_stores_nothing_and_undo_lets_it_wait_again(browser: Client, a
     proposal = proposed_note(alice)
     page = browser.post(reject_url(proposal), {"why": "not so", "next": LIST}, follow=True)
     assert not review_services.waiting(alice).exists()
-    (told,) = page.context["messages"]
-    browser.post(told.extra_tags.removeprefix("undo:"))
+    undone(browser, page)
     assert list(review_services.waiting(alice)) == [proposal]
 
 
@@ -309,8 +307,7 @@ def test_all_that_wait_are_rejected_and_come_back_by_one_undo(browser: Client, a
         proposed_note(alice, f"Fact {n}")
     page = browser.post(BULK, {"act": "reject", "all": "1", "why": "spam"}, follow=True)
     assert not review_services.waiting(alice).exists()
-    (told,) = page.context["messages"]
-    browser.post(told.extra_tags.removeprefix("undo:"))
+    undone(browser, page)
     assert review_services.waiting(alice).count() == 22
 
 

@@ -19,6 +19,7 @@ from memory.notes import services as notes
 from memory.review import services as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
+from tests.undo import undo_in, undone
 
 LIST = reverse("memory:review")
 BULK = reverse("memory:review-bulk")
@@ -31,12 +32,6 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 
 def accept_url(proposal: Proposal) -> str:
     return reverse("memory:proposal-accept", args=[proposal.pk])
-
-
-def undone(browser: Client, page: Any) -> Any:
-    """Return the page's message after Undo."""
-    (told,) = page.context["messages"]
-    return browser.post(told.extra_tags.removeprefix("undo:"), follow=True)
 
 
 def test_many_accepted_at_once_are_taken_back_by_one_undo(browser: Client, alice: User):
@@ -88,7 +83,7 @@ def test_undo_pressed_twice_takes_back_once(browser: Client, alice: User):
     page = browser.post(accept_url(proposed_note(alice)), {"next": LIST}, follow=True)
     undone(browser, page)
 
-    assert "Nothing to undo" in text_of(undone(browser, page))
+    assert "nothing left to undo" in text_of(undone(browser, page))
     assert review_services.waiting(alice).count() == 1
 
 
@@ -163,9 +158,8 @@ def test_a_month_in_the_trash_is_named_as_what_to_do_first(browser: Client, alic
 
 def test_the_address_of_undo_is_nobody_elses(browser: Client, alice: User, bob: User):
     page = browser.post(accept_url(proposed_note(alice)), {"next": LIST}, follow=True)
-    (told,) = page.context["messages"]
     browser.force_login(bob)
-    browser.post(told.extra_tags.removeprefix("undo:"))
+    assert browser.post(undo_in(page)).status_code == 404
 
     assert Proposal.objects.get().state == "accepted"
     assert browser.get(reverse("memory:review")).status_code == 200

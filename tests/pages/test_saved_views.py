@@ -11,6 +11,7 @@ from django.test import Client
 
 from memory.models import SavedView
 from tests.pages.record_cast import days, note, text_of
+from tests.undo import undone
 
 SAVE = "/views/save/"
 ClientOf = Callable[[Any], Client]
@@ -62,11 +63,24 @@ def test_a_deleted_view_comes_back_by_undo(browser: Client):
     save(browser)
     view = SavedView.objects.get()
 
-    browser.post(f"/views/{view.pk}/delete/", {"next": "/notes/?q=x"})
+    page = browser.post(f"/views/{view.pk}/delete/", {"next": "/notes/?q=x"}, follow=True)
     assert not SavedView.objects.exists()
-    browser.post("/views/undo/")
+    undone(browser, page)
 
     assert SavedView.objects.get().query == "q=kind%3Arule&sort=oldest"
+
+
+def test_undo_of_a_view_that_was_saved_again_or_deleted_changes_nothing(browser: Client):
+    page = browser.post(SAVE, {"page": "notes", "name": "Rules", "query": "q=one"}, follow=True)
+    browser.post(SAVE, {"page": "notes", "name": "Rules", "query": "q=two"})
+
+    assert "This view has changed since then" in text_of(undone(browser, page))
+    assert SavedView.objects.get().query == "q=two"
+
+    SavedView.objects.all().delete()
+    refused = undone(browser, page)
+    assert refused.status_code == 409
+    assert "no longer exists" in text_of(refused)
 
 
 def test_a_stranger_neither_sees_nor_deletes_it(client_of: ClientOf, browser: Client, bob: Any):

@@ -16,6 +16,7 @@ from research.models import CheckedSentence, Correction, Hit, Report, Run
 from research.reporting import sentences as report_sentences
 from research.reporting.report_text import sentence_key
 from tests.research.factories import make_fact, make_report, make_run, make_topic
+from tests.undo import undo_of
 
 FALSE = "Support for version 13 ended years ago."
 TRUE = "Version 18.1 closes two faults."
@@ -200,7 +201,7 @@ def test_a_correction_is_taken_back_in_one_press(browser: Client, run: Run, alic
     assert one is not None
     made = correcting.correct(report, one, wrong="No.", by=alice.actor)
 
-    browser.post(reverse("research:correction-take-back", args=[made.pk]))
+    browser.post(undo_of("correction", made.pk))
 
     assert "≠ corrected by you" not in page(browser, url("run", run))
 

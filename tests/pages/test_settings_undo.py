@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from html import unescape
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from memory.accounts import settings_undo
 from memory.context import identity
-from memory.models import Agent, Note, ReviewLevel, User
+from memory.models import Agent, Note, ReviewLevel, Undo, User
 from memory.review import levels as review_levels
+from memory.tasks import forget_api_answers
+from memory.web.undo import settings_now
 from research.models import Channel
 from research.notifications import channels
-from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic
+from tests.undo import undo_in, undo_of
 
 PROFILE = {
     "display_name": "Alice L.", "email": "alice@example.org", "time_zone": "Asia/Tokyo",
@@ -31,31 +32,23 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
     return client_of(alice)
 
 
-def undo_in(html: str) -> str:
-    """Return the address of the Undo that a page's toast offers."""
-    forms = re.findall(r'<form[^>]*action="([^"]+)"[^>]*>(.*?)</form>', html, re.DOTALL)
-    undos = [unescape(to) for to, inside in forms if ">Undo<" in inside]
-    assert undos, "no Undo is offered"
-    return undos[-1]
-
-
 def saved(browser: Client, address: str, typed: dict[str, Any]) -> str:
-    return undo_in(browser.post(address, typed, follow=True).content.decode())
+    return undo_in(browser.post(address, typed, follow=True))
 
 
 def test_a_profile_comes_back_with_its_note_and_forward_again(browser: Client, alice: User):
-    before = settings_undo.now(alice, "profile")
+    before = settings_now(alice, "profile")
     undo = saved(browser, reverse("memory:profile"), PROFILE)
-    after = settings_undo.now(alice, "profile")
+    after = settings_now(alice, "profile")
 
-    redo = undo_in(browser.post(undo, follow=True).content.decode())
-    assert settings_undo.now(alice, "profile") == before
+    redo = undo_in(browser.post(undo, follow=True))
+    assert settings_now(alice, "profile") == before
     note = identity.active(alice, Note.Kind.USER)
     assert note is not None
     assert "heat pumps" not in note.content
 
     browser.post(redo, follow=True)
-    assert settings_undo.now(alice, "profile") == after
+    assert settings_now(alice, "profile") == after
 
 
 def test_limits_levels_and_agents_come_back(browser: Client, alice: User):
@@ -71,11 +64,11 @@ def test_limits_levels_and_agents_come_back(browser: Client, alice: User):
             {"compaction_prompt": "Short."},
         ),
     ]:
-        before = settings_undo.now(alice, name, target)
+        before = settings_now(alice, name, target)
         undo = saved(browser, address, typed)
-        assert settings_undo.now(alice, name, target) != before
+        assert settings_now(alice, name, target) != before
         browser.post(undo)
-        assert settings_undo.now(alice, name, target) == before
+        assert settings_now(alice, name, target) == before
 
 
 def test_what_is_newer_stays_and_that_is_said(browser: Client, alice: User):
@@ -85,7 +78,7 @@ def test_what_is_newer_stays_and_that_is_said(browser: Client, alice: User):
     page = browser.post(undo, follow=True).content.decode()
 
     assert "have changed since then" in page
-    assert settings_undo.now(alice, "limits")["monthly_tokens"] == "2000"
+    assert settings_now(alice, "limits")["monthly_tokens"] == "2000"
 
 
 def test_a_soul_comes_back_unless_another_stands(browser: Client, alice: User):
@@ -97,24 +90,28 @@ def test_a_soul_comes_back_unless_another_stands(browser: Client, alice: User):
     assert standing is not None
     assert standing.content == first.content
 
-    page = browser.post(undo, follow=True).content.decode()
-    assert "The soul has changed since then" in page
+    undo = saved(browser, reverse("memory:soul"), {"content": "Be kind.", "standing": standing.pk})
+    identity.write_soul(alice, "Be gentle.", by=alice.actor)
+    page = browser.post(undo, follow=True)
+    assert page.status_code == 409
+    assert "The soul has changed since then" in page.content.decode()
 
 
-def test_a_topics_name_and_settings_come_back_together(alice: User):
+def test_a_topics_name_and_settings_come_back_together(browser: Client, alice: User):
     topic = make_topic(alice, "Batteries")
-    before = settings_undo.now(alice, "topic", str(topic.pk))
-    wanted = {"title": "Cells", "focus": "prices", "labels": ["energy"]}
-    topic_editing.edit_topic(topic, by=alice.actor, wanted=wanted)
-    after = settings_undo.now(alice, "topic", str(topic.pk))
-    was = settings_undo.changed(before, after)
-    done = {"before": was, "after": {name: after[name] for name in was}}
+    before = settings_now(alice, "topic", str(topic.pk))
+    address = reverse("research:topic-settings", args=[topic.slug])
+    form = browser.get(address).context["form"]
+    shown = {name: form[name].value() for name in form.fields}
+    typed = {name: value for name, value in shown.items() if value not in (None, False)}
+    typed |= {"title": "Cells", "focus": "prices", "labels": "energy"}
+    page = browser.post(address, typed, follow=True)
+    assert settings_now(alice, "topic", str(topic.pk)) != before
+    undo = undo_in(page)
 
-    settings_undo.take_back(alice, "topic", str(topic.pk), done=done, by=alice.actor)
+    browser.post(undo)
 
-    assert settings_undo.now(alice, "topic", str(topic.pk)) == before
-    with pytest.raises(settings_undo.NewerStands):
-        settings_undo.take_back(alice, "topic", str(topic.pk), done=done, by=alice.actor)
+    assert settings_now(alice, "topic", str(topic.pk)) == before
 
 
 def test_what_is_told_of_a_topic_and_the_digest_come_back(browser: Client, alice: User):
@@ -127,10 +124,10 @@ def test_what_is_told_of_a_topic_and_the_digest_come_back(browser: Client, alice
         ("notices", str(topic.pk), reverse("research:topic-notices", args=[topic.slug]),
          {"own": "1", "reports": "none", "in_digest": "on"}),
     ]:  # fmt: skip
-        before = settings_undo.now(alice, name, target)
+        before = settings_now(alice, name, target)
         undo = saved(browser, address, typed)
         browser.post(undo)
-        assert settings_undo.now(alice, name, target) == before
+        assert settings_now(alice, name, target) == before
 
 
 def test_nobody_elses_change_can_be_taken_back(
@@ -138,7 +135,47 @@ def test_nobody_elses_change_can_be_taken_back(
 ):
     undo = saved(browser, reverse("memory:profile"), PROFILE)
 
-    page = client_of(bob).post(undo, follow=True)
-
-    assert "There’s nothing left to undo" in page.content.decode()
+    assert client_of(bob).post(undo).status_code == 404
     assert client_of(bob).get(undo).status_code == 405
+
+
+def test_an_undo_works_once_and_for_thirty_days(browser: Client, alice: User):
+    limits = reverse("memory:spending-limits")
+    undo = saved(browser, limits, {"monthly_tokens": "1000"})
+    browser.post(undo)
+    settings_now(alice, "limits")
+    assert "There’s nothing left to undo" in browser.post(undo, follow=True).content.decode()
+    assert Undo.objects.get(used_at__isnull=False).arguments == {}
+
+    late = saved(browser, limits, {"monthly_tokens": "2000"})
+    Undo.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert "There’s nothing left to undo" in browser.post(late, follow=True).content.decode()
+    assert settings_now(alice, "limits")["monthly_tokens"] == "2000"
+    forget_api_answers()
+    assert not Undo.objects.exists()
+
+
+def test_a_refused_undo_says_why_and_can_be_used_later(browser: Client, alice: User):
+    limits = reverse("memory:spending-limits")
+    undo = saved(browser, limits, {"monthly_tokens": "1000"})
+    User.objects.filter(pk=alice.pk).update(monthly_tokens=2000)
+
+    page = browser.post(undo, {"next": "/settings/spending/"})
+    assert page.status_code == 409
+    assert 'href="/settings/spending/"' in page.content.decode()
+    over_htmx = browser.post(undo, headers={"HX-Request": "true"})
+    assert over_htmx.status_code == 409
+    assert over_htmx["HX-Retarget"] == "#notice"
+
+    User.objects.filter(pk=alice.pk).update(monthly_tokens=1000)
+    over_htmx = browser.post(undo, {"next": "/settings/spending/"}, headers={"HX-Request": "true"})
+    assert over_htmx["HX-Redirect"] == "/settings/spending/"
+    assert settings_now(alice, "limits")["monthly_tokens"] is None
+
+
+def test_only_acts_with_a_row_of_their_own_are_undone_by_its_key(browser: Client):
+    for act, key in (("settings", "x"), ("nothing", "1"), ("revision", "x"), ("bulk", "1")):
+        assert browser.post(undo_of(act, key)).status_code == 404
+    assert (
+        browser.post(undo_of("conflicts-resolved", "0001-01-01T00:00:00+23:59")).status_code == 404
+    )

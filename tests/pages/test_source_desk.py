@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ from tests.research.factories import (
     make_source,
     make_topic,
 )
+from tests.undo import undone
 
 ClientOf = Callable[[Any], Client]
 HTMX = {"HX-Request": "true"}
@@ -144,10 +144,19 @@ def test_block_boost_and_mute_are_said_and_undone(browser: Client, topic: Topic)
 
     assert "is read but never triggers a notification" in page
     assert settings_of(topic).mute_places == ["farm.example"]
-    undo = re.search(r'action="([^"]*sources/act/\?do=[^"]*)"', page)
-    assert undo
-    browser.post(undo[1].replace("&amp;", "&"))
+    undone(browser, page)
     assert settings_of(topic).mute_places == []
+
+
+def test_a_rule_that_was_changed_since_stays(browser: Client, topic: Topic):
+    page = act(browser, "mute topic farm.example", follow=True)
+    act(browser, "boost topic farm.example")
+
+    refused = undone(browser, page)
+
+    assert refused.status_code == 409
+    assert "This rule has changed since then" in text_of(refused)
+    assert settings_of(topic).boost_places == ["farm.example"]
 
 
 def test_what_holds_for_a_row_is_said_with_its_reason(browser: Client, topic: Topic):
@@ -173,11 +182,9 @@ def test_forget_this_url_and_its_undo(browser: Client, topic: Topic):
     Source.objects.create(
         topic=topic, url=NEWS, link=NEWS, domain="news.example", first_run=1, last_run=2
     )
-    page = text_of(browser.post(DESK + "forget/", {"url": NEWS}, follow=True))
+    page = browser.post(DESK + "forget/", {"url": NEWS}, follow=True)
     assert not Source.objects.filter(topic=topic, url=NEWS).exists()
-    undo = re.search(r'action="([^"]*sources/remember/\d+/)"', page)
-    assert undo
-    browser.post(undo[1])
+    undone(browser, page)
 
     assert Source.objects.get(topic=topic, url=NEWS).last_run == 2
 
@@ -221,7 +228,7 @@ def test_a_stranger_sees_nothing(client_of: ClientOf, bob: Any, topic: Topic, pa
     assert client_of(bob).get(DESK + path).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["act/", "forget/", "next/", "next/not/", "remember/1/"])
+@pytest.mark.parametrize("path", ["act/", "forget/", "next/", "next/not/"])
 def test_a_stranger_does_nothing(client_of: ClientOf, bob: Any, topic: Topic, path: str):
     sent = {"do": "block topic a.example", "url": NEWS, "address": NEWS}
 

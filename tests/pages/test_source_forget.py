@@ -19,6 +19,7 @@ from memory.scratchpad.services import set_value
 from memory.search.recall import recall
 from tests.pages.record_cast import HTMX, note, observation, text_of
 from tests.research.factories import make_fact, make_run, make_topic
+from tests.undo import undo_of, undone
 
 PAGE = reverse("memory:source-forget")
 
@@ -59,10 +60,7 @@ def test_all_of_it_goes_in_one_act_and_comes_back_by_undo(
     assert [live(model, alice) for model in (Note, Observation, TopicFact)] == [before[0] - 1, 0, 0]
     assert [hit.content for hit in recall(alice, "fares")] == ["Kept: the fares of mine."]
 
-    key = Revision.objects.filter(source__startswith="forget:").latest("id").source[7:]
-    undo = reverse("memory:forgotten-undo", args=[key])
-    assert undo in page.content.decode()
-    browser.post(undo)
+    undone(browser, page)
     assert [live(model, alice) for model in (Note, Observation, TopicFact)] == before
     assert len(recall(alice, "fares")) > 1
 
@@ -195,7 +193,7 @@ def test_a_stranger_forgets_and_takes_back_nothing(
         client_of(bob).get(PAGE, {"source": run.source})
     )
     key, _count = forget.forget_source(alice, run.source, by=alice.actor)
-    client_of(bob).post(reverse("memory:forgotten-undo", args=[key]))
+    client_of(bob).post(undo_of("source-deleted", key))
     assert live(Observation, alice) == 0
 
 
@@ -208,7 +206,7 @@ def test_the_log_leads_to_where_the_act_is_taken_back(
     assert address in log
     html = text_of(browser.get(address.replace("&amp;", "&")))
     assert "4 records from this source are in Trash." in html
-    assert reverse("memory:forgotten-undo", args=[key]) in html
+    assert undo_of("source-deleted", key) in html
 
 
 @pytest.mark.parametrize("act", ["x", "6f9619ff-8b86-4d01-b42d-00cf4fc964ff", "\x00"])
@@ -217,7 +215,7 @@ def test_an_act_that_never_was_is_no_error(browser: Client, act: str) -> None:
 
 
 def test_undo_of_nothing_is_no_error(browser: Client) -> None:
-    undo = reverse("memory:forgotten-undo", args=[uuid.uuid4()])
+    undo = undo_of("source-deleted", uuid.uuid4())
     assert browser.post(undo).status_code == 302
 
 

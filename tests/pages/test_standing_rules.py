@@ -16,6 +16,7 @@ from tests.pages.topic_cast import text_of
 from tests.research import cast
 from tests.research.conftest import Providers, providers
 from tests.research.factories import make_fact, make_report, make_run, make_topic
+from tests.undo import undo_in, undone
 
 __all__ = ["providers"]
 
@@ -63,16 +64,16 @@ def test_over_htmx_the_region_comes_back_with_a_toast_and_its_undo(browser: Clie
 
     body = response.content.decode()
     assert body.lstrip().startswith('<section id="rules"')
-    assert "/rules/remove/?kind=stop&amp;rule=spam.example" in body
+    assert undo_in(body)
     assert rules(topic)[1] == ["spam.example"]
 
 
 def test_undo_takes_it_back_and_that_can_be_undone_too(browser: Client, topic: Topic):
-    browser.post(RULES, {"kind": "stop", "rule": "spam.example"})
+    added = browser.post(RULES, {"kind": "stop", "rule": "spam.example"}, follow=True)
 
-    browser.post(RULES + "remove/?kind=stop&rule=spam.example", {"next": TOPIC})
+    removed = undone(browser, added)
     assert rules(topic)[1] == []
-    browser.post(RULES + "add/?kind=stop&rule=spam.example", {"next": TOPIC})
+    undone(browser, removed)
     assert rules(topic)[1] == ["spam.example"]
 
 

@@ -16,6 +16,7 @@ from research.execution.starting import create_topic
 from research.models import Run, Schedule
 from research.schedules import scheduling
 from tests.pages.topic_cast import make, ran, text_of
+from tests.undo import undone
 
 URL = "/topics/"
 HTMX = {"HX-Request": "true"}
@@ -96,9 +97,7 @@ def test_an_archived_topic_is_not_run_and_says_why(browser: Client, alice: Any):
 def test_trash_offers_undo_and_undo_brings_it_back(browser: Client, alice: Any):
     topic = make(alice, "Sailing", preset="daily")
 
-    page = text_of(press(browser, topic, "trash", follow=True))
-    assert f'action="/topics/{topic.pk}/restore/"' in page
-    browser.post(f"/topics/{topic.pk}/restore/", {"next": URL})
+    undone(browser, press(browser, topic, "trash", follow=True))
 
     topic.refresh_from_db()
     assert topic.trashed_at is None
@@ -131,10 +130,10 @@ def test_a_topic_whose_name_was_taken_comes_back_under_another_and_it_is_said(
     browser: Client, alice: Any
 ):
     topic = make(alice, "Sailing")
-    topic.trash(by=alice.actor)
+    trashed = press(browser, topic, "trash", follow=True)
     make(alice, "Sailing")
 
-    page = text_of(browser.post(f"/topics/{topic.pk}/restore/", {"next": URL}, follow=True))
+    page = text_of(undone(browser, trashed))
 
     topic.refresh_from_db()
     assert (topic.trashed_at, topic.title) == (None, "Sailing (2)")

@@ -14,6 +14,7 @@ from memory.models import Source, Topic, TopicFact
 from research.models import Run, Schedule
 from research.schedules import scheduling
 from tests.pages.topic_cast import make, reported, text_of
+from tests.undo import undone
 
 URL = "/topics/"
 HTMX = {"HX-Request": "true"}
@@ -209,12 +210,26 @@ def test_ticked_topics_are_paused_and_undo_resumes_those_alone(browser: Client, 
     one, two = (make(alice, title, preset="daily") for title in ("One", "Two"))
     scheduling.set_paused(two, paused=True, by=alice.actor)
 
-    page = text_of(bulk(browser, "pause", one, two))
-    assert "Paused 1 topic. 1 wasn’t changed." in page
-    browser.post("/topics/bulk/undo/")
+    page = bulk(browser, "pause", one, two)
+    assert "Paused 1 topic. 1 wasn’t changed." in text_of(page)
+    undone(browser, page)
 
     paused = Schedule.objects.filter(paused=True)
     assert [schedule.topic for schedule in paused] == [two]
+
+
+def test_undo_of_what_was_undone_by_hand_is_refused_and_changes_nothing(
+    browser: Client, alice: Any
+):
+    one, two = (make(alice, title, preset="daily") for title in ("One", "Two"))
+    page = bulk(browser, "pause", one, two)
+    bulk(browser, "resume", one, two)
+
+    refused = undone(browser, page)
+
+    assert refused.status_code == 409
+    assert "Nothing was changed." in text_of(refused)
+    assert not Schedule.objects.filter(paused=True).exists()
 
 
 def test_all_that_match_can_be_archived_and_the_filters_stay(browser: Client, alice: Any):

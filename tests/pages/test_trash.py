@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
-from html import unescape
 from typing import Any
 
 import pytest
@@ -18,11 +16,11 @@ from memory.library import services as library_services
 from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.trash import listing as trash_listing
-from memory.pages.trash.listing import Chosen
 from memory.scratchpad import services as scratchpad
 from memory.tasks import empty_trash
 from research.runs import trash as run_trash
 from tests.research.factories import make_run, make_second_run, make_topic
+from tests.undo import undo_in, undone
 
 HTMX = {"HX-Request": "true", "HX-Target": "trash"}
 TRASH, EMPTY = reverse("memory:trash"), reverse("memory:trash-empty")
@@ -248,8 +246,7 @@ def test_the_ticked_come_back_together_and_one_undo_moves_them_again(browser: Cl
     page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
     assert "2 records restored" in page.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 1
-    [undo] = re.findall(r"/trash/take-back/[^\"]+", page.content.decode())
-    again = browser.post(unescape(undo), follow=True)
+    again = undone(browser, page)
     assert "2 records moved to Trash again" in again.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 3
 
@@ -274,9 +271,8 @@ def test_nobody_restores_or_takes_back_what_is_not_theirs(
     bobs, restore = client_of(bob), reverse("memory:trash-restore")
     bobs.post(restore, {"record": f"note:{note.pk}"})
     assert Note.objects.in_trash().filter(pk=note.pk).exists()
-    key = trash_listing.restore_chosen(alice, Chosen(keys=[f"note:{note.pk}"])).key
-    for tried in (key, key + "x", "x"):
-        bobs.post(reverse("memory:trash-take-back", args=[tried]))
+    page = browser.post(restore, {"record": f"note:{note.pk}"}, follow=True)
+    assert bobs.post(undo_in(page)).status_code == 404
     assert Note.objects.live().filter(pk=note.pk).exists()
 
 
@@ -292,7 +288,7 @@ def test_all_that_match_come_back_beyond_the_page_and_one_undo_moves_them_again(
 
     assert "70 records restored" in page.content.decode()
     assert list(Note.objects.of(alice).in_trash()) == [other]
-    browser.post(re.findall(r"/trash/take-back/[^\"]+", page.content.decode())[0])
+    undone(browser, page)
     assert Note.objects.of(alice).in_trash().count() == 71
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from html import unescape
 from typing import Any
 
 import pytest
@@ -26,6 +24,7 @@ from memory.scratchpad import services as scratchpad
 from research.models import SharedLink
 from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_second_run, make_topic
+from tests.undo import undone
 
 
 @pytest.fixture
@@ -35,11 +34,7 @@ def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
 
 def done_and_undone(browser: Client, address: str, typed: dict[str, Any]) -> None:
     """Do it, and click Undo in its toast."""
-    html = browser.post(address, typed, follow=True).content.decode()
-    forms = re.findall(r'<form[^>]*action="([^"]+)"[^>]*>(.*?)</form>', html, re.DOTALL)
-    undos = [unescape(to) for to, inside in forms if ">Undo<" in inside]
-    assert undos, "no Undo is offered"
-    assert browser.post(undos[-1], follow=True).status_code == 200
+    assert undone(browser, browser.post(address, typed, follow=True)).status_code == 200
 
 
 def test_a_note_that_was_written(browser: Client, alice: User) -> None:
@@ -98,7 +93,7 @@ def test_a_topic_that_was_taken_from_the_archive_or_the_trash(browser: Client, a
     topic = Topic.objects.get(pk=topic.pk)
     assert topic.archived_at is not None
     topic_editing.trash_topic(topic, by=alice.actor)
-    done_and_undone(browser, reverse("research:topic-restore", args=[topic.pk]), {})
+    done_and_undone(browser, reverse("memory:record-restore", args=["topic", topic.pk]), {})
     assert Topic.objects.in_trash().filter(pk=topic.pk).exists()
 
 

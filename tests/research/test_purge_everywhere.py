@@ -15,6 +15,7 @@ from django.conf import settings as site
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from beacon_site.llm.base import Answer, ToolCall, Usage
 from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
@@ -39,6 +40,7 @@ from memory.models import (
     Remembered,
     Session,
     Topic,
+    Undo,
     Use,
     User,
 )
@@ -48,7 +50,7 @@ from memory.pages.trash import listing as trash_page
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
 from memory.records import traces
-from memory.records.undo import undo
+from memory.records.history import undo
 from memory.review import services as review_services
 from memory.review.risks import Held, Risk
 from memory.scratchpad.services import set_value
@@ -163,6 +165,8 @@ def _use(owner: User, record: Remembered, monkeypatch: pytest.MonkeyPatch) -> No
     _by_review(owner)
     _by_runs(owner)
     BulkAct.objects.create(owner=owner, page="notes", act="pin", query=f"q={MARKER}")
+    kept = {"arguments": {"query": f"q={MARKER}"}, "expires_at": timezone.now()}
+    Undo.objects.create(owner=owner, act="view-deleted", **kept)
     Reflection.objects.create(
         owner=owner, source="session:x", assessment=WORDS, calls=[{"arguments": {"text": WORDS}}]
     )

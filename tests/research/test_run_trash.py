@@ -23,7 +23,7 @@ from memory.models import (
     TopicFact,
 )
 from memory.records import acts as record_acts
-from memory.records import undo
+from memory.records import history as record_history
 from memory.topics import memory as topic_memory
 from research.models import Hit, Report, Run
 from research.runs import trash as run_trash
@@ -112,7 +112,7 @@ def test_undo_and_redo_move_the_same(topic: Topic, bad: Run) -> None:
     back = record_acts.carry_out("restore", report, by=owner.actor)
     assert back is not None
     assert state_of(owner) == before
-    undo.undo(back, by=owner.actor)
+    record_history.undo(back, by=owner.actor)
     left = [f["text"] for f in away["facts"] if f["trashed_at"] is None]
     assert sorted(texts(topic)) == sorted(left)
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import authenticate, logout, update_session_auth_hash
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Max, OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -28,12 +29,12 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.http import BeaconRequest, current_page, page_of_ours, zone_of
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
-from memory.accounts import people, settings_undo, sign_ins, tokens
+from memory.accounts import people, sign_ins, tokens
 from memory.accounts.people import works_here_alone
 from memory.archive import exporter, jobs
 from memory.archive.zips import ImportRejected
 from memory.context import identity
-from memory.core.errors import InvalidValue, MemoryRefused
+from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
 from memory.pages.accounts.forms import (
     AccountDeletionForm,
@@ -49,7 +50,8 @@ from memory.pages.oauth import opened_by_app
 from memory.review import trust
 from memory.web.double_submit import submission
 from memory.web.permissions import staff_only
-from memory.web.responses import go_back, go_to, kept_changes, undo_settings_tag
+from memory.web.responses import go_to
+from memory.web.undo import offer, offer_settings, settings_now, undoes
 
 
 @never_cache
@@ -319,28 +321,41 @@ def _people() -> dict[str, Any]:
 @require_POST
 @staff_only
 def disable(request: BeaconRequest, pk: int) -> HttpResponse:
-    person = get_object_or_404(User, pk=pk)
     try:
-        people.disable(person, by=request.user)
+        _set_active(request, pk, active=False)
     except InvalidValue as exc:
         messages.error(request, str(exc))
-    else:
-        text = _("%(name)s is signed out and can no longer sign in. Nothing was deleted.")
-        undo = "undo:" + reverse("memory:person-enable", args=[pk])
-        messages.success(request, text % {"name": person}, extra_tags=undo)
     return _done(request)
 
 
 @require_POST
 @staff_only
 def enable(request: BeaconRequest, pk: int) -> HttpResponse:
-    person = get_object_or_404(User, pk=pk)
-    people.enable(person, by=request.user)
-    if person.pk != request.user.pk:
-        undo = "undo:" + reverse("memory:person-disable", args=[pk])
-        words = _("%(name)s can sign in again.") % {"name": person}
-        messages.success(request, words, extra_tags=undo)
+    _set_active(request, pk, active=True)
     return _done(request)
+
+
+def _set_active(request: BeaconRequest, pk: int, *, active: bool) -> None:
+    person = get_object_or_404(User, pk=pk)
+    if active:
+        people.enable(person, by=request.user)
+        words = _("%(name)s can sign in again.")
+    else:
+        people.disable(person, by=request.user)
+        words = _("%(name)s is signed out and can no longer sign in. Nothing was deleted.")
+    if not active or person.pk != request.user.pk:
+        undo = offer(request, "person-access", pk=pk, was_active=not active)
+        messages.success(request, words % {"name": person}, extra_tags=undo)
+
+
+@undoes("person-access")
+def _undo_access(request: BeaconRequest, pk: int, *, was_active: bool) -> str:
+    if not request.user.is_staff:
+        raise PermissionDenied
+    if get_object_or_404(User, pk=pk).is_active == was_active:
+        raise InvalidValue(_("This account’s access has changed since then. Nothing was changed."))
+    _set_active(request, pk, active=was_active)
+    return reverse("memory:people")
 
 
 @require_POST
@@ -379,7 +394,7 @@ def profile(request: BeaconRequest) -> HttpResponse:
     # A copy, so that a rejected form's values don't appear in the frame as saved.
     person = User.objects.get(pk=request.user.pk) if request.method == "POST" else request.user
     form = ProfileForm(request.POST or None, instance=person)
-    before = settings_undo.now(request.user, "profile") if request.method == "POST" else {}
+    before = settings_now(request.user, "profile") if request.method == "POST" else {}
     if request.method == "POST" and form.is_valid():
         # The user note repeats the profile and is updated with it (R202).
         with transaction.atomic():
@@ -387,7 +402,7 @@ def profile(request: BeaconRequest) -> HttpResponse:
             identity.write_profile(request.user, by=request.actor)
             Activity.log(request.user, request.actor, "profile-changed", subject=request.user)
         timezone.activate(zone_of(request.user.time_zone))
-        undo = undo_settings_tag(request, "profile", before)
+        undo = offer_settings(request, "profile", before)
         messages.success(request, _("Profile saved."), extra_tags=undo)
         if not request.htmx:
             return redirect("memory:profile")
@@ -467,30 +482,6 @@ def _after_ending(request: BeaconRequest) -> HttpResponse:
     if request.htmx:
         return render(request, "memory/_sign_ins.html", _sign_ins(request))
     return redirect("memory:sign-ins")
-
-
-# --- undo of settings ---
-
-
-@require_POST
-@login_required
-def undo(request: BeaconRequest, key: str) -> HttpResponse:
-    """Restore settings from before a change in this session."""
-    done = kept_changes(request).get(key)
-    if done is None:
-        messages.info(request, _("There’s nothing left to undo."))
-        return go_back(request, reverse("memory:settings"))
-    name, target = done["name"], done["target"]
-    try:
-        other = settings_undo.take_back(request.user, name, target, done=done, by=request.actor)
-    except MemoryRefused as exc:
-        messages.warning(request, str(exc))
-    else:
-        tag = undo_settings_tag(request, name, other["before"], other["after"], target)
-        messages.success(request, _("Change undone."), extra_tags=tag)
-        request.user.refresh_from_db()
-        timezone.activate(zone_of(request.user.time_zone))
-    return go_back(request, reverse("memory:settings"))
 
 
 # --- API tokens and agents ---
@@ -584,14 +575,14 @@ def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
     # A copy, so that a rejected form's values don't appear in the heading as saved.
     form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))
     if request.method == "POST" and form.is_valid():
-        before = settings_undo.now(request.user, "agent", str(pk))
+        before = settings_now(request.user, "agent", str(pk))
         try:
             changed = accounts_agents.change(agent, form.cleaned_data, by=request.actor)
         except InvalidValue as exc:
             form.take(exc)
         else:
             said = _("Settings for %(name)s saved.") if changed else _("Nothing changed.")
-            undo = undo_settings_tag(request, "agent", before, target=str(pk))
+            undo = offer_settings(request, "agent", before, str(pk))
             words = said % {"name": agent} if changed else said
             messages.success(request, words, extra_tags=undo)
             if not request.htmx:

@@ -12,7 +12,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Left
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -20,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.llm.tokens import Size, counted
 from beacon_site.text.cleaning import clean, one_line, shorten
-from beacon_site.text.dates import day_of, moment_of
+from beacon_site.text.dates import day_of
 from memory.content.compaction import citation_line, compact_form
 from memory.content.services import change_all, due
 from memory.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
@@ -238,11 +237,6 @@ class Moved:
     at: datetime
     left: int = 0
 
-    @property
-    def undo_url(self) -> str:
-        """Return the URL that restores them."""
-        return f"{reverse('memory:content-put-back')}?{urlencode({'at': self.at.isoformat()})}"
-
 
 def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor) -> Moved:
     """Move these items to Trash.  Raises InvalidValue if there are none."""
@@ -266,13 +260,8 @@ def _trash(user: User, keys: list[UUID], by: Actor) -> Moved:
     return Moved(change_all(rows, {"trashed_at": at}, by=by, why=why), at)
 
 
-def put_back(user: User, moment: str, *, by: Actor) -> int:
+def put_back(user: User, at: datetime, *, by: Actor) -> int:
     """Restore what was moved to Trash at exactly this time, and return the number of items."""
-    at = moment_of(moment)
-    if at is None or at.tzinfo is None:
-        raise InvalidValue(
-            _("The time isn’t valid, so nothing was restored. Restore the items in Trash.")
-        )
     rows = ContentItem.objects.of(user).filter(trashed_at=at)
     return change_all(rows, {"trashed_at": None}, by=by, why=_("restored from Trash"))
 

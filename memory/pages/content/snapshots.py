@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -40,7 +41,8 @@ from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back, go_to, refused, undo_tag
+from memory.web.responses import go_to, refused
+from memory.web.undo import offer, offer_revision, undoes
 
 PAGE, ITEMS = 50, 100
 
@@ -107,11 +109,12 @@ def items_of(snapshot: Any, *, page_number: int) -> tuple[list[ItemRow], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How many items were restored to which scope, and the URL that undoes it."""
+    """How many items were restored to which scope, and how to undo it (see `take_back`)."""
 
     number: int
     scope: str
-    undo_url: str
+    before: UUID
+    state: str
 
 
 def restore(snapshot: Any, *, by: Actor, scope: str = "") -> Restored:
@@ -127,13 +130,26 @@ def restore(snapshot: Any, *, by: Actor, scope: str = "") -> Restored:
         }  # fmt: skip
         before = take_snapshot(snapshot.owner, into, by=by, title=title)
         items = restore_snapshot(snapshot, by=by, scope=scope or None)
-    undo = reverse("memory:content-snapshot-take-back", args=[before.pk])
-    return Restored(len(items), before.scope, undo)
+    return Restored(len(items), before.scope, before.pk, _state_of(snapshot.owner, before.scope))
 
 
-def take_back(before: Any, *, by: Actor) -> int:
-    """Undo a restore with the snapshot of what the scope had before, which is then deleted."""
+def _state_of(owner: User, scope: str) -> str:
+    """Return a digest of the items in a scope with their versions."""
+    items = ContentItem.objects.of(owner).live().filter(scope=scope).order_by("pk")
+    return sha256(repr(list(items.values_list("pk", "version"))).encode()).hexdigest()
+
+
+def take_back(before: Any, *, by: Actor, state: str) -> int:
+    """Undo a restore with the snapshot of what the scope had before, which is then deleted.
+
+    Raises InvalidValue if the scope isn't in the state after the restore.
+    """
     with transaction.atomic():
+        if _state_of(before.owner, before.scope) != state:
+            problem = _(
+                "The items in %(scope)s have changed since then. Nothing was changed. Its previous items are in the snapshot “%(name)s”."
+            )
+            raise InvalidValue(problem % {"scope": before.scope, "name": named(before)})
         items = restore_snapshot(before, by=by)
         before.trash(by=by, why=_("its items were restored"))
     return len(items)
@@ -258,7 +274,7 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
                 made.count,
             )  # fmt: skip
             words %= {"n": f"{made.count:,}"}
-            messages.success(request, words, extra_tags=undo_tag(made))
+            messages.success(request, words, extra_tags=offer_revision(request, made))
             return go_to(request, made.get_absolute_url())
     return _list(request, take=form)
 
@@ -279,7 +295,7 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
             form.refuse(str(exc))
         else:
             said = _("Snapshot uploaded. To add its items to the store, restore it to a scope.")
-            messages.success(request, said, extra_tags=undo_tag(made))
+            messages.success(request, said, extra_tags=offer_revision(request, made))
             return go_to(request, made.get_absolute_url())
     return _list(request, upload=form)
 
@@ -337,22 +353,19 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
         "%(n)s item restored to %(scope)s.", "%(n)s items restored to %(scope)s.", done.number
     )
     told = {"n": f"{done.number:,}", "scope": done.scope}
-    messages.success(request, words % told, extra_tags=f"undo:{done.undo_url}")
+    undo = offer(request, "snapshot-restored", before=done.before, state=done.state)
+    messages.success(request, words % told, extra_tags=undo)
     return go_to(request, list_url(done.scope))
 
 
-@require_POST
-@login_required
-def snapshot_take_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
+@undoes("snapshot-restored")
+def _undo_restore(request: BeaconRequest, before: str, state: str) -> str:
     """Undo a restore: the scope has its previous items again."""
-    before = _snapshot(request, pk)
-    try:
-        take_back(before, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
-    said = _("Undone. %(scope)s has its previous items again.") % {"scope": before.scope}
+    found = _snapshot(request, UUID(before))
+    take_back(found, by=request.actor, state=state)
+    said = _("Undone. %(scope)s has its previous items again.") % {"scope": found.scope}
     messages.success(request, said)
-    return go_back(request, list_url(before.scope))
+    return list_url(found.scope)
 
 
 @require_safe

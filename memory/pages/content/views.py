@@ -24,6 +24,7 @@ from memory.pages.content import items as content_items
 from memory.pages.content.items import Wanted
 from memory.pages.records import saved_views
 from memory.web.responses import go_back, go_to, refused
+from memory.web.undo import exact_moment, offer, undoes
 
 
 @require_safe
@@ -103,8 +104,7 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
         return refused(request, str(exc))
     made = Revision.objects.of(request.user).filter(record_id=item.pk, version=item.version).first()
     if item.version > before and made is not None:
-        undo = reverse("memory:record-undo", args=[item.record_type(), item.pk, made.pk])
-        messages.success(request, said, extra_tags=f"undo:{undo}")
+        messages.success(request, said, extra_tags=offer(request, "revision", key=made.pk))
     return go_back(request, item.get_absolute_url())
 
 
@@ -147,7 +147,8 @@ def _say_moved(request: BeaconRequest, moved: content_items.Moved) -> None:
         more = _("%(n)s more match. Repeat to move them too.")
         words += " " + more % {"n": f"{moved.left:,}"}
     if moved.number:
-        messages.success(request, words, extra_tags=f"undo:{moved.undo_url}")
+        undo = offer(request, "content-trashed", at=moved.at.isoformat())
+        messages.success(request, words, extra_tags=undo)
     else:
         messages.info(request, _("Nothing was moved because these items no longer exist."))
 
@@ -165,14 +166,12 @@ def content_clear(request: BeaconRequest) -> HttpResponse:
     return go_back(request, reverse("memory:content"))
 
 
-@require_POST
-@login_required
-def content_put_back(request: BeaconRequest) -> HttpResponse:
+@undoes("content-trashed")
+def _restore(request: BeaconRequest, at: str) -> str:
     """Restore what one action moved to Trash."""
-    try:
-        number = content_items.put_back(request.user, request.GET.get("at", ""), by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    number = content_items.put_back(request.user, exact_moment(at), by=request.actor)
+    if not number:
+        raise MemoryRefused(_("These items have changed since then. Nothing was changed."))
     words = ngettext("%(n)s item restored.", "%(n)s items restored.", number)
     messages.success(request, words % {"n": f"{number:,}"})
-    return go_back(request, reverse("memory:content"))
+    return reverse("memory:content")

@@ -13,7 +13,6 @@ from django import forms
 from django.contrib import messages
 from django.core.validators import ProhibitNullCharactersValidator
 from django.http import Http404
-from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
@@ -50,6 +49,7 @@ from memory.files.three_way_merge import content_at, put_together
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.records import history as record_history
 from memory.web.fields import CleanTextField
+from memory.web.undo import offer_revision
 
 
 def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
@@ -64,9 +64,7 @@ def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
 
 def say_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None:
     """Report a change of the file, with an Undo in the toast."""
-    last = record_history.revisions_of(file).only("id")[0]
-    undo = reverse("memory:record-undo", args=[file.record_type(), file.pk, last.pk])
-    messages.success(request, said, extra_tags=f"undo:{undo}")
+    messages.success(request, said, extra_tags=offer_revision(request, file))
 
 
 def number(text: str) -> int:

@@ -42,7 +42,8 @@ from memory.pages.files.editing import (
 from memory.records import acts as record_acts
 from memory.records import history as record_history
 from memory.web.fields import cleaned_of
-from memory.web.responses import go_to, next_of, refused, say_cleaned, undo_tag
+from memory.web.responses import go_to, next_of, refused, say_cleaned
+from memory.web.undo import offer
 
 
 @require_http_methods(["GET", "POST"])
@@ -180,9 +181,8 @@ def _saved(request: BeaconRequest, saved: Saved, seen: int) -> HttpResponse:
         messages.info(request, _("Nothing changed. The text is the same."))
     else:
         last = record_history.revisions_of(file).defer("after").first()
-        undo = "undo:" + reverse("memory:record-undo", args=[file.record_type(), file.pk, last.pk])
-        told = said % {"version": file.version}
-        messages.success(request, told, extra_tags=undo if last.before else "")
+        undo = offer(request, "revision", key=last.pk) if last.before else ""
+        messages.success(request, said % {"version": file.version}, extra_tags=undo)
     for warning in saved.warnings:
         messages.warning(request, warning)
     return go_to(request, file.get_absolute_url())
@@ -319,7 +319,7 @@ def episode_new(request: BeaconRequest) -> HttpResponse:
         else:
             told = {"path": saved.file.path, "version": saved.file.version}
             said = _("Added to %(path)s, version %(version)d.") % told
-            messages.success(request, said, extra_tags=undo_tag(saved.file))
+            say_with_undo(request, saved.file, said)
             say_cleaned(request, cleaned_of(form))
             for warning in saved.warnings:
                 messages.warning(request, warning)

@@ -35,6 +35,7 @@ from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.notes.services import PINNED, expiry
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
+from memory.web.undo import offer, undoes
 
 UNDO = "undo"
 
@@ -451,16 +452,12 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
     return _gone_back(request, back)
 
 
-@login_required
-@require_POST
-def bulk_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
+@undoes("bulk", key=UUID)
+def _undo_bulk(request: BeaconRequest, key: UUID) -> str:
     """Undo a bulk action for the records that haven't changed since."""
-    act = get_object_or_404(BulkAct.objects.of(request.user), pk=pk)
-    try:
-        _begin(request, ask_undo(act))
-    except MemoryRefused as exc:
-        messages.info(request, str(exc))
-    return _gone_back(request, reverse(f"memory:{act.page}"))
+    act = get_object_or_404(BulkAct.objects.of(request.user), pk=key)
+    _begin(request, ask_undo(act))
+    return reverse(f"memory:{act.page}")
 
 
 @login_required
@@ -506,8 +503,8 @@ def _begin(request: BeaconRequest, act: BulkAct) -> None:
     done = carry_out(act.pk, seconds=IN_REQUEST_SECONDS)
     if done is None or done.is_unfinished:
         return  # it continues without the request
-    undo = bool(done.done) and done.act != UNDO
-    tags = "undo:" + reverse("memory:bulk-undo", args=[done.pk]) if undo else ""
+    may_undo = bool(done.done) and done.act != UNDO
+    tags = offer(request, "bulk", key=done.pk) if may_undo else ""
     level = messages.SUCCESS if done.done else messages.WARNING
     messages.add_message(request, level, outcome(done), extra_tags=tags)
 

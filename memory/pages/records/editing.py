@@ -31,10 +31,10 @@ from memory.notes.services import edit_note
 from memory.observations.services import edit_observation, write_observation
 from memory.pages.records.record import model_of
 from memory.records import history as record_history
-from memory.records import undo as record_undo
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_to, next_of, say_cleaned, undo_tag
+from memory.web.responses import go_to, next_of, say_cleaned
+from memory.web.undo import offer, offer_revision
 
 NOTHING = gettext_lazy("Enter some text.")
 USUAL = ""  # the default stability of the kind
@@ -345,7 +345,7 @@ class Conflict(MemoryRefused):
         self.fields = {name: _joined(base.get(name), typed[name], now.get(name)) for name in typed}
         self.others = [
             (
-                record_undo.field_words(record, [name])[0],
+                record_history.field_words(record, [name])[0],
                 record_history.shown(record, name, now[name]),
             )
             for name in typed
@@ -422,7 +422,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("Note saved."), extra_tags=undo_tag(note))
+            messages.success(request, _("Note saved."), extra_tags=offer_revision(request, note))
             say_cleaned(request, form.cleaned_labels)
             return go_to(request, next_of(request, note.get_absolute_url()))
     return _form(request, form, "note", _("New note"))
@@ -444,7 +444,9 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("Observation saved."), extra_tags=undo_tag(made))
+            messages.success(
+                request, _("Observation saved."), extra_tags=offer_revision(request, made)
+            )
             say_cleaned(request, form.cleaned_labels)
             return go_to(request, next_of(request, made.get_absolute_url()))
     return _form(request, form, "observation", _("New observation"))
@@ -498,10 +500,7 @@ def edit_record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
 
 def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
     last = record_history.revisions_of(record).first()
-    undo = ""
-    if last is not None and last.before:
-        address = reverse("memory:record-undo", args=[record.record_type(), record.pk, last.pk])
-        undo = f"undo:{address}"
+    undo = offer(request, "revision", key=last.pk) if last is not None and last.before else ""
     said = _("Saved as version %(version)d.") % {"version": record.version}
     messages.success(request, said, extra_tags=undo)
     say_cleaned(request, form.cleaned_labels)
@@ -576,7 +575,7 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
             form = _on_newest(request, note)
             form.add_error(None, str(exc))
         else:
-            undo = "undo:" + reverse("memory:note-unsupersede", args=[made.pk])
+            undo = offer(request, "superseded", key=made.pk)
             said = _("The new note replaces the old one.")
             messages.success(request, said, extra_tags=undo)
             return go_to(request, made.get_absolute_url())

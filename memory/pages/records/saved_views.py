@@ -19,6 +19,7 @@ from beacon_site.http import BeaconRequest, page_of_ours
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from memory.core.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models import SavedView, User
+from memory.web.undo import act, offer, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
 
@@ -100,8 +101,6 @@ def _plain(query: str) -> str:
 
 # --- pages ---
 
-_UNDO = "undo_view"  # in the session: the view that was deleted last
-
 
 @login_required
 @require_POST
@@ -114,38 +113,31 @@ def views_save(request: BeaconRequest) -> HttpResponse:
         messages.warning(request, str(exc))
     else:
         words = _("View “%(name)s” saved.") % {"name": view}
-        undo = "undo:" + reverse("memory:view-delete", args=[view.pk])
+        undo = offer(request, "view-delete", pk=view.pk, saved=view.query)
         messages.success(request, words, extra_tags=undo)
     return _gone_back(request)
 
 
-@login_required
-@require_POST
-def view_delete(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Delete a saved view; its records stay."""
+@act("view-delete")
+def view_delete(request: BeaconRequest, pk: int, saved: str | None = None) -> str:
+    """Delete a saved view; its records stay. An undo names the query that was saved."""
     view = get_object_or_404(SavedView.objects.of(request.user), pk=pk)
-    request.session[_UNDO] = {"page": view.page, "name": view.name, "query": view.query}
+    if saved is not None and view.query != saved:
+        raise InvalidValue(_("This view has changed since then. Nothing was changed."))
+    undo = offer(request, "view-deleted", page=view.page, name=view.name, query=view.query)
     view.delete()
     words = _("View “%(name)s” deleted. Its records are kept.") % {"name": view.name}
-    messages.success(request, words, extra_tags="undo:" + reverse("memory:views-undo"))
-    return _gone_back(request)
+    messages.success(request, words, extra_tags=undo)
+    return reverse("memory:notes")
 
 
-@login_required
-@require_POST
-def views_undo(request: BeaconRequest) -> HttpResponse:
-    """Restore the view that was deleted last."""
-    last = request.session.pop(_UNDO, None)
-    if last is None:
-        messages.info(request, _("There’s nothing left to undo."))
-        return _gone_back(request)
-    try:
-        save_view(request.user, last["page"], last["name"], last["query"])
-    except MemoryRefused as exc:
-        messages.warning(request, str(exc))
-    else:
-        messages.success(request, _("View “%(name)s” restored.") % {"name": last["name"]})
-    return _gone_back(request)
+@undoes("view-deleted")
+def _restore_view(request: BeaconRequest, page: str, name: str, query: str) -> str:
+    if SavedView.objects.of(request.user).filter(page=page, name=name).exists():
+        raise InvalidValue(_("There’s another view named “%(name)s” now.") % {"name": name})
+    save_view(request.user, page, name, query)
+    messages.success(request, _("View “%(name)s” restored.") % {"name": name})
+    return reverse("memory:notes")
 
 
 def _gone_back(request: BeaconRequest) -> HttpResponse:

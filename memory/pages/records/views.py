@@ -49,9 +49,9 @@ from memory.records import acts as record_acts
 from memory.records import history as record_history
 from memory.records import kinds as record_kinds
 from memory.records import traces
-from memory.records import undo as record_undo
 from memory.records.kinds import kind_of, models
-from memory.web.responses import go_back, go_to, next_of, refused, say_cleaned, undo_tag
+from memory.web.responses import go_back, go_to, next_of, refused, say_cleaned
+from memory.web.undo import offer, offer_revision, undoes
 
 
 def _asked(data: Any) -> list[UUID]:
@@ -110,21 +110,17 @@ def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
 
 def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
     said = _("%(count)d notes merged into this one. They stay readable in its history.")
-    undo = "undo:" + reverse("memory:note-unsupersede", args=[note.pk])
+    undo = offer(request, "superseded", key=note.pk)
     messages.success(request, said % {"count": count}, extra_tags=undo)
     say_cleaned(request, [_("Note")] if note.cleaned else [])
     return go_to(request, note.get_absolute_url())
 
 
-@require_POST
-@login_required
-def unsupersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
+@undoes("superseded", key=UUID)
+def _unsupersede(request: BeaconRequest, key: UUID) -> str | HttpResponse:
     """Undo a merge or a replacement: the older notes are current again, this one goes to Trash."""
-    note: Note = get_object_or_404(Note.objects.of(request.user), pk=pk)
-    try:
-        originals = merging.unmerge(note, by=request.actor)
-    except MemoryRefused as exc:
-        return refused(request, str(exc))
+    note: Note = get_object_or_404(Note.objects.of(request.user), pk=key)
+    originals = merging.unmerge(note, by=request.actor)
     said = ngettext(
         "Undone. The older note is current again, and the newer one is in Trash.",
         "Undone. The %(count)d older notes are current again, and the newer one is in Trash.",
@@ -133,9 +129,7 @@ def unsupersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
     messages.success(request, said % {"count": len(originals)})
     back = originals[0].get_absolute_url()
     # If it was undone on the newer note's own page, go to the older one.
-    if request.POST.get("next", "") == note.get_absolute_url():
-        return go_to(request, back)
-    return go_back(request, back)
+    return go_to(request, back) if next_of(request) == note.get_absolute_url() else back
 
 
 # --- one record ---
@@ -230,8 +224,8 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     if act == "restore" and str(record) != name:
         said = trash_listing.renamed(name, record)
     if revision is not None:
-        undo = reverse("memory:record-undo", args=[type, pk, revision.pk])
-        messages.success(request, said, extra_tags=f"undo:{undo}")
+        undo = offer(request, "revision", key=revision.pk)
+        messages.success(request, said, extra_tags=undo)
     return _shown(request, record)
 
 
@@ -247,37 +241,36 @@ def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
     return go_back(request, page_of(record))
 
 
-@require_POST
-@login_required
-def undo(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
-    """Undo one change of the record, as a new revision."""
-    return _by_revision(request, type, pk, revision, record_undo.undo, _("Change undone."))
+@undoes("revision", key=int)
+def _undo_revision(request: BeaconRequest, key: int) -> str:
+    """Undo one change of a record, as a new revision."""
+    revision = get_object_or_404(Revision.objects.of(request.user), pk=key)
+    name = str(record_history.record_of(revision))
+    record = record_history.undo(revision, by=request.actor)
+    was_renamed = "trashed_at" in revision.after and str(record) != name
+    said = trash_listing.renamed(name, record) if was_renamed else _("Change undone.")
+    messages.success(request, said, extra_tags=offer_revision(request, record))
+    return page_of(record)
 
 
 @require_POST
 @login_required
 def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int) -> HttpResponse:
     """Restore the record as it was in an older revision, as a new one."""
-    said = _("Version restored. The previous one stays in the history.")
-    return _by_revision(request, type, pk, revision, record_undo.restore_to, said)
-
-
-def _by_revision(
-    request: BeaconRequest, type: str, pk: UUID, number: int, do: Any, said: str
-) -> HttpResponse:
     record = _record_to_change(request, type, pk)
     revisions = Revision.objects.of(request.user).filter(record_type=type, record_id=pk)
     before = record.version
     try:
-        record = do(get_object_or_404(revisions, pk=number), by=request.actor)
+        record = record_history.restore_to(
+            get_object_or_404(revisions, pk=revision), by=request.actor
+        )
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    made = revisions.filter(version__gt=before).order_by("-id").first()
-    if made is None:
-        messages.info(request, _("Nothing changed. It’s already set this way."))
+    if revisions.filter(version__gt=before).exists():
+        said = _("Version restored. The previous one stays in the history.")
+        messages.success(request, said, extra_tags=offer_revision(request, record))
     else:
-        back = reverse("memory:record-undo", args=[type, pk, made.pk])
-        messages.success(request, said, extra_tags=f"undo:{back}")
+        messages.info(request, _("Nothing changed. It’s already set this way."))
     return go_back(request, page_of(record))
 
 
@@ -415,7 +408,7 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
             form.add_error(None, str(exc))
         else:
             said = _("Saved. The previous version is in the history.")
-            messages.success(request, said, extra_tags=undo_tag(record))
+            messages.success(request, said, extra_tags=offer_revision(request, record))
             if request.htmx:
                 return _row(request, listed, pk)
             return redirect(f"memory:{listed.page}")

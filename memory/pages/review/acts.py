@@ -20,7 +20,7 @@ from memory.models import Note, Proposal, Revision, User
 from memory.models.origins import HEURISTIC
 from memory.notes import merging
 from memory.pages.review.proposals import title_of
-from memory.records import undo
+from memory.records import history as record_history
 from memory.review import risks
 from memory.review import services as review_services
 from memory.review.outdated import outdated
@@ -38,7 +38,7 @@ def take_back(proposal: Proposal, *, by: Actor) -> None:
         changes = _changes(held)
         if not (changes and _superseding_undone(held, changes[-1], by)):
             for change in reversed(changes):
-                undo.undo(change, by=by)
+                record_history.undo(change, by=by)
         wait_again(held, by=by)
     proposal.refresh_from_db()
 
@@ -54,7 +54,7 @@ def _changes(held: Proposal) -> list[Revision]:
 
 def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
     """Make the older note current again, if the last change replaced a note."""
-    record = undo.record_of(last, for_update=True)
+    record = record_history.record_of(last, for_update=True)
     if not isinstance(record, Note) or last.version != 1:
         return False
     older = record.supersedes.order_by("-created").first()
@@ -64,7 +64,7 @@ def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
         merging.unmerge(record, by=by)
         return True
     if record.superseded_by_id is not None:
-        raise undo.ChangedSince(
+        raise record_history.ChangedSince(
             _("There’s a newer %(kind)s note now. To restore an older one, open Settings.")
             % {"kind": record.get_kind_display()}
         )

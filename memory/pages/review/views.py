@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
@@ -21,8 +20,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from beacon_site.text.dates import moment_of
-from memory.accounts import settings_undo
 from memory.core.errors import MemoryRefused
 from memory.models import Proposal, RefusedSource, ReviewLevel
 from memory.pages.review import acts as review_acts
@@ -34,7 +31,8 @@ from memory.review import services as reviewing
 from memory.review.levels import DEFAULT, KINDS
 from memory.review.quarantine import MODELS
 from memory.review.verdict import TRASH, Overtaken
-from memory.web.responses import go_back, go_to, next_of, undo_settings_tag
+from memory.web.responses import go_back, go_to, next_of
+from memory.web.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
 
 USUAL = "usual"  # a kind without its own rule uses the default
 LABELS = {
@@ -108,16 +106,12 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
             "%(n)d record moved to Trash.", "%(n)d records moved to Trash.", done.number
         )
     if done.number:
-        messages.success(request, words % {"n": done.number}, extra_tags=_undo(done))
+        messages.success(request, words % {"n": done.number}, extra_tags=_undo_tag(request, done))
     _say_left(request, done)
     if done.problems:
         why = " ".join(done.problems[:MOST_TOLD])
         messages.warning(request, _("Not changed: %(why)s") % {"why": why})
     return go_back(request, reverse("memory:quarantine"))
-
-
-def _undo(done: aside.Done) -> str:
-    return f"undo:{reverse('memory:quarantine-undo')}?{urlencode({'key': str(done.key)})}"
 
 
 def _say_left(request: BeaconRequest, done: aside.Done) -> None:
@@ -128,24 +122,21 @@ def _say_left(request: BeaconRequest, done: aside.Done) -> None:
         messages.warning(request, words % {"n": done.left})
 
 
-@require_POST
-@login_required
-def quarantine_undo(request: BeaconRequest) -> HttpResponse:
+def _undo_tag(request: BeaconRequest, done: aside.Done) -> str:
+    return offer(request, "quarantine", action=done.key)
+
+
+@undoes("quarantine")
+def _quarantine_again(request: BeaconRequest, action: str) -> str:
     """Undo a release or a move to Trash: the records are in quarantine again."""
-    try:
-        key = UUID(request.GET.get("key", ""))
-    except ValueError:
-        key = None
-    done = aside.take_back(request.user, key, by=request.actor) if key else None
-    if done is not None and done.number:
-        words = ngettext("Back in quarantine.", "%(n)d are back in quarantine.", done.number)
-        messages.success(
-            request, words % {"n": done.number}, extra_tags=_undo(done) * bool(done.left)
-        )
-        _say_left(request, done)
-    else:
-        messages.info(request, _("Nothing to undo. The records have changed since then."))
-    return go_back(request, reverse("memory:quarantine"))
+    done = aside.take_back(request.user, UUID(action), by=request.actor)
+    if not done.number:
+        raise MemoryRefused(_("The records have changed since then. Nothing was changed."))
+    words = ngettext("Back in quarantine.", "%(n)d are back in quarantine.", done.number)
+    undo = _undo_tag(request, done) if done.left else ""
+    messages.success(request, words % {"n": done.number}, extra_tags=undo)
+    _say_left(request, done)
+    return reverse("memory:quarantine")
 
 
 # --- blocked sources ---
@@ -181,7 +172,7 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
         except MemoryRefused as exc:
             return _show_choices(request, kind, about, choices, str(exc))
         words = _("%(what)s is blocked.") % {"what": chosen.words}
-        undo = f"undo:{reverse('memory:source-allow', args=[made.pk])}"
+        undo = offer(request, "source-allow", pk=made.pk)
         messages.success(request, words, extra_tags=undo)
         return redirect(next_of(request, reverse("memory:refused-sources")))
     return _show_choices(request, kind, about, choices, problem)
@@ -200,13 +191,12 @@ def _show_choices(
     return render(request, "memory/source_refuse.html", context)
 
 
-@require_POST
-@login_required
-def source_allow(request: BeaconRequest, pk: UUID) -> HttpResponse:
+@act("source-allow")
+def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
     """Unblock a source; what was rejected with it is pending again."""
-    refused = get_object_or_404(RefusedSource.objects.of(request.user), pk=pk)
-    refused.owner = request.user
-    name, number = refused.name, blocking.allow(refused, by=request.actor)
+    blocked = get_object_or_404(RefusedSource.objects.of(request.user), pk=pk)
+    blocked.owner = request.user
+    name, number = blocked.name, blocking.allow(blocked, by=request.actor)
     words = _("“%(name)s” is unblocked.") % {"name": name}
     if number:
         back = ngettext(
@@ -214,7 +204,7 @@ def source_allow(request: BeaconRequest, pk: UUID) -> HttpResponse:
         )
         words = f"{words} {back % {'n': number}}"
     messages.success(request, words)
-    return go_back(request, reverse("memory:refused-sources"))
+    return reverse("memory:refused-sources")
 
 
 # --- proposals and review rules ---
@@ -311,7 +301,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if applied.merged:
         said = _("Merged with the current version and saved: %(what)s.") % told
     words = " ".join([said, *map(str, applied.warnings)])
-    messages.success(request, words, extra_tags=_put_back(found.decided_at))
+    messages.success(request, words, extra_tags=_reopen(request, found.decided_at))
     return go_to(request, _on(request))
 
 
@@ -325,16 +315,14 @@ def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         messages.info(request, str(exc))
         return go_to(request, found.get_absolute_url())
-    undo = _put_back(found.decided_at)
+    undo = _reopen(request, found.decided_at)
     messages.success(request, _("Rejected. Nothing was stored."), extra_tags=undo)
     return go_to(request, _on(request))
 
 
-def _put_back(at: datetime | None) -> str:
-    """Return the Undo for what was decided at this time, for a toast."""
-    if at is None:
-        return ""
-    return f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': at.isoformat()})}"
+def _reopen(request: BeaconRequest, at: datetime | None) -> str:
+    """Offer to undo what was decided at this time."""
+    return offer(request, "proposals-decided", key=at.isoformat()) if at is not None else ""
 
 
 def _on(request: BeaconRequest) -> str:
@@ -345,23 +333,19 @@ def _on(request: BeaconRequest) -> str:
     return following.get_absolute_url() if following else reverse("memory:review")
 
 
-@require_POST
-@login_required
-def review_put_back(request: BeaconRequest) -> HttpResponse:
+@undoes("proposals-decided", key=exact_moment)
+def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     """Reopen what one action decided, and undo what accepting wrote."""
-    at = moment_of(request.GET.get("at", ""))
-    again = review_acts.Waiting()
-    if at is not None and at.tzinfo:
-        again = review_acts.put_back(request.user, at, by=request.actor)
-    if again.number:
-        words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", again.number)
-        messages.success(request, words % {"n": again.number})
+    again = review_acts.put_back(request.user, key, by=request.actor)
+    if not again.number:
+        why = " ".join(again.problems[: review_acts.MOST_TOLD])
+        raise MemoryRefused(why or _("This has been decided again since then."))
+    words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", again.number)
+    messages.success(request, words % {"n": again.number})
     if again.problems:
         why = " ".join(again.problems[: review_acts.MOST_TOLD])
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
-    elif not again.number:
-        messages.info(request, _("Nothing to undo. This has been decided again since then."))
-    return go_back(request, reverse("memory:review"))
+    return reverse("memory:review")
 
 
 @require_POST
@@ -383,7 +367,7 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     why = request.POST.get("why", "")
     done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
     level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
-    undo = _put_back(done.at if done.done else None)
+    undo = _reopen(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
     return go_back(request, reverse("memory:review"))
 
@@ -404,10 +388,10 @@ def review_levels(request: BeaconRequest) -> HttpResponse:
     """Show and set the review rule for each kind of agents' writes."""
     form = LevelsForm(request.POST or None, own=review_levels_module.own_levels(request.user))
     if request.method == "POST" and form.is_valid():
-        before = settings_undo.now(request.user, "levels")
+        before = settings_now(request.user, "levels")
         if review_levels_module.set_levels(request.user, form.wanted, by=request.actor):
             words = _("Review rules saved.")
-            undo = undo_settings_tag(request, "levels", before)
+            undo = offer_settings(request, "levels", before)
             messages.success(request, words, extra_tags=undo)
         else:
             messages.info(request, _("Nothing changed."))

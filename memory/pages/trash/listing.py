@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.core import signing
 from django.db import DatabaseError, transaction
 from django.db.models import (
     CharField,
@@ -50,8 +49,9 @@ from memory.models import (
 )
 from memory.models.remembered import TRASH_DAYS
 from memory.records import acts as record_acts
+from memory.records import history as record_history
 from memory.records import kinds as trash_along
-from memory.records import traces, undo
+from memory.records import traces
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 
@@ -405,7 +405,6 @@ def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
 
 MOST = 1_000  # of one request
 SECONDS = 15.0
-_SALT = "trash-restored"
 _MOST_TOLD = 3
 
 
@@ -418,11 +417,6 @@ class Restored:
     problems: list[str] = field(default_factory=list)
     stay: int = 0
     left: int = 0  # for which there was no time
-
-    @property
-    def key(self) -> str:
-        """Return the signed key for an undo."""
-        return signing.dumps(self.revisions, salt=_SALT, compress=True)
 
     def leave(self, record: Remembered, why: str) -> None:
         """Record that a record stays in Trash."""
@@ -476,15 +470,6 @@ def renamed(name: str, record: Remembered) -> str:
     return words % {"name": shorten(name, 80), "new": shorten(str(record), 80)}
 
 
-def revisions_of(key: str) -> list[int]:
-    """Return the revisions that a key names; none for an invalid key."""
-    try:
-        ids: list[int] = signing.loads(key, salt=_SALT)
-    except signing.BadSignature:
-        return []
-    return ids
-
-
 def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
     """Move to Trash again what these revisions restored, except what has changed since.
 
@@ -493,7 +478,7 @@ def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
     moved, problems = 0, []
     for revision in Revision.objects.of(user).filter(pk__in=ids).order_by("-pk"):
         try:
-            undo.undo(revision, by=user.actor)
+            record_history.undo(revision, by=user.actor)
             moved += 1
         except MemoryRefused as exc:
             problems.append(str(exc))

@@ -24,6 +24,7 @@ from memory.pages.trash import listing as trash_listing
 from memory.pages.trash.listing import Chosen, Wanted
 from memory.records import kinds as record_kinds
 from memory.web.responses import go_back, go_to, next_of
+from memory.web.undo import offer, undoes
 
 
 @require_http_methods(["GET", "POST"])
@@ -44,7 +45,7 @@ def forget(request: BeaconRequest) -> HttpResponse:
                 "%(count)d records moved to Trash for 30 days.",
                 count,
             ) % {"count": count}
-            undo = "undo:" + reverse("memory:forgotten-undo", args=[key])
+            undo = offer(request, "source-deleted", key=key)
             messages.success(request, said, extra_tags=undo)
             return go_to(request, context["next"] or reverse("memory:notes"))
     if asked:
@@ -79,29 +80,25 @@ def _act(request: BeaconRequest) -> dict[str, Any]:
     return {"act": key, "act_count": trash_forget.lying_in_trash(request.user, key)}
 
 
-@require_POST
-@login_required
-def undo(request: BeaconRequest, key: UUID) -> HttpResponse:
+@undoes("source-deleted", key=UUID)
+def _restore_source(request: BeaconRequest, key: UUID) -> str:
     """Restore what was deleted with that key."""
-    came, refused = trash_forget.take_back(request.user, key, by=request.actor)
-    if came or not refused:
+    came, problems = trash_forget.take_back(request.user, key, by=request.actor)
+    if came or not problems:
         said = ngettext(
             "%(count)d record restored.",
             "%(count)d records restored.",
             came,
         )
         messages.success(request, said % {"count": came})
-    if refused:
-        told = {"count": len(refused), "why": " ".join(refused[:3])}
+    if problems:
+        told = {"count": len(problems), "why": " ".join(problems[:3])}
         messages.error(request, _("%(count)d are still in Trash. %(why)s") % told)
-    return go_back(request, reverse("memory:notes"))
+    return reverse("memory:notes")
 
 
 # --- Trash ---
 
-MOST_IN_ADDRESS = 60  # revisions in the URL of an Undo
-LAST = "last"  # is in the URL if the session has the revisions
-_KEPT = "trash_restored"
 OLDER = (0, 7, 14, 21)  # days: emptying offers to delete what is older
 
 
@@ -148,7 +145,8 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
     if came:
         words = ngettext("%(n)d record restored.", "%(n)d records restored.", came) % {"n": came}
         words = " ".join([words, *done.renamed[:3]])
-        messages.success(request, words, extra_tags=_undo_of(request, done))
+        undo = offer(request, "trash-restored", revisions=done.revisions)
+        messages.success(request, words, extra_tags=undo)
     if done.stay:
         words = ngettext("%(n)d is still in Trash.", "%(n)d are still in Trash.", done.stay)
         messages.warning(request, " ".join([words % {"n": done.stay}, *done.problems]))
@@ -162,26 +160,18 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
     return go_back(request, reverse("memory:trash"))
 
 
-def _undo_of(request: BeaconRequest, done: trash_listing.Restored) -> str:
-    """Return the toast's tag; for very many records, the session has the list."""
-    key = done.key
-    if len(done.revisions) > MOST_IN_ADDRESS:
-        request.session[_KEPT], key = done.revisions, LAST
-    return "undo:" + reverse("memory:trash-take-back", args=[key])
-
-
-@require_POST
-@login_required
-def trash_take_back(request: BeaconRequest, key: str) -> HttpResponse:
+@undoes("trash-restored")
+def _trash_again(request: BeaconRequest, revisions: list[int]) -> str:
     """Move to Trash again what one action restored."""
-    ids = request.session.pop(_KEPT, []) if key == LAST else trash_listing.revisions_of(key)
-    moved, problems = trash_listing.take_back(request.user, ids)
+    moved, problems = trash_listing.take_back(request.user, revisions)
+    if not moved:
+        raise MemoryRefused(" ".join(problems) or _("Nothing was changed."))
     words = ngettext(
         "%(n)d record moved to Trash again.", "%(n)d records moved to Trash again.", moved
     ) % {"n": moved}
-    level = messages.WARNING if problems or not moved else messages.SUCCESS
+    level = messages.WARNING if problems else messages.SUCCESS
     messages.add_message(request, level, " ".join([words, *problems]))
-    return go_back(request, reverse("memory:trash"))
+    return reverse("memory:trash")
 
 
 @require_http_methods(["GET", "POST"])
