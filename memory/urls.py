@@ -26,6 +26,7 @@ from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.trash import views as trash_views
 from memory.records.acts import ACTS
+from memory.web.responses import moved
 
 app_name = "memory"
 
@@ -57,8 +58,8 @@ _settings = [
     path("settings/password/", accounts_views.password, name="password"),
     path("settings/tokens/", accounts_views.token_list, name="tokens"),
     path("settings/tokens/<int:pk>/revoke/", accounts_views.token_revoke, name="token-revoke"),
-    path("settings/agents/", accounts_views.agent_list, name="agents"),
-    path("settings/agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
+    path("agents/", accounts_views.agent_list, name="agents"),
+    path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
     path("settings/spending/", usage.spending_page, name="spending"),
     path("settings/spending/limits/", usage.spending_limits, name="spending-limits"),
     path("settings/spending/calls.csv", usage.spending_csv, name="spending-csv"),
@@ -255,8 +256,8 @@ _trust = [
     path("scratchpad/", scratchpad.scratchpad_list, name="scratchpad"),
     path("scratchpad/new/", scratchpad.scratchpad_new, name="scratchpad-new"),
     path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
-    path("recall/", recall.recall, name="recall"),
-    path("recall/<str:kind>", recall.recall_file, name="recall-file"),
+    path("memory/", recall.recall, name="recall"),
+    path("memory/<str:kind>", recall.recall_file, name="recall-file"),
     path("context/", context.context, name="context"),
     path("context/context.txt", context.context_text, name="context-text"),
     path("trash/", trash_views.trash, name="trash"),
@@ -292,6 +293,14 @@ _review = [
 ]
 
 
+# Addresses of earlier versions.
+_moved = [
+    path("recall/", moved("memory:recall"), name="recall-moved"),
+    path("recall/<str:kind>", moved("memory:recall-file"), name="recall-file-moved"),
+    path("settings/agents/", moved("memory:agents"), name="agents-moved"),
+    path("settings/agents/<int:pk>/", moved("memory:agent"), name="agent-moved"),
+]
+
 urlpatterns: list[URLPattern] = [
     *_accounts,
     *_settings,
@@ -305,4 +314,5 @@ urlpatterns: list[URLPattern] = [
     *_files,
     *_trust,
     *_review,
+    *_moved,
 ]

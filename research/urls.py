@@ -13,6 +13,7 @@ from research.pages import (
     home,
     metrics,
     palette,
+    places,
     report_list,
     reports,
     runs,
@@ -140,6 +141,7 @@ _reports = [
 _home = [
     path("", home.home, name="home"),
     path("palette/", palette.palette, name="palette"),
+    path("pins/", places.pin, name="pin"),
     path("topics/trash/", topics.topics_trash, name="topics-trash"),
     path("topics/<uuid:pk>/purge/", topics.topic_purge, name="topic-purge"),
 ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -31,6 +33,23 @@ def next_of(request: BeaconRequest, default: str = "") -> str:
 def go_back(request: BeaconRequest, default: str) -> HttpResponse:
     """Redirect to `next`, else to `default`."""
     return go_to(request, next_of(request, default))
+
+
+def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:
+    """Return a view of an old address that redirects permanently to the page of this name.
+
+    The query string is kept, with `fixed` added. A form that was open before is sent again as it is.
+    """
+
+    @login_required
+    def redirected(request: BeaconRequest, **named: Any) -> HttpResponse:
+        query = request.GET.copy()
+        query.update(fixed)
+        url = reverse(name, kwargs=named) + (f"?{query.urlencode()}" if query else "")
+        keeps_method = request.method not in ("GET", "HEAD")
+        return redirect(url, permanent=True, preserve_request=keeps_method)
+
+    return redirected
 
 
 def refused(request: BeaconRequest, why: str, *, way: str = "") -> HttpResponse:

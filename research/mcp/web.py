@@ -145,7 +145,7 @@ def _token_of(header: str) -> ApiToken | Response:
         return _too_many(token) or token
     text = _(
         "The token is missing, unknown, revoked or expired. Send a valid one as “Authorization: "
-        "Bearer bcn_…”. You can create one in Settings → API tokens."
+        "Bearer bcn_…”. You can create one in Agents → API tokens."
     )
     return problem(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="Beacon"'})
 

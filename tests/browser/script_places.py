@@ -21,7 +21,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("words notes", "/notes/", None),
         ("words review", "/review/", None),
         ("words conflicts", "/conflicts/", None),
-        ("words recall", "/recall/?q=400", None),
+        ("words recall", "/memory/?q=400", None),
         ("words palette", "/palette/?words=2026", None),
         ("words session", cast["words session"], None),
         ("words proposal", cast["words proposal"], None),

@@ -39,6 +39,7 @@ CHOICES = {
     "settings/channels/new/<str:kind>": "email",
     "settings/connections/<str:name>": "tavily",
     "activity/export/<str:kind>": "activity.csv",
+    "memory/<str:kind>": "hits.csv",
     "recall/<str:kind>": "hits.csv",
     "records/<str:page>": "notes",
     "records/<str:type>": "note",
@@ -86,7 +87,8 @@ def named(topic: Topic) -> dict[str, Any]:
         "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
         "scratchpad": memory.ScratchpadEntry, "settings/soul": memory.Note,
         "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,
-        "settings/agents": memory.Agent, "settings/people": owner,
+        "agents": memory.Agent, "settings/agents": memory.Agent,
+        "settings/people": owner,
         "settings/people/invitations": memory.Invitation, "settings/archive": memory.Archive,
         "library": memory.LibraryDocument, "bulk": memory.BulkAct, "views": memory.SavedView,
         "content": memory.ContentItem, "content/snapshots": memory.Snapshot,
@@ -142,6 +144,9 @@ def test_what_is_alices_is_not_there_for_bob_by_any_method(
 ) -> None:
     browser, seen = client_of(bob), {}
     hers = [one for one in addresses if one.names_a_row and one.name not in STAFF]
+    hers = [
+        one for one in hers if not one.name.endswith("-moved")
+    ]  # redirects that look up nothing
     for one in hers:
         with rows_written() as tables:
             codes = (browser.get(one.path).status_code, browser.post(one.path).status_code)
@@ -185,7 +190,7 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
         if tables:
             wrote[one.name] = tables
         # POST-only views say so; everything else of hers is found, or this test shows nothing.
-        if code not in (200, 286, 302, 405) and one.name not in NOT_THERE:
+        if code not in (200, 286, 301, 302, 405) and one.name not in NOT_THERE:
             broken[one.name] = (one.path, code)
     say(
         "every page by GET, with rows in its URL",
