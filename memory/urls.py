@@ -271,10 +271,8 @@ _trust = [
 
 
 _review = [
-    path("review/", review_views.review_list, name="review"),
     path("review/decide/", review_views.review_bulk, name="review-bulk"),
     path("review/put-back/", review_views.review_put_back, name="review-put-back"),
-    path("review/quarantine/", review_views.quarantine, name="quarantine"),
     path("review/quarantine/act/", review_views.quarantine_act, name="quarantine-act"),
     path("review/quarantine/undo/", review_views.quarantine_undo, name="quarantine-undo"),
     path("review/refused/", review_views.refused_sources, name="refused-sources"),
@@ -283,7 +281,6 @@ _review = [
     path("review/<uuid:pk>/", review_views.proposal, name="proposal"),
     path("review/<uuid:pk>/accept/", review_views.proposal_accept, name="proposal-accept"),
     path("review/<uuid:pk>/reject/", review_views.proposal_reject, name="proposal-reject"),
-    path("conflicts/", conflicts.conflicts, name="conflicts"),
     path("conflicts/undo/", conflicts.conflicts_undo, name="conflicts-undo"),
     path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
     path("conflicts/look/", conflicts.conflicts_look, name="conflicts-look"),
@@ -298,6 +295,9 @@ _moved = [
     path("recall/", moved("memory:recall"), name="recall-moved"),
     path("recall/<str:kind>", moved("memory:recall-file"), name="recall-file-moved"),
     path("settings/agents/", moved("memory:agents"), name="agents-moved"),
+    path("review/", moved("research:inbox", show="proposal"), name="review-moved"),
+    path("review/quarantine/", moved("research:inbox", show="quarantine"), name="quarantine-moved"),
+    path("conflicts/", moved("research:inbox", show="conflict"), name="conflicts-moved"),
     path("settings/agents/<int:pk>/", moved("memory:agent"), name="agent-moved"),
 ]
 

@@ -20,8 +20,21 @@ from memory.models import Remembered, Revision
 
 
 def go_to(request: BeaconRequest, url: str) -> HttpResponse:
-    """Redirect to `url`, over htmx by its header."""
-    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+    """Redirect to `url`, over htmx by its header. The Inbox swaps the page it's sent to."""
+    by_header = request.htmx and not is_in_inbox(request)
+    return HttpResponseClientRedirect(url) if by_header else redirect(url)
+
+
+def is_in_inbox(request: BeaconRequest) -> bool:
+    """Whether a form of the Inbox was sent over htmx."""
+    return bool(request.htmx) and request.htmx.target == "inbox"
+
+
+def in_inbox(response: HttpResponse) -> HttpResponse:
+    """Show the response where the Inbox shows the selected item, and keep its list."""
+    response["HX-Retarget"] = "#inbox-detail"
+    response["HX-Reswap"] = "innerHTML"
+    return response
 
 
 def next_of(request: BeaconRequest, default: str = "") -> str:

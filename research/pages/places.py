@@ -36,6 +36,7 @@ class Place:
     query: str = ""
     under: tuple[str, ...] = ()
     tabs: tuple[Place, ...] = ()
+    also: tuple[Place, ...] = ()  # views of its tabs that have a key
 
     @property
     def url(self) -> str:
@@ -54,23 +55,31 @@ class Place:
     def is_open(self, request: HttpRequest) -> bool:
         """Whether this page is the tab, or one of the tab's tabs."""
         own = tuple(self.leaves()) or (self,)
-        show = f"show={request.GET.get('show', '')}"
-        return any(
-            request.path == reverse(one.to) and (not one.query or one.query == show) for one in own
-        )
+        return any(request.path == reverse(one.to) and one.is_asked(request) for one in own)
+
+    def is_asked(self, request: HttpRequest) -> bool:
+        """Whether the URL has the tab's filter. Every state but the usual one is in one tab."""
+        name, _sign, value = self.query.partition("=")
+        asked = request.GET.get(name, "")
+        return not self.query or (bool(asked) if name == "state" else asked == value)
 
 
 HOME = Place(gettext_lazy("Home"), "research:home", "h", "home")
 INBOX = Place(
     gettext_lazy("Inbox"),
-    "memory:review",
+    "research:inbox",
     "i",
     "inbox",
+    under=("/review/", "/conflicts/"),
     tabs=(
-        Place(gettext_lazy("Proposals"), "memory:review", "v", "review"),
-        Place(gettext_lazy("Conflicts"), "memory:conflicts", "w", "conflict"),
-        Place(gettext_lazy("Quarantine"), "memory:quarantine", "", "warning"),
+        Place(gettext_lazy("Waiting"), "research:inbox", "", "inbox"),
+        Place(gettext_lazy("Decided"), "research:inbox", "", "check", query="state=decided"),
         Place(gettext_lazy("Blocked sources"), "memory:refused-sources", "", "stop"),
+    ),
+    also=(
+        Place(gettext_lazy("Proposals"), "research:inbox", "v", "review", query="show=proposal"),
+        Place(gettext_lazy("Conflicts"), "research:inbox", "w", "conflict", query="show=conflict"),
+        Place(gettext_lazy("Quarantine"), "research:inbox", "", "warning", query="show=quarantine"),
     ),
 )
 TOPICS = Place(
@@ -145,7 +154,7 @@ def every_place() -> Iterator[tuple[Place, Place | None]]:
     """Yield each page of the navigation with the place it's in, or None for a place itself."""
     for place in (one for section in SECTIONS for one in section):
         yield place, None
-        for tab in place.leaves():
+        for tab in (*place.leaves(), *place.also):
             if tab.url != place.url:
                 yield tab, place
 
@@ -163,7 +172,7 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
             "icon": one.icon,
             "current": one is here,
             "count": waiting.get(one, ""),
-            "tabs": [tab for tab in one.leaves() if tab.key],
+            "tabs": [tab for tab in (*one.leaves(), *one.also) if tab.key],
         }
         for one in places
     }

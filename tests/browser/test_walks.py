@@ -109,9 +109,9 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     page, token = visitor.page, token_made(visitor)
     assert writes(site, token, "notes", RULE) == 202  # a rule waits
     assert writes(site, token, "observations", FOUND) == 201
-    visitor.goto("/review/")
+    visitor.goto("/inbox/")
     visitor.follow("heron-bot")  # its writer's name narrows the list
-    page.wait_for_url("**/review/?by=*")
+    page.wait_for_url("**/inbox/?by=*")
     visitor.press("Accept")
     expect(page.locator("#toasts .toast").first).to_contain_text("Saved: A rule.")
     visitor.goto("/observations/")

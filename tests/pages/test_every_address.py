@@ -68,7 +68,7 @@ NOT_THERE = {
 MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
-    "memory:review": MOST + 5,  # the previews of the proposals on the page
+    "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
     "research:home": MOST
     + 3,  # the first look after a report came: its news are counted, then kept
@@ -199,7 +199,7 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
     )
 
     # Their previews carry the act out in a savepoint that is rolled back (memory/pages/review/proposals.py).
-    for previewed in ("memory:review", "memory:proposal"):
+    for previewed in ("research:inbox", "memory:proposal"):
         wrote.pop(previewed, None)
     assert (wrote, broken) == ({}, {})
     assert {name: n for name, n in asked.items() if n > MORE.get(name, MOST)} == {}

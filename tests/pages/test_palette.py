@@ -43,7 +43,7 @@ def test_a_topic_is_found_by_words_in_any_order(browser: Client, alice: User) ->
 
 
 def test_pages_are_found_by_a_part_of_their_name(browser: Client) -> None:
-    assert links(browser, "conf")["Conflicts"] == "/conflicts/"
+    assert links(browser, "conf")["Conflicts"] == "/inbox/?show=conflict"
     assert links(browser, "usage")["Usage and limits"] == "/settings/spending/"
 
 

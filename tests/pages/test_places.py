@@ -63,7 +63,7 @@ def test_every_page_is_in_a_place_and_lists_tabs_pages_only(
 
 def test_every_key_opens_one_page():
     every = [one for section in places.SECTIONS for one in section]
-    every += [tab for one in every for tab in one.leaves()]
+    every += [tab for one in every for tab in (*one.leaves(), *one.also)]
     keys = [one.key for one in every if one.key]
 
     assert sorted(keys) == sorted(set(keys))

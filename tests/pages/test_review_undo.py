@@ -20,7 +20,7 @@ from memory.review import services as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 
-LIST = reverse("memory:review")
+LIST = reverse("research:inbox")
 BULK = reverse("memory:review-bulk")
 
 
@@ -168,4 +168,4 @@ def test_the_address_of_undo_is_nobody_elses(browser: Client, alice: User, bob: 
     browser.post(told.extra_tags.removeprefix("undo:"))
 
     assert Proposal.objects.get().state == "accepted"
-    assert browser.get(reverse("memory:review")).status_code == 200
+    assert browser.get(reverse("research:inbox")).status_code == 200
