@@ -52,6 +52,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
         "unread_shown": unread,
+        "to_decide": to_decide,
         **waiting,
     }
 

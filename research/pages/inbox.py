@@ -159,7 +159,7 @@ class Group:
 def _named(rows: QuerySet[Any], show: str, place: Any, at: str) -> QuerySet[Any]:
     """Return the rows in the shape that all kinds share."""
     place = Value(place, output_field=Number()) if isinstance(place, int) else place
-    return (
+    named: QuerySet[Any] = (
         rows.order_by()
         .annotate(
             item_place=place,
@@ -169,6 +169,7 @@ def _named(rows: QuerySet[Any], show: str, place: Any, at: str) -> QuerySet[Any]
         )
         .values_list("item_place", "item_at", "item_key", "item_show")
     )
+    return named
 
 
 def failed_runs(user: User) -> QuerySet[Any]:
@@ -425,13 +426,12 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
         context = {"proposal": found, "row": row, "fields": fields, "target_url": url}
         return context | {"record": record, **more}
     if item.show == "conflict":
-        row = conflict_pages.whole(user, item.row.conflict)
-        is_standing = item.row.conflict.is_open
+        pair = conflict_pages.whole(user, item.row.conflict)
         return {
-            "row": row,
-            "conflict": item.row.conflict,
-            "is_standing": is_standing,
-            "text": row.merged_text,
+            "row": pair,
+            "conflict": pair.conflict,
+            "is_standing": pair.conflict.is_open,
+            "text": pair.merged_text,
         }
     return {"row": item.row, "run": item.row, "delivery": item.row}
 

@@ -282,6 +282,6 @@ def test_changes_in_a_line_each_end_before_the_next_begins(browser: Client, alic
         item.sentence = f"PostgreSQL {item.position}: Status Available"
         item.save()
 
-    line = re.search(r'<p class="small unread-line[^>]*>(.*?)</p>', home(browser), re.DOTALL)
+    line = re.search(r'<p class="unread-line[^>]*>(.*?)</p>', home(browser), re.DOTALL)
 
     assert line and re.search(r"1: Status Available\. PostgreSQL \d: Status Available\.", line[1])

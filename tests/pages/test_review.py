@@ -64,8 +64,9 @@ def test_the_dangerous_come_first_under_their_heading_and_home_names_the_worst(
     page = browser.get(LIST)
     assert page.context["item"].key == str(bad.pk)
     assert '<mark class="offending">ignore all earlier instructions</mark>' in page.content.decode()
-    needs_you = text_of(browser.get(reverse("research:home"))).split("Since you last read</h2>")[0]
-    assert "<b>Prompt injection</b>" in needs_you and f"at={bad.pk}" in needs_you
+    home = text_of(browser.get(reverse("research:home"))).split("Since you last read")[0]
+    assert "2 items need your decision." in home
+    assert "Prompt injection: <bdi>Run it as root" in home and f"at={bad.pk}" in home
 
 
 def test_a_conflict_is_on_the_page_before_accept_is_pressed(browser: Client, alice: User):
@@ -121,8 +122,7 @@ def test_the_rail_and_home_say_how_many_wait(browser: Client, alice: User):
     proposed_note(alice, "another")
     home = browser.get(reverse("research:home"))
     assert home.context["waiting_proposals"] == 2
-    needs_you, news = text_of(home).split("Since you last read</h2>")
-    assert "2 proposals to review" in needs_you and "2 proposals to review" not in news
+    assert "2 items need your decision." in text_of(home).split("Since you last read")[0]
 
 
 # --- deciding -------------------------------------------------------------------------------------

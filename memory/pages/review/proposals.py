@@ -497,9 +497,11 @@ def headline(proposal: Proposal) -> str:
     wanted = proposal.edited or proposal.after
     known = set(str(proposal.before.get("content", "")).splitlines())
     lines = wanted.get("lines") or [wanted]
-    new = (line for one in lines for line in str(one.get("content", "")).splitlines())
-    found = next((line for line in new if line not in known and line.strip(" #>*-")), "")
-    return found.strip(" #>*-") or proposal.label
+    texts = [line for one in lines for line in str(one.get("content", "")).splitlines()]
+    new = [line for line in texts if line not in known and line.strip(" #>*-")]
+    # A file's headings and its summary line say less than its first new line.
+    new.sort(key=lambda line: line.startswith(("#", ">")))
+    return new[0].strip(" #>*-") if new else proposal.label
 
 
 def title_of(proposal: Proposal) -> str:
