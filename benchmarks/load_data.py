@@ -123,7 +123,7 @@ def _pages(owner: Any, topics: list[Any], paths: list[str]) -> dict[str, list[st
         "list of reports": ["/reports/"],
         "activity": ["/activity/"],
         "search in notes": [f"/notes/?q={words}" for words in ("w40", "w900", "w12+w700")],
-        "recall": [f"/recall/?q={words}" for words in ("w40", "w3000", "w300+w90")],
+        "recall": [f"/memory/?q={words}" for words in ("w40", "w3000", "w300+w90")],
         "a note": [f"/notes/{pk}/" for pk in notes],
         "a topic": [f"/topics/{topic.slug}/" for topic in topics[:50]],
         "a report": [f"/topics/{run.topic.slug}/runs/{run.pk}/" for run in runs],

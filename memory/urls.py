@@ -30,6 +30,7 @@ from memory.pages.review import views as review_views
 from memory.pages.trash import views as trash_views
 from memory.records.acts import ACTS
 from memory.web import undo
+from memory.web.responses import moved
 
 app_name = "memory"
 
@@ -74,8 +75,8 @@ _settings = [
     path("settings/password/", accounts_views.password, name="password"),
     path("settings/tokens/", accounts_views.token_list, name="tokens"),
     path("settings/tokens/<int:pk>/revoke/", accounts_views.token_revoke, name="token-revoke"),
-    path("settings/agents/", accounts_views.agent_list, name="agents"),
-    path("settings/agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
+    path("agents/", accounts_views.agent_list, name="agents"),
+    path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
     path("settings/spending/", usage.spending_page, name="spending"),
     path("settings/spending/limits/", usage.spending_limits, name="spending-limits"),
     path("settings/spending/calls.csv", usage.spending_csv, name="spending-csv"),
@@ -271,8 +272,8 @@ _trust = [
     path("scratchpad/", scratchpad.scratchpad_list, name="scratchpad"),
     path("scratchpad/new/", scratchpad.scratchpad_new, name="scratchpad-new"),
     path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
-    path("recall/", recall.recall, name="recall"),
-    path("recall/<str:kind>", recall.recall_file, name="recall-file"),
+    path("memory/", recall.recall, name="recall"),
+    path("memory/<str:kind>", recall.recall_file, name="recall-file"),
     path("context/", context.context, name="context"),
     path("context/context.txt", context.context_text, name="context-text"),
     path("undo/<uuid:pk>/", undo.undo, name="undo"),
@@ -287,9 +288,7 @@ _trust = [
 
 
 _review = [
-    path("review/", review_views.review_list, name="review"),
     path("review/decide/", review_views.review_bulk, name="review-bulk"),
-    path("review/quarantine/", review_views.quarantine, name="quarantine"),
     path("review/quarantine/act/", review_views.quarantine_act, name="quarantine-act"),
     path("review/refused/", review_views.refused_sources, name="refused-sources"),
     path("review/refused/<uuid:pk>/allow/", review_views.source_allow, name="source-allow"),
@@ -297,7 +296,6 @@ _review = [
     path("review/<uuid:pk>/", review_views.proposal, name="proposal"),
     path("review/<uuid:pk>/accept/", review_views.proposal_accept, name="proposal-accept"),
     path("review/<uuid:pk>/reject/", review_views.proposal_reject, name="proposal-reject"),
-    path("conflicts/", conflicts.conflicts, name="conflicts"),
     path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
     path("conflicts/look/", conflicts.conflicts_look, name="conflicts-look"),
     path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),
@@ -305,6 +303,17 @@ _review = [
     path("settings/review/", review_views.review_levels, name="review-levels"),
 ]
 
+
+# Addresses of earlier versions.
+_moved = [
+    path("recall/", moved("memory:recall"), name="recall-moved"),
+    path("recall/<str:kind>", moved("memory:recall-file"), name="recall-file-moved"),
+    path("settings/agents/", moved("memory:agents"), name="agents-moved"),
+    path("review/", moved("research:inbox", show="proposal"), name="review-moved"),
+    path("review/quarantine/", moved("research:inbox", show="quarantine"), name="quarantine-moved"),
+    path("conflicts/", moved("research:inbox", show="conflict"), name="conflicts-moved"),
+    path("settings/agents/<int:pk>/", moved("memory:agent"), name="agent-moved"),
+]
 
 urlpatterns: list[URLPattern] = [
     *_accounts,
@@ -320,4 +329,5 @@ urlpatterns: list[URLPattern] = [
     *_files,
     *_trust,
     *_review,
+    *_moved,
 ]

@@ -11,8 +11,10 @@ from research.pages import (
     digests,
     facts,
     home,
+    inbox,
     metrics,
     palette,
+    places,
     report_list,
     reports,
     runs,
@@ -110,6 +112,7 @@ _notices = [
     path(_CHANNEL + "remove/", channels.channel_remove, name="channel-remove"),
     path("settings/deliveries/<uuid:pk>/", channels.delivery, name="delivery"),
     path("settings/deliveries/<uuid:pk>/again/", channels.delivery_again, name="delivery-again"),
+    path("settings/deliveries/<uuid:pk>/give-up/", inbox.delivery_give_up, name="delivery-give-up"),
     path("settings/digest/", channels.digest_settings, name="digest-settings"),
     path("settings/feeds/", channels.feed_add, name="feed-add"),
     path("settings/feeds/<uuid:pk>/end/", channels.feed_end, name="feed-end"),
@@ -129,6 +132,8 @@ _reports = [
 _home = [
     path("", home.home, name="home"),
     path("palette/", palette.palette, name="palette"),
+    path("pins/", places.pin, name="pin"),
+    path("inbox/", inbox.inbox, name="inbox"),
     path("topics/trash/", topics.topics_trash, name="topics-trash"),
     path("topics/<uuid:pk>/purge/", topics.topic_purge, name="topic-purge"),
 ]

@@ -163,7 +163,7 @@ def _mcp_in_words() -> list[str]:
         return [
             f"Port {port} is in use. The MCP server will start when it's free. To use another port, set BEACON_MCP_PORT."
         ]
-    return [f"MCP server: http://{_local(bind)}:{port}/mcp (tokens: Settings → API tokens)"]
+    return [f"MCP server: http://{_local(bind)}:{port}/mcp (tokens: Agents → API tokens)"]
 
 
 def _for_others() -> list[str]:

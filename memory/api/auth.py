@@ -128,13 +128,13 @@ def _token_in(request: HttpRequest) -> ApiToken:
     kind, _space, text = request.headers.get("Authorization", "").strip().partition(" ")
     if kind.lower() != "bearer" or not text.strip():
         words = _(
-            "Send the header “Authorization: Bearer bcn_…” with a token created in Settings → API tokens or with `%(manage)s api_token`."
+            "Send the header “Authorization: Bearer bcn_…” with a token created in Agents → API tokens or with `%(manage)s api_token`."
         )
         raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": REALM})
     token = tokens.find(text.strip())
     if token is None:
         words = _(
-            "This token is unknown, revoked or expired. Create a new one in Settings → API tokens."
+            "This token is unknown, revoked or expired. Create a new one in Agents → API tokens."
         )
         told = f'{REALM}, error="invalid_token"'
         raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": told})

@@ -320,7 +320,8 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
 def _check_identity(caller: Caller, note: Note) -> None:
     if note.kind in Note.IDENTITY:
         only_people(
-            caller, _("Only a person can change the soul, persona and profile, under Settings.")
+            caller,
+            _("Only a person can change the soul, persona and profile, under Agents or Settings."),
         )
 
 
@@ -408,7 +409,9 @@ def supersede_note(
     """Write a note that replaces this one, which stays in its history."""
     caller, note = request.auth, _note(request.auth, note_id)
     if note.kind in Note.IDENTITY:
-        words = _("Only a person can change the soul, persona and profile, under Settings.")
+        words = _(
+            "Only a person can change the soul, persona and profile, under Agents or Settings."
+        )
         raise Problem(403, words)
     note.check_may_change(caller.by)
     fields = successor.fields()

@@ -368,7 +368,8 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     kind = str(given["kind"])
     if kind in Note.IDENTITY:
         raise InvalidValue(
-            _("%(kind)s notes can’t be imported, only edited under Settings") % {"kind": kind}
+            _("%(kind)s notes can’t be imported, only edited under Agents or Settings")
+            % {"kind": kind}
         )
     wanted = {
         "kind": kind,

@@ -32,7 +32,7 @@ MOST_SOULS = 20  # that the page shows; the list of notes has them all
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """The agent's persona, as edited in Settings → Persona."""
+    """The agent's persona, as edited in Agents → Identity → Persona."""
 
     name: str
     personality: str

@@ -140,6 +140,12 @@ class Migration(migrations.Migration):
                 ),
                 ("shortcuts", models.BooleanField(default=True, verbose_name="keyboard shortcuts")),
                 (
+                    "pinned",
+                    models.JSONField(
+                        blank=True, default=list, editable=False, verbose_name="pinned items"
+                    ),
+                ),
+                (
                     "groups",
                     models.ManyToManyField(
                         blank=True,

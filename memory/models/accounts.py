@@ -247,6 +247,8 @@ class User(AbstractUser):
         _("cost per month"), max_digits=10, decimal_places=2, null=True, blank=True
     )
     shortcuts = models.BooleanField(_("keyboard shortcuts"), default=True)
+    # Keys of pinned items in their order, such as "topic:<id>": research/pages/places.py.
+    pinned = models.JSONField(_("pinned items"), default=list, blank=True, editable=False)
 
     objects: ClassVar[UserManager] = UserManager()
 

@@ -167,7 +167,7 @@ class Note(Recalled):
         """
         if self.is_standing_identity:
             problem = gettext(
-                "The current %(kind)s note can’t be moved to Trash because every context begins with it. To replace it, write a new one under Settings."
+                "The current %(kind)s note can’t be moved to Trash because every context begins with it. To replace it, write a new one under Agents or Settings."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().trash(by=by, why=why, source=source)
@@ -181,7 +181,7 @@ class Note(Recalled):
         is_second = self.superseded_by_id is None and standing.exclude(pk=self.pk).exists()
         if self.kind in self.IDENTITY and is_second:
             problem = gettext(
-                "There is a newer %(kind)s note. Restore this one’s text under Settings."
+                "There is a newer %(kind)s note. Restore this one’s text under Agents or Settings."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().restore(by=by)

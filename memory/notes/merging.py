@@ -244,7 +244,7 @@ def unmerge(note: Note, *, by: Actor, why: str = "") -> list[Note]:
         held = Note.objects.select_for_update().get(pk=note.pk)
         originals = list(held.supersedes.order_by("created", "id").select_for_update())
         if held.kind in Note.IDENTITY:
-            problem = _("Restore a soul, agent or user note under Settings.")
+            problem = _("Restore a soul, agent or user note under Agents or Settings.")
         elif held.superseded_by_id is not None:
             problem = _("A newer note replaces this one. Undo that first.")
         elif not originals:

@@ -135,7 +135,7 @@ def one_identity(kind: str) -> Iterator[None]:
         if "note_one_active_identity" not in str(exc):
             raise
         problem = _(
-            "There can be only one %(kind)s note, and it already exists. Change it under Settings."
+            "There can be only one %(kind)s note, and it already exists. Change it under Agents or Settings."
         ) % {"kind": Note.Kind(kind).label}
         raise InvalidValue(problem, errors={"kind": [problem]}) from exc
 
@@ -212,8 +212,8 @@ def _check_identity(note: Note, wanted: dict[str, Any], checks: NoteChecks) -> N
         checks.refuse("kind", message)
     elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
         places = {
-            Note.Kind.SOUL: _("Settings → Soul"),
-            Note.Kind.AGENT: _("Settings → Persona"),
+            Note.Kind.SOUL: _("Agents → Identity → Soul"),
+            Note.Kind.AGENT: _("Agents → Identity → Persona"),
             Note.Kind.USER: _("Settings → Profile"),
         }
         message = _("Edit this note’s text under %(place)s, which keeps the old version.")

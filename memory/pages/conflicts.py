@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -20,7 +18,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST, require_safe
-from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text import diff as text_diff
@@ -30,19 +27,14 @@ from memory.conflicts.services import MODELS
 from memory.core.errors import MemoryRefused
 from memory.models import Conflict, Topic, Use, User, origins
 from memory.records.kinds import kind_of
-from memory.web.responses import go_back, go_to, next_of
+from memory.web.responses import go_back, go_to, in_inbox, is_in_inbox, next_of
 from memory.web.undo import exact_moment, offer, undoes
 
-PAGE = 10
-MOST_LISTED = 1_000  # open conflicts per page, and the number of resolved ones listed
+MOST_LISTED = 1_000  # of one action for all
 MOST_TEXT, MOST_WHOLE = 1_500, 40_000  # characters of a side in the list, and on its own page
 KINDS = {
     Conflict.Kind.CONTRADICTION.value: _lazy("Contradictions"),
     Conflict.Kind.NEAR_DUPLICATE.value: _lazy("Near-duplicates"),
-}
-STATES = {
-    Conflict.State.OPEN.value: _lazy("Waiting"),
-    Conflict.State.SETTLED.value: _lazy("Resolved"),
 }
 
 
@@ -50,35 +42,16 @@ STATES = {
 class Wanted:
     """The list's filters from its URL; invalid ones are ignored."""
 
-    state: str = Conflict.State.OPEN.value
     kind: str = ""
     topic: str = ""
-    at: str = ""
-    cursor: str = ""
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
         """Read them from a query string."""
-        state, kind = query.get("state", ""), query.get("kind", "")
+        kind = query.get("kind", "")
         return cls(
-            state=state if state in STATES else Conflict.State.OPEN.value,
-            kind=kind if kind in KINDS else "",
-            topic=str(_uuid(query.get("topic", "")) or ""),
-            at=str(_uuid(query.get("at", "")) or ""),
-            cursor=str(_uuid(query.get("cursor", "")) or ""),
+            kind=kind if kind in KINDS else "", topic=str(_uuid(query.get("topic", "")) or "")
         )
-
-    @property
-    def is_open(self) -> bool:
-        """Whether to list open conflicts."""
-        return self.state == Conflict.State.OPEN
-
-    @property
-    def address(self) -> str:
-        """Return the list's URL with these filters, without a position."""
-        told = {"state": "" if self.is_open else self.state, "kind": self.kind, "topic": self.topic}
-        query = urlencode({name: value for name, value in told.items() if value})
-        return f"{reverse('memory:conflicts')}{'?' if query else ''}{query}"
 
 
 def _uuid(text: str) -> UUID | None:
@@ -135,16 +108,11 @@ class Side:
 
 @dataclass(slots=True)
 class Row:
-    """One pair; `on` is the URL of the list with the next pair in focus.
-
-    `found_in` is where it was found, such as the run whose report lists it.
-    """
+    """One pair. `found_in` is where it was found, such as the run whose report lists it."""
 
     conflict: Conflict
     left: Side
     right: Side
-    on: str = ""
-    is_here: bool = False
     topic: Any = None
     found_in: origins.Origin | None = None
 
@@ -163,63 +131,6 @@ class Row:
     def merged_text(self) -> str:
         """Return the initial text of the merge form: the longer one."""
         return max((side.text for side in self.sides), key=len)
-
-
-@dataclass(slots=True)
-class Desk:
-    """A page of pairs, and what is shown beside them."""
-
-    rows: list[Row]
-    next_cursor: str | None
-    total: int
-    kinds: Counter[str] = field(default_factory=Counter)
-    topics: list[Any] = field(default_factory=list)
-
-
-def desk(owner: User, wanted: Wanted) -> Desk:
-    """Return the requested pairs in at most eight queries.
-
-    Contradictions come first, then the oldest; resolved pairs are listed latest first.
-    """
-    mine = Conflict.objects.of(owner)
-    if wanted.is_open:
-        every = list(mine.standing().order_by("kind", "created", "pk")[:MOST_LISTED])
-    else:
-        settled = mine.filter(state=Conflict.State.SETTLED)
-        every = list(settled.order_by("-settled_at", "pk")[:MOST_LISTED])
-    chosen = [
-        one
-        for one in every
-        if wanted.kind in ("", one.kind)
-        and (not wanted.topic or wanted.topic in map(str, one.topic_ids))
-    ]
-    keys = [str(one.pk) for one in chosen]
-    first = keys.index(wanted.cursor) if wanted.cursor in keys else 0
-    if wanted.at in keys:
-        first = keys.index(wanted.at) // PAGE * PAGE if not wanted.cursor else first
-    shown = chosen[first : first + PAGE]
-    titles = {key for one in every for key in one.topic_ids}
-    topics = list(Topic.objects.of(owner).filter(pk__in=titles).order_by("title")) if titles else []
-    rows = in_words(owner, shown, topics={one.pk: one for one in topics})
-    for place, row in enumerate(rows):
-        row.is_here = str(row.conflict.pk) == wanted.at
-        row.on = _on(wanted, keys, first + place)
-    after = first + PAGE
-    return Desk(
-        rows,
-        keys[after] if after < len(keys) else None,
-        len(chosen),
-        Counter(one.kind for one in every),
-        topics,
-    )
-
-
-def _on(wanted: Wanted, keys: Sequence[str], place: int) -> str:
-    """Return where to continue after the pair at `place`: the next, else the previous one."""
-    near = keys[place + 1 : place + 2] or keys[max(0, place - 1) : place]
-    if not near:
-        return wanted.address
-    return f"{wanted.address}{'&' if '?' in wanted.address else '?'}at={near[0]}"
 
 
 def in_words(
@@ -322,23 +233,6 @@ SAID = {
 }
 
 
-@require_safe
-@login_required
-@vary_on_headers("HX-Request")
-def conflicts(request: BeaconRequest) -> HttpResponse:
-    """List the open pairs, contradictions first, or the resolved ones."""
-    wanted = Wanted.of(request.GET)
-    context = {
-        "desk": desk(request.user, wanted),
-        "wanted": wanted,
-        "kinds": KINDS,
-        "states": STATES,
-        "here": request.get_full_path(),
-    }
-    over_htmx = request.htmx and request.htmx.target == "conflicts"
-    return render(request, f"memory/{'_conflicts' if over_htmx else 'conflicts'}.html", context)
-
-
 def _conflict(request: BeaconRequest, pk: UUID) -> Conflict:
     found: Conflict = get_object_or_404(Conflict.objects.of(request.user), pk=pk)
     found.owner = request.user
@@ -363,6 +257,8 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
         "next": next_of(request),
         **more,
     }
+    if is_in_inbox(request):
+        return in_inbox(render(request, "memory/_conflict.html", context | {"is_in_inbox": True}))
     return render(request, "memory/conflict.html", context)
 
 
@@ -412,7 +308,7 @@ def _next_address(request: BeaconRequest) -> str:
     if asked := next_of(request):
         return asked
     rest = Conflict.objects.of(request.user).standing().order_by("kind", "created", "pk").first()
-    return f"{rest.get_absolute_url()}?on=1" if rest else reverse("memory:conflicts")
+    return f"{rest.get_absolute_url()}?on=1" if rest else reverse("research:inbox")
 
 
 @undoes("conflicts-resolved", key=exact_moment)
@@ -426,7 +322,7 @@ def _reopen(request: BeaconRequest, key: datetime) -> str:
     messages.success(request, words % {"n": done.number})
     if why:
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
-    return reverse("memory:conflicts")
+    return reverse("research:inbox") + "?show=conflict"
 
 
 @require_POST
@@ -443,12 +339,12 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     chosen = list(rows.select_related("owner")[:MOST_LISTED])
     if not chosen:
         messages.warning(request, _("Select at least one open pair."))
-        return go_back(request, reverse("memory:conflicts"))
+        return go_back(request, reverse("research:inbox") + "?show=conflict")
     done = conflict_services.keep_both_of(chosen, by=request.actor)
     level = messages.WARNING if done.problems else messages.SUCCESS
     undo = _undo_tag(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
-    return go_back(request, reverse("memory:conflicts"))
+    return go_back(request, reverse("research:inbox") + "?show=conflict")
 
 
 def _ticked(request: BeaconRequest) -> list[UUID]:
@@ -472,4 +368,4 @@ def conflicts_look(request: BeaconRequest) -> HttpResponse:
         messages.success(request, words % {"n": number})
     else:
         messages.info(request, _("No new near-duplicates found."))
-    return go_back(request, reverse("memory:conflicts"))
+    return go_back(request, reverse("research:inbox") + "?show=conflict")

@@ -88,8 +88,8 @@ class Wanted:
 
     @property
     def is_asked(self) -> bool:
-        """Whether there is a search: words or a filter."""
-        return bool(self.words or self.topic or self.first or self.last)
+        """Whether there is a search: words or a filter. Facts are listed without one, as a tab."""
+        return bool(self.words or self.topic or self.first or self.last or self.show == "fact")
 
     def how(self, limit: int) -> How:
         """Return the arguments of recall, including the number of results."""

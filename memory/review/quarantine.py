@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import CharField, QuerySet, Value
+from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.utils.translation import gettext as _
 
-from beacon_site.db.keyset import Page, cursor_of, keyset
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.injection import smells_of_instructions
 from memory.core.actors import Actor
@@ -49,7 +48,6 @@ def reason_in(texts: Iterable[Any]) -> str:
     return _("It’s based on something in quarantine, or was imported as quarantined.")
 
 
-PAGE = 20
 MOST = 1_000  # records per action
 MOST_SHOWN = 600  # characters of a text in the list
 LOOKED_AT = 20_000  # characters of a page that the list searches for the reason
@@ -98,25 +96,23 @@ def _rows(owner: User, model: Any) -> Any:
     return rows.filter(superseded_by=None) if model is Note else rows
 
 
-def page(owner: User, *, cursor: str = "") -> Page:
-    """Return one page of the list, the latest first, with one query plus one for each type on it."""
-    fields = ("created", "id", "record_type")
-    parts = []
-    for name, model in MODELS.items():
-        behind = keyset(_rows(owner, model), by="created", falling=True, cursor=cursor)
-        named = behind.annotate(record_type=Value(name, output_field=CharField()))
-        parts.append(named.order_by("-created", "-id").values(*fields)[: PAGE + 1])
-    found = list(parts[0].union(*parts[1:], all=True).order_by("-created", "-id")[: PAGE + 1])
-    shown = found[:PAGE]
-    more = cursor_of(shown[-1]["created"], shown[-1]["id"]) if len(found) > PAGE else None
-    records: dict[Any, Any] = {}
-    for name in {one["record_type"] for one in shown}:
-        ids = [one["id"] for one in shown if one["record_type"] == name]
-        rows = _without_long(MODELS[name].objects.of(owner).filter(pk__in=ids))
+def parts(owner: User) -> dict[str, QuerySet[Any]]:
+    """Return what is in quarantine, by type."""
+    return {name: _rows(owner, model) for name, model in MODELS.items()}
+
+
+def in_words(owner: User, wanted: Iterable[tuple[str, str]]) -> dict[str, QuarantineRow]:
+    """Return the records of these types and IDs as a list shows them, by ID: one query per type."""
+    by_type: dict[str, list[str]] = {}
+    for name, key in wanted:
+        by_type.setdefault(name, []).append(key)
+    records: list[Any] = []
+    for name, ids in by_type.items():
+        rows = _without_long(_rows(owner, MODELS[name]).filter(pk__in=ids))
         has_topic = any(f.name == "topic" for f in MODELS[name]._meta.concrete_fields)
-        records |= {row.pk: row for row in (rows.select_related("topic") if has_topic else rows)}
-    named = origins.of(owner, [record.source for record in records.values()])
-    return Page([_row(records[one["id"]], named) for one in shown if one["id"] in records], more)
+        records += rows.select_related("topic") if has_topic else rows
+    named = origins.of(owner, [record.source for record in records])
+    return {str(record.pk): _row(record, named) for record in records}
 
 
 def _without_long(rows: QuerySet[Any]) -> QuerySet[Any]:

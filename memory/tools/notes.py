@@ -191,7 +191,7 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
         return refused("not_found", problem % {"id": shorten(text, 60)})
     if note.kind in Note.IDENTITY:
         problem = _(
-            "update_memory can’t change the soul, agent or user note. Use update_soul for the soul. Only people can edit the persona and profile, under Settings."
+            "update_memory can’t change the soul, agent or user note. Use update_soul for the soul. Only people can edit the persona and profile, under Agents or Settings."
         )
         return refused("refused", problem)
     if gone := why_gone(note):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -14,8 +17,21 @@ from beacon_site.http import BeaconRequest, page_of_ours
 
 
 def go_to(request: BeaconRequest, url: str) -> HttpResponse:
-    """Redirect to `url`, over htmx by its header."""
-    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+    """Redirect to `url`, over htmx by its header. The Inbox swaps the page it's sent to."""
+    by_header = request.htmx and not is_in_inbox(request)
+    return HttpResponseClientRedirect(url) if by_header else redirect(url)
+
+
+def is_in_inbox(request: BeaconRequest) -> bool:
+    """Whether a form of the Inbox was sent over htmx."""
+    return bool(request.htmx) and request.htmx.target == "inbox"
+
+
+def in_inbox(response: HttpResponse) -> HttpResponse:
+    """Show the response where the Inbox shows the selected item, and keep its list."""
+    response["HX-Retarget"] = "#inbox-detail"
+    response["HX-Reswap"] = "innerHTML"
+    return response
 
 
 def next_of(request: BeaconRequest, default: str = "") -> str:
@@ -27,6 +43,23 @@ def next_of(request: BeaconRequest, default: str = "") -> str:
 def go_back(request: BeaconRequest, default: str) -> HttpResponse:
     """Redirect to `next`, else to `default`."""
     return go_to(request, next_of(request, default))
+
+
+def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:
+    """Return a view of an old address that redirects permanently to the page of this name.
+
+    The query string is kept, with `fixed` added. A form that was open before is sent again as it is.
+    """
+
+    @login_required
+    def redirected(request: BeaconRequest, **named: Any) -> HttpResponse:
+        query = request.GET.copy()
+        query.update(fixed)
+        url = reverse(name, kwargs=named) + (f"?{query.urlencode()}" if query else "")
+        keeps_method = request.method not in ("GET", "HEAD")
+        return redirect(url, permanent=True, preserve_request=keeps_method)
+
+    return redirected
 
 
 def refused(request: BeaconRequest, why: str, *, way: str = "") -> HttpResponse:

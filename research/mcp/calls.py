@@ -116,7 +116,7 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             return answered(result)
     except NotOpen:
         text = _(
-            "This token was revoked or has expired. Ask the user to create a new one in Settings "
+            "This token was revoked or has expired. Ask the user to create a new one in Agents "
             "→ API tokens, or to connect the app again."
         )
         return answered(refused("unauthorized", text))
@@ -143,7 +143,7 @@ def _without_stored_text(result: ToolResult, arguments: Mapping[str, Any]) -> To
 def _not_allowed(name: str, wanted: str) -> ToolResult:
     text = _(
         "“%(tool)s” wasn’t called because this token lacks the %(scope)s scope. The user can "
-        "create a token with that scope in Settings → API tokens."
+        "create a token with that scope in Agents → API tokens."
     )
     return refused("forbidden", text % {"tool": name, "scope": wanted})
 

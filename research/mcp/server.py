@@ -139,7 +139,7 @@ def _check_may_read(scopes: frozenset[str]) -> None:
         raise NoSuchResource(
             _(
                 "This token can’t read because it lacks the read scope. The user can create a "
-                "token with that scope in Settings → API tokens."
+                "token with that scope in Agents → API tokens."
             )
         )
 
@@ -242,7 +242,7 @@ class Handlers:
             raise MCPError(types.INVALID_PARAMS, str(exc)) from exc
         except NotOpen as exc:
             text = _(
-                "This token no longer works. Ask the user to create a new one in Settings → API tokens."
+                "This token no longer works. Ask the user to create a new one in Agents → API tokens."
             )
             raise MCPError(types.INVALID_REQUEST, text) from exc
         except (OperationalError, InterfaceError) as exc:

@@ -150,7 +150,7 @@ def _rejected(text: str, headers: Headers) -> Response | None:
         return _too_many(token)
     words = _(
         "The token is missing, unknown, revoked or expired. Send a valid one as “Authorization: "
-        "Bearer bcn_…”. You can create one in Settings → API tokens. Apps that support OAuth can "
+        "Bearer bcn_…”. You can create one in Agents → API tokens. Apps that support OAuth can "
         "sign in instead."
     )
     where = _here(headers).removesuffix(MCP_PATH) + METADATA_PATH + MCP_PATH

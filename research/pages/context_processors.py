@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from functools import cache, partial
 from typing import Any
@@ -18,6 +17,7 @@ from beacon_site import health
 from beacon_site.embedded.installed import BY_HAND
 from memory.models import Conflict, Proposal, User
 from research.models import Report, Run, Worker
+from research.pages import places
 
 # The same as `health.ages`, which works before any app is loaded.
 _AGE = Func(
@@ -32,9 +32,9 @@ WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conf
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return `nav`, `health_banner` and the counts of pending items (`WAITING`).
+    """Return the navigation, `health_banner` and the counts of pending items (`WAITING`).
 
-    One query: unread reports up to MOST_UNREAD, pending items, and the age of each process's last
+    One query, and up to two for pinned items: unread reports up to MOST_UNREAD, pending items, and the age of each process's last
     heartbeat.
     """
     user = getattr(request, "user", None)
@@ -42,13 +42,17 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         return {"nav": [], "health_banner": "", "waiting_in_all": "", **dict.fromkeys(WAITING, 0)}
     told = _told(user)
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
+    unread = _at_most(waiting["unread_reports"], waiting["unread_reports"])
+    to_decide = sum(waiting.values()) - waiting["unread_reports"]
     return {
-        "nav": sections(request.path, waiting),
+        **places.navigation(request, {places.INBOX: str(to_decide or ""), places.TOPICS: unread}),
+        "nav_pinned": places.pinned(user, request.get_full_path()),
         "settings_pages": partial(settings_pages, user),  # only Settings pages need it
         "health_banner": health.disk_warning()
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
-        "unread_shown": _at_most(waiting["unread_reports"], waiting["unread_reports"]),
+        "unread_shown": unread,
+        "to_decide": to_decide,
         **waiting,
     }
 
@@ -97,55 +101,6 @@ def _question() -> tuple[str, tuple[Any, ...]]:
     return " UNION ALL ".join([*asked, f"({ages})"]), (*params, *of)
 
 
-def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
-    """Return the sections of the rail, with the count of pending items in each."""
-    waiting = waiting or dict.fromkeys(WAITING, 0)
-    plans, unread = waiting["waiting_plans"], waiting["unread_reports"]
-    proposals, conflicts = waiting["waiting_proposals"], waiting["waiting_conflicts"]
-    digests = reverse("research:digests")
-    work = [
-        _item(path, _("Home"), reverse("research:home"), "h", "home", exact=True),
-        _item(path, _("Ask"), reverse("memory:ask"), "q", "ask"),
-        _item(path, _("Topics"), reverse("research:topics"), "t", "topics", count=plans),
-        _item(
-            path,
-            _("Reports"),
-            reverse("research:reports"),
-            "r",
-            "reports",
-            count=unread,
-            shown=_at_most(unread, unread) if unread >= MOST_UNREAD else "",
-            also=(digests,),
-        ),
-        _item(path, _("Schedule"), reverse("research:calendar"), "e", "scheduled"),
-        _item(path, _("Library"), reverse("memory:library"), "l", "library"),
-    ]
-    memory = [
-        _item(path, _("Files"), reverse("memory:files"), "f", "files"),
-        _item(path, _("Notes"), reverse("memory:notes"), "n", "notes"),
-        _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
-        _item(path, _("Content store"), reverse("memory:content"), "k", "content"),
-        _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),
-    ]
-    trust = [
-        _item(path, _("Review"), reverse("memory:review"), "v", "review", count=proposals),
-        _item(path, _("Conflicts"), reverse("memory:conflicts"), "w", "conflict", count=conflicts),
-        _item(path, _("Recall"), reverse("memory:recall"), "c", "recall"),
-        _item(path, _("Context"), reverse("memory:context"), "x", "context"),
-        _item(path, _("Activity"), reverse("research:activity"), "a", "activity"),
-    ]
-    more = [
-        _item(path, _("Trash"), reverse("memory:trash"), "d", "trash"),
-        _item(path, _("Settings"), reverse("memory:settings"), "s", "settings"),
-    ]
-    return [
-        {"title": "", "items": work},
-        {"title": _("Memory"), "items": memory},
-        {"title": _("Trust"), "items": trust},
-        {"title": "", "items": more},
-    ]
-
-
 def settings_pages(user: User) -> list[dict[str, Any]]:
     """Return the groups of Settings pages that the person can open. `tab` is the name of a page."""
     groups = [
@@ -156,16 +111,6 @@ def settings_pages(user: User) -> list[dict[str, Any]]:
                 ("sign-ins", _("Security"), "memory:sign-ins"),
                 ("notifications", _("Notifications"), "research:channels"),
                 ("spending", _("Usage and limits"), "memory:spending"),
-            ],
-        ),
-        (
-            _("Agents and API"),
-            [
-                ("agents", _("Agents"), "memory:agents"),
-                ("tokens", _("API tokens"), "memory:tokens"),
-                ("review", _("Review rules"), "memory:review-levels"),
-                ("persona", _("Persona"), "memory:persona"),
-                ("soul", _("Soul"), "memory:soul"),
             ],
         ),
         (
@@ -190,34 +135,6 @@ def settings_pages(user: User) -> list[dict[str, Any]]:
         }
         for title, pages in groups
     ]
-
-
-def _item(
-    path: str,
-    label: str,
-    url: str,
-    key: str,
-    icon: str,
-    *,
-    count: int = 0,
-    shown: str = "",
-    exact: bool = False,
-    also: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """Return an item of the rail. `also` are URLs of pages that have no item themselves.
-
-    `shown` is the text of the count if it isn't the number itself.
-    """
-    current = path == url if exact else path.startswith((url, *also))
-    return {
-        "label": label,
-        "url": url,
-        "current": current,
-        "count": shown or count or None,
-        "hot": count > 0,
-        "key": key,
-        "icon": icon,
-    }
 
 
 def _banner(gone: list[str]) -> str:

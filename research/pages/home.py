@@ -31,6 +31,7 @@ from beacon_site.search_services import sample
 from beacon_site.text.cleaning import ended
 from memory.llm import connections
 from memory.models import ApiToken, ModelCall, Note, Topic, User
+from memory.pages.review import proposals
 from memory.review import risks
 from research.execution import pipeline
 from research.models import Report, Run, Schedule, Step
@@ -182,7 +183,14 @@ def unread_of(user: User) -> list[Unread]:
     read = {one.read_at for one in told.values()}
     read.add(parse_datetime(rows[0].last_read or ""))  # type: ignore[attr-defined]
     read_at = max((at for at in read if at), default=None)
-    return [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
+    rows_of = [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
+    return sorted(rows_of, key=_urgency)
+
+
+def _urgency(row: Unread) -> tuple[bool, ...]:
+    """Order topics with disputed facts first, then changed and new ones, and quiet ones last."""
+    news = row.news
+    return (not news.contradicted, not news.changed, not news.new, news.is_quiet)
 
 
 # --- current runs ---
@@ -443,12 +451,14 @@ def context(user: User) -> dict[str, Any]:
         found["has_model"] = connections.llm_profile() is not None
         return found
     notes, runs = counted(user)
+    worst = risks.worst_waiting(user)
     beside = {
         "expiring": expiring_soon(user),
         "notes_expiring": notes,
         "month": month_of(user, runs),
         "first_steps": first_steps(user),
-        "worst_proposal": risks.worst_waiting(user),
+        "worst_proposal": worst,
+        "worst_line": proposals.headline(worst) if worst else "",
     }
     return found | failed_of(user) | beside
 

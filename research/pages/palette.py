@@ -24,7 +24,8 @@ from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean
 from memory.models import LibraryDocument, MemoryFile, Note, Topic, User
 from memory.search import bm25
-from research.pages.context_processors import sections, settings_pages
+from research.pages.context_processors import settings_pages
+from research.pages.places import every_place
 
 MOST = 6  # rows per group
 LONGEST = 200  # characters of a query, because no name is longer
@@ -57,18 +58,16 @@ def asked(value: str) -> str:
 def offered(
     user: User,
     words: str,
-    nav: Sequence[Mapping[str, Any]],
     settings: Sequence[Mapping[str, Any]],
 ) -> list[Group]:
     """Return the matches. Without words, return recent items and the actions.
 
-    `nav` are the sections of the rail and `settings` the groups of Settings
-    (`research.pages.context_processors`).
+    `settings` are the groups of Settings (`research.pages.context_processors`).
     """
     groups = [Group(_("Topics"), _topics(user, words))]
     if words:
         groups += [
-            Group(_("Go to"), _holding(words, [*_pages(nav), *_settings(settings)])),
+            Group(_("Go to"), _holding(words, [*_pages(), *_settings(settings)])),
             Group(_("Actions"), _holding(words, _acts())),
             Group(_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
             Group(_("Notes"), _notes(user, words)),
@@ -146,11 +145,10 @@ def _further(words: str) -> list[Row]:
     ]
 
 
-def _pages(nav: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _pages() -> list[Row]:
     return [
-        Row(item["label"], item["url"], item["icon"], section["title"])
-        for section in nav
-        for item in section["items"]
+        Row(str(one.label), one.url, one.icon, str(place.label) if place else "")
+        for one, place in every_place()
     ]
 
 
@@ -180,7 +178,7 @@ def palette(request: BeaconRequest) -> HttpResponse:
     """Show the palette, in a dialog or as a page. Over htmx only the rows."""
     typed = request.GET.get("words", "")
     words = asked(typed)
-    groups = offered(request.user, words, sections(request.path), settings_pages(request.user))
+    groups = offered(request.user, words, settings_pages(request.user))
     found = sum(len(one.rows) for one in groups)
     context = {"typed": typed, "words": words, "groups": groups, "found": found}
     template = "research/_palette_rows.html" if request.htmx else "research/palette.html"

@@ -37,7 +37,7 @@
     const cause = requestConfig?.triggeringEvent;
     if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts, .tabs")) return;
     settled.add(xhr);
-    if (requestConfig.elt.closest("[data-keep-focus]")) return;
+    if (requestConfig.elt.closest("[data-keep-focus]")?.checkVisibility()) return;
     const region = target.isConnected ? target : elt; // outerHTML has removed the target
     const goal =
       region.querySelector("[aria-invalid=true], [data-focus]") ?? region.querySelector("h1, h2, h3, legend") ?? region;

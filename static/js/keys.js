@@ -50,15 +50,27 @@
     all[at]?.classList.remove("here");
     next.classList.add("here");
     next.scrollIntoView({ block: "nearest" });
-    (linkOf(next) ?? next.querySelector("[data-row-restore]") ?? next).focus({ preventScroll: true });
+    const link = linkOf(next);
+    (link ?? next.querySelector("[data-row-restore]") ?? next).focus({ preventScroll: true });
+    if (next.closest("[data-rows-open]")) link.click();
     return true;
   };
 
+  // A row that is shown in full elsewhere ([data-of] has its id) is decided there, with what was typed.
   const press = (selector) => {
-    const target = here()?.querySelector(selector);
+    const row = here();
+    const open = row?.id && document.querySelector(`[data-of="${row.id}"]`);
+    const target = (open || null)?.querySelector(selector) ?? row?.querySelector(selector);
     target?.click();
     return Boolean(target);
   };
+
+  document.addEventListener("click", ({ target }) => {
+    const row = target.closest?.("[data-rows-open] [data-row-link]") && target.closest("li");
+    if (!row) return;
+    here()?.classList.remove("here");
+    row.classList.add("here");
+  });
 
   const LIST = {
     j: () => move(1),

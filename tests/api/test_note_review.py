@@ -230,7 +230,7 @@ def test_a_person_sees_what_would_change(agent: Program, client_of: Any, alice: 
     other = written(agent, content="Two come.")
     level(alice, "hold all")
     agent.post("/notes/merge", {"ids": [path[7:], other[7:]]})
-    page = client_of(alice).get("/review/")
+    page = client_of(alice).get("/inbox/")
     text = page.content.decode()
 
     for words in (

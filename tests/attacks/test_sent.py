@@ -131,7 +131,7 @@ def test_a_page_of_an_error_says_words_whatever_was_asked_for(
     browser.raise_request_exception = False
     for number, one in enumerate(markup()):
         asked = quote(one.text, safe="")
-        paths = (f"/{asked}/", f"/topics/?q={asked}&sort={asked}&page={asked}", f"/recall/?q={asked}&types={asked}", f"/undo/settings/{asked}/")  # fmt: skip
+        paths = (f"/{asked}/", f"/topics/?q={asked}&sort={asked}&page={asked}", f"/memory/?q={asked}&types={asked}", f"/undo/settings/{asked}/")  # fmt: skip
         seen.look("error pages and echoed queries", paths[number % 4], browser.get(paths[number % 4]))  # fmt: skip
     count("error pages and echoed queries", len(markup()), run=len(seen.problems()))
 

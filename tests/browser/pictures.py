@@ -99,13 +99,13 @@ class Walk:
         """Step 6: search memory."""
         by_meaning = self.page.locator(".hits .lanes", has_text="meaning").first
         for _ in range(30):  # the upkeep makes the vectors, in its own time
-            self.visitor.goto("/recall/?q=when+does+support+end")
+            self.visitor.goto("/memory/?q=when+does+support+end")
             if by_meaning.is_visible():
                 break
             self.page.wait_for_timeout(2_000)
         expect(by_meaning).to_be_visible()
         for _ in range(4):  # the page shows its time: both processes that answer have loaded by now
-            self.visitor.goto("/recall/?q=when+does+support+end")
+            self.visitor.goto("/memory/?q=when+does+support+end")
         self.take("recall")
 
     def tell(self) -> None:
@@ -117,7 +117,7 @@ class Walk:
         write(self.visitor, f"\n{line}", anew=False)
         self.visitor.press("Save")
         expect(self.page.locator(".file-text")).to_contain_text(line.removeprefix("- "))
-        self.visitor.goto("/recall/?q=production")
+        self.visitor.goto("/memory/?q=production")
         expect(self.page.locator(".hits")).to_contain_text(line.removeprefix("- "))
 
 

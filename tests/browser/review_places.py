@@ -12,20 +12,20 @@ Act = Callable[[Visitor], None] | None
 def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
     """Return the states of a person for whom something waits."""
     return [
-        ("review", "/review/", None),
-        ("review notes", "/review/?type=note", None),
-        ("review rejected", "/review/?state=rejected", None),
-        ("review accepted", "/review/?state=accepted", None),
+        ("inbox", "/inbox/", None),
+        ("review notes", "/inbox/?show=proposal&type=note", None),
+        ("review rejected", "/inbox/?state=rejected", None),
+        ("review accepted", "/inbox/?state=accepted", None),
         ("review proposal", cast["proposal"], None),
         ("review proposal edited", cast["proposal"] + "?edit=1", None),
         ("review proposal rejected", cast["proposal_rejected"], None),
         ("review conflict", cast["proposal_conflict"], _conflict),
         ("review levels", "/settings/review/", None),
-        ("quarantine", "/review/quarantine/", None),
+        ("quarantine", "/inbox/?show=quarantine", None),
         ("refused sources", "/review/refused/", None),
         ("never again", cast["never_again"], None),
-        ("conflicts", "/conflicts/", None),
-        ("conflicts settled", "/conflicts/?state=settled", None),
+        ("conflicts", "/inbox/?show=conflict", None),
+        ("conflicts settled", "/inbox/?state=settled", None),
         ("conflict", cast["conflict"], None),
         ("conflict merge", cast["conflict"] + "?merge=1", None),
         ("conflict settled", cast["conflict_settled"], None),
@@ -35,9 +35,9 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
 def empty() -> list[tuple[str, str]]:
     """Return the pages of a person for whom nothing waits."""
     return [
-        ("review empty", "/review/"),
-        ("review none expired", "/review/?state=expired"),
-        ("conflicts empty", "/conflicts/"),
+        ("inbox empty", "/inbox/"),
+        ("review none expired", "/inbox/?state=expired"),
+        ("conflicts empty", "/inbox/?show=conflict"),
     ]
 
 

@@ -55,12 +55,12 @@ def test_what_needs_the_person_comes_first_on_home(visit: Visit, cast: dict[str,
     visitor.sign_in("grace")
     visitor.goto("/")
 
-    expect(visitor.page.locator("main .page h2").first).to_have_text("Needs you")
+    expect(visitor.page.locator("main .page p").first).to_contain_text("need your decision")
     top = "(e) => e.getBoundingClientRect().top"
-    asks, news = visitor.page.locator(".asks"), visitor.page.locator(".cols > .stack").first
+    asks, news = visitor.page.locator(".decide"), visitor.page.locator(".home-news")
     assert asks.evaluate(top) < news.evaluate(top)
     visitor.page.set_viewport_size({"width": 1280, "height": 800})
-    assert asks.evaluate(top) == news.evaluate(top)
+    assert asks.evaluate(top) < news.evaluate(top)
 
 
 @pytest.mark.parametrize("tab", ["", "runs/", "settings/"])

@@ -39,6 +39,7 @@ NO_PAGE = {
     "research:schedule-preview", "research:fact", "research:run-progress",
     "research:sources-export", "research:topic-memory-json", "research:run-export",
     "research:activity-file", "research:feed", "research:metrics",
+    *(name for name, _address in ALL if name.endswith("-moved")),  # they only redirect
 }  # fmt: skip
 
 

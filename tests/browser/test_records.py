@@ -41,7 +41,7 @@ def saved(visitor: Visitor, page: str, text: str) -> None:
 
 
 def recalled(visitor: Visitor, query: str) -> str:
-    visitor.goto(f"/recall/?q={query}")
+    visitor.goto(f"/memory/?q={query}")
     return visitor.words()
 
 

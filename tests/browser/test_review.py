@@ -1,4 +1,4 @@
-"""Review in a browser: decided by keyboard, and without a script."""
+"""The Inbox in a browser: decided by keyboard, and without a script."""
 
 from __future__ import annotations
 
@@ -21,16 +21,22 @@ Visit = Callable[..., Visitor]
 def test_proposals_are_rejected_taken_back_edited_and_accepted_by_keyboard(visit: Visit) -> None:
     visitor = visit()
     visitor.sign_in("vera")
-    visitor.goto("/review/")
-    rows, press = visitor.page.locator(".proposals > li"), visitor.page.keyboard.press
+    visitor.goto("/inbox/?show=proposal&type=memoryfile")
+    rows, press = visitor.page.locator(".inbox-row"), visitor.page.keyboard.press
+    shown = visitor.page.locator(".inbox-item")
     waiting = rows.count()
 
-    press("j")
-    press("r")
+    press("r")  # the first item is selected already
     expect(rows).to_have_count(waiting - 1)
+    expect(visitor.page.locator(".inbox-row.here [data-row-link]")).to_be_focused()
     visitor.page.locator("#toasts").get_by_role("button", name="Undo").click()
     expect(rows).to_have_count(waiting)
-    press("j")
+    plain = rows.filter(has_text="it comes from pages")
+    at = [row.inner_text() for row in rows.all()].index(plain.first.inner_text())
+    for _row in range(at):
+        press("j")
+    key = plain.first.get_attribute("id")
+    expect(shown).to_have_attribute("data-of", key or "")
     press("e")
     box = visitor.page.locator("#edit-content")
     expect(box).to_be_visible()
@@ -45,10 +51,13 @@ def test_proposals_are_rejected_taken_back_edited_and_accepted_by_keyboard(visit
 def test_without_scripts_one_is_accepted_and_a_changed_one_put_together(visit: Visit) -> None:
     visitor = visit(java_script_enabled=False)
     visitor.sign_in("viktor")
-    visitor.goto("/review/?type=memoryfile")
-    rows = visitor.page.locator(".proposals > li")
+    visitor.goto("/inbox/?show=proposal&type=memoryfile")
+    links = visitor.page.locator(".inbox-link")
 
-    rows.filter(has_text="Yokohama").get_by_role("link", name="Resolve conflict").click()
+    for number in range(links.count()):  # the one that changes the same line
+        visitor.click(links.nth(number))
+        if "Yokohama" in visitor.words("#inbox-detail"):
+            break
     expect(visitor.page.locator(".merge-hunk")).to_contain_text("Nagoya")
     box = visitor.page.locator("#edit-content")
     box.fill(box.input_value().replace("Yokohama", "Nagoya and Yokohama"))
@@ -62,8 +71,8 @@ def test_without_scripts_one_is_accepted_and_a_changed_one_put_together(visit: V
 def test_without_scripts_the_ticked_are_rejected_and_wait_again(visit: Visit) -> None:
     visitor = visit(java_script_enabled=False)
     visitor.sign_in("viktor")
-    visitor.goto("/review/?type=note")
-    rows = visitor.page.locator(".proposals > li")
+    visitor.goto("/inbox/?show=proposal&type=note")
+    rows = visitor.page.locator(".inbox-row")
     waiting = rows.count()
 
     for box in visitor.page.locator("[name=proposal]").all():
@@ -81,51 +90,44 @@ def test_of_eight_the_dangerous_one_is_on_top_and_marked(
     site.play("tests.browser.cast_dangers", newcomer)
     visitor = visit(java_script_enabled=scripts, viewport={"width": 1440, "height": 900})
     visitor.sign_in(newcomer)
-    visitor.goto("/review/")
+    visitor.goto("/inbox/?show=proposal")
     page = visitor.page
-    rows = page.locator(".proposals > li")
+    rows, shown = page.locator(".inbox-row"), page.locator("#inbox-detail")
 
     expect(rows).to_have_count(8)
-    expect(page.locator(".review-group h2").first).to_have_text("Prompt injection (1)")
-    expect(rows.first.locator("mark").first).to_have_text("ignore all earlier instructions")
-    box = rows.first.bounding_box()
-    assert box is not None and box["y"] + box["height"] <= 900
-    expect(rows.filter(has_text="Run #7 replaced this")).to_contain_text("71 dollars")
-    expect(rows.filter(has_text="Fridays").filter(has_text="Conflict")).to_have_count(1)
-    expect(rows.filter(has_text="creates a new file")).to_have_count(0)
+    expect(page.locator(".inbox-group h3").first).to_have_text("Prompt injection 1")
+    expect(shown.locator("mark").first).to_have_text("ignore all earlier instructions")
+    expect(shown.get_by_role("button", name="Reject")).to_be_in_viewport()
     if scripts:
         assert visitor.violations() == []
+        _decide_by_keyboard(visitor)
         page.set_viewport_size({"width": 320, "height": 900})
         page.emulate_media(color_scheme="dark")
+        visitor.goto("/inbox/?show=proposal")
         assert visitor.violations() == []
         assert not visitor.scrolls_sideways()
-        _decide_by_keyboard(visitor)
+        rows.first.locator("a").click()  # an item has the page for itself
+        expect(shown.get_by_role("button", name="Reject")).to_be_in_viewport()
+        expect(rows.first).to_be_hidden()
+        assert visitor.violations() == []
+        assert not visitor.scrolls_sideways()
+        visitor.follow("Inbox")
     else:
-        rows.first.get_by_role("button", name="Reject").click()
+        visitor.click(shown.get_by_role("button", name="Reject"))
     expect(rows).to_have_count(7)
-    expect(page.locator(".review-group h2").first).to_have_text("Changes to your own words (1)")
+    expect(page.locator(".inbox-group h3").first).to_have_text("Changes to your own words 1")
 
 
 def _decide_by_keyboard(visitor: Visitor) -> None:
     """Select and deselect the first row, go down and up again, and reject it."""
     page = visitor.page
-    for key in ("j", "x"):
-        page.keyboard.press(key)
+    page.keyboard.press("x")
     expect(page.locator("[name=proposal]:checked")).to_have_count(1)
     expect(page.locator(".bulk")).to_be_in_viewport()
-    for key in ("x", "j", "k", "r"):
+    page.keyboard.press("x")
+    for key in ("j", "k"):
         page.keyboard.press(key)
-
-
-def test_a_heading_for_listeners_stays_unseen_when_it_takes_the_focus(
-    visit: Visit, newcomer: str
-) -> None:
-    visitor = visit()
-    visitor.sign_in(newcomer)
-    visitor.goto("/conflicts/")
-    visitor.page.locator(".chips").get_by_role("link", name="Resolved").click()
-
-    heading = visitor.page.locator("#conflicts-heading")
-    expect(heading).to_be_focused()
-    box = heading.bounding_box()
-    assert box is not None and box["height"] <= 1
+        current = page.locator(".inbox-row.here").get_attribute("id")
+        expect(page.locator(".inbox-item")).to_have_attribute("data-of", current or "")
+    page.keyboard.press("r")
+    expect(page.locator(".inbox-row")).to_have_count(7)

@@ -69,7 +69,7 @@ def test_an_endless_word_pushes_nothing_out_of_the_window(
     visitor: Visitor, cast: dict[str, str], width: int
 ) -> None:
     visitor.page.set_viewport_size({"width": width, "height": 800})
-    for page in (cast["words word"], "/notes/", "/palette/?words=2026", "/topics/", "/recall/"):
+    for page in (cast["words word"], "/notes/", "/palette/?words=2026", "/topics/", "/memory/"):
         visitor.goto(page)
         assert not visitor.scrolls_sideways(), page
         assert visitor.page.evaluate(OUTSIDE) == [], page

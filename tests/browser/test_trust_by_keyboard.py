@@ -54,12 +54,23 @@ def test_from_the_delta_to_the_trash_by_keyboard_alone(visit: Visit, cast: dict[
     expect(page.locator(".cite-card")).to_have_count(0)
 
     # One proposal is accepted, another one edited first.
-    go(visitor, "v", "/review/")
-    rows = page.locator(".proposals > li")
+    go(visitor, "v", "/inbox/?show=proposal")
+    rows, shown = page.locator(".inbox-row"), page.locator(".inbox-item")
     waiting = rows.count()
-    keys(visitor, "j", "j", "j", "a")
+    expect(page.locator(".inbox-row.here")).to_have_count(1)
+
+    def step_down() -> None:
+        keys(visitor, "j")
+        current = page.locator(".inbox-row.here").get_attribute("id")
+        expect(shown).to_have_attribute("data-of", current or "")
+
+    for _row in range(2):
+        step_down()
+    keys(visitor, "a")
     expect(rows).to_have_count(waiting - 1)
-    keys(visitor, "j", "e")
+    while not page.locator("#edit-content").count() or "facts/" not in shown.inner_text():
+        step_down()
+    keys(visitor, "e")
     expect(page.locator("#edit-content")).to_be_visible()
     page.locator("#edit-content").focus()
     keys(visitor, "Control+End")
@@ -68,11 +79,11 @@ def test_from_the_delta_to_the_trash_by_keyboard_alone(visit: Visit, cast: dict[
     expect(rows).to_have_count(waiting - 2)
 
     # A contradiction is settled; the next pair has the focus; Undo brings the first back.
-    go(visitor, "w", "/conflicts/")
+    go(visitor, "w", "/inbox/?show=conflict")
     pairs = rows.count()
-    keys(visitor, "j", "r")
+    keys(visitor, "r")
     expect(rows).to_have_count(pairs - 1)
-    expect(page.locator(".proposal.here [data-row-link]")).to_be_focused()
+    expect(page.locator(".inbox-row.here [data-row-link]")).to_be_focused()
     step_to(visitor, f"{NAMED}.trim() === 'Undo'", "Shift+Tab")
     keys(visitor, "Enter")
     expect(rows).to_have_count(pairs)

@@ -109,14 +109,14 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     page, token = visitor.page, token_made(visitor)
     assert writes(site, token, "notes", RULE) == 202  # a rule waits
     assert writes(site, token, "observations", FOUND) == 201
-    visitor.goto("/review/")
+    visitor.goto("/inbox/")
     visitor.follow("heron-bot")  # its writer's name narrows the list
-    page.wait_for_url("**/review/?by=*")
+    page.wait_for_url("**/inbox/?by=*")
     visitor.press("Accept")
     expect(page.locator("#toasts .toast").first).to_contain_text("Saved: A rule.")
     visitor.goto("/observations/")
     expect(page.locator("main")).to_contain_text("the agent “heron-bot”")
-    visitor.goto("/recall/?q=heron")
+    visitor.goto("/memory/?q=heron")
     visitor.follow("Heron has 64 GB of memory.")
     page.wait_for_url("**/observations/*-*/")
     visitor.follow("Edit")
@@ -127,5 +127,5 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     expect(page.locator("#toasts .toast").first).to_contain_text("Moved to Trash")
     visitor.press("Undo")
     expect(page.locator("#toasts .toast").last).to_contain_text("Change undone")
-    visitor.goto("/recall/?q=heron")
+    visitor.goto("/memory/?q=heron")
     expect(page.locator("ol.hits")).to_contain_text("128 GB")

@@ -13,11 +13,11 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
     """Return the states of a person who has something."""
     edit = f"/scratchpad/{cast['scratchpad']}/"
     return [
-        ("recall", "/recall/", None),
-        ("recall hits", "/recall/?q=cells+price+dollars", _unfold),
-        ("recall notices", "/recall/?q=the+hosts+colour:red+%22unbalanced", None),
-        ("recall none", "/recall/?q=zebra", None),
-        ("recall operators", "/recall/?q=category:finding", None),
+        ("recall", "/memory/", None),
+        ("recall hits", "/memory/?q=cells+price+dollars", _unfold),
+        ("recall notices", "/memory/?q=the+hosts+colour:red+%22unbalanced", None),
+        ("recall none", "/memory/?q=zebra", None),
+        ("recall operators", "/memory/?q=category:finding", None),
         ("activity", "/activity/", None),
         ("activity change", "/activity/?kind=changes&type=note", _change),
         ("activity one by one", "/activity/?actor=research&kind=changes", _one_by_one),
@@ -44,7 +44,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
 def empty() -> list[tuple[str, str]]:
     """Return the pages of a person who has nothing."""
     return [
-        ("recall empty", "/recall/"),
+        ("recall empty", "/memory/"),
         ("activity empty", "/activity/?kind=runs"),
         ("scratchpad empty", "/scratchpad/"),
         ("all trash empty", "/trash/"),

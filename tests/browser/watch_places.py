@@ -46,7 +46,7 @@ def empty() -> list[tuple[str, str]]:
         ("quarantine empty", "/review/quarantine/"),
         ("refused sources empty", "/review/refused/"),
         ("source rules empty", "/settings/sources/"),
-        ("conflicts none settled", "/conflicts/?state=settled"),
+        ("conflicts none settled", "/inbox/?state=settled"),
     ]
 
 

@@ -298,7 +298,7 @@ def test_without_a_token_it_is_said_where_to_get_one(
     code, _said, errors = typed("recall", "x")
 
     assert code == 1
-    assert "Settings → API tokens" in errors and "BEACON_API_TOKEN" in errors
+    assert "Agents → API tokens" in errors and "BEACON_API_TOKEN" in errors
 
 
 def test_a_long_hit_is_printed_by_its_beginning_unless_all_is_asked_for(typed: Any) -> None:

@@ -65,7 +65,7 @@ def test_every_line_of_every_process_is_json_with_its_ids_and_without_a_secret(
     number, planted = "number-of-the-press", "planted-secret-0123456789"
     beacon.act("topics", TOPIC)
     person = Person(base)
-    for path in (f"/recall/?q={planted}", f"/shared/{planted}/", f"/topics/{planted}/"):
+    for path in (f"/memory/?q={planted}", f"/shared/{planted}/", f"/topics/{planted}/"):
         httpx.get(base + path, headers={"Authorization": f"Bearer {planted}"})
     answer = httpx.post(mcp, headers={"Authorization": f"Bearer bcn_{planted}"}, json={})
     person.number(number)

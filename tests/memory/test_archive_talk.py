@@ -257,5 +257,5 @@ def test_the_review_page_stands_with_proposals_from_elsewhere(
     proposed_note(alice)
     carried(alice, bob, tmp_path / "a.zip")
 
-    assert page_of(bob, reverse("memory:review")).status_code == 200
+    assert page_of(bob, reverse("research:inbox")).status_code == 200
     assert Proposal.objects.of(bob).get().after["content"] == "Fares rise on Fridays."

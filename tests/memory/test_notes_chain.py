@@ -136,7 +136,7 @@ def test_the_standing_soul_is_neither_trashed_nor_edited_but_superseded(alice: U
 
     with pytest.raises(InvalidValue, match="Settings"):
         soul.trash(by=alice.actor)
-    with pytest.raises(InvalidValue, match="Settings → Soul"):
+    with pytest.raises(InvalidValue, match="Agents → Identity → Soul"):
         edit_note(soul, by=alice.actor, content="Be quick.")
     with pytest.raises(InvalidValue, match="only one"):
         write_note(alice, "soul", "A second one.", by=alice.actor)

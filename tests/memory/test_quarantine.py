@@ -56,7 +56,7 @@ def test_thrown_out_it_lies_in_the_trash_and_comes_back(alice: Any):
     done = quarantine.act(alice, [aside(alice)], "trash", by=alice.actor)
     assert Note.objects.in_trash().count() == 1
     quarantine.take_back(alice, done.key, by=alice.actor)
-    assert quarantine.page(alice).rows[0].record.trust == "quarantined"
+    assert Note.objects.live().filter(trust="quarantined").count() == 1
 
 
 def test_an_agents_recall_finds_it_once_it_is_released(alice: Any):
@@ -156,7 +156,9 @@ def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     filler = "The price of cells fell. " * 1_000
     page(alice, content=f"{filler}{ORDER}", size=len(filler) + len(ORDER))
     page(alice, content=f"{ORDER} {filler}", size=len(filler) + len(ORDER))
-    begins, ends = quarantine.page(alice).rows
+    newest = [("contentitem", str(one.pk)) for one in ContentItem.objects.order_by("-created")]
+    shown = quarantine.in_words(alice, newest)
+    begins, ends = (shown[key] for _type, key in newest)
     assert "ignore instructions" in begins.why
     assert "Open its page" in ends.why
     assert "ignore instructions" in reason_of(ContentItem.objects.get(pk=ends.record.pk))

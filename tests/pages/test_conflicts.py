@@ -17,7 +17,7 @@ from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, tex
 from tests.undo import undo_of
 
 pytestmark = pytest.mark.django_db
-DESK = reverse("memory:conflicts")
+DESK = reverse("research:inbox")
 
 
 @pytest.fixture
@@ -43,16 +43,6 @@ def test_it_shows_both_sides_with_what_differs_and_where_they_come_from(
     assert browser.get("/").context["waiting_conflicts"] == 1
 
 
-def test_over_htmx_it_is_the_list_alone(browser: Client, alice: User):
-    facts(alice)
-    told = browser.get(DESK, headers={"HX-Request": "true", "HX-Target": "conflicts"})
-    assert told.content.decode().strip().startswith('<section id="conflicts"')
-
-
-def test_an_empty_desk_says_what_comes_here(browser: Client):
-    assert "appear here side by side" in browser.get(DESK).content.decode()
-
-
 def test_a_stranger_finds_nothing(alice: User, bob: User, client_of: Callable[[User], Client]):
     one = two_notes(alice)
     theirs = client_of(bob)
@@ -60,20 +50,6 @@ def test_a_stranger_finds_nothing(alice: User, bob: User, client_of: Callable[[U
     assert theirs.get(one.get_absolute_url()).status_code == 404
     assert settle(theirs, one, "left").status_code == 404
     assert Conflict.objects.open().count() == 1
-
-
-def test_settled_from_the_list_the_next_one_is_in_focus(browser: Client, alice: User):
-    first, second = two_notes(alice), observations(alice)
-    page = browser.get(DESK)
-    row = page.context["desk"].rows[0]
-    assert f"at={second.pk}" in row.on
-
-    told = browser.post(
-        reverse("memory:conflict-settle", args=[first.pk]),
-        {"how": "left", "left_version": 1, "right_version": 1, "next": row.on}, follow=True,
-    )  # fmt: skip
-    assert "autofocus" in told.content.decode()
-    assert "Kept left" in told.content.decode()
 
 
 def test_undo_brings_it_back(browser: Client, alice: User):
@@ -128,18 +104,12 @@ def test_settled_in_another_window_what_was_typed_is_shown(browser: Client, alic
     assert "This text isn’t saved" in settle(browser, one, "merged", text="Mine.").content.decode()
 
 
-def test_filters_by_kind_and_topic_and_nonsense_in_the_address(browser: Client, alice: User):
+def test_the_list_is_narrowed_to_a_topic(browser: Client, alice: User):
     one = facts(alice)
     two_notes(alice, "near-duplicate")
 
-    def shown(query: str) -> list[Conflict]:
-        return [row.conflict for row in browser.get(DESK + query).context["desk"].rows]
-
-    assert len(shown("")) == 2
-    assert shown("?kind=contradiction") == [one]
-    assert shown(f"?topic={one.topic_ids[0]}") == [one]
-    assert len(shown("?kind=x&state=%00&topic=%27&at=1&cursor=zz")) == 2
-    assert shown("?state=settled") == []
+    (group,) = browser.get(f"{DESK}?topic={one.topic_ids[0]}").context["groups"]
+    assert [item.key for item in group.items] == [str(one.pk)]
 
 
 def test_the_ticked_or_all_of_a_filter_are_kept_both(browser: Client, alice: User):
@@ -169,8 +139,8 @@ def test_its_queries_do_not_grow_with_its_rows(
         two_notes(alice)
         observations_of(alice, _each)
     browser.get(DESK)
-    with django_assert_max_num_queries(12):
-        assert len(browser.get(DESK).context["desk"].rows) == 9
+    with django_assert_max_num_queries(20):
+        browser.get(f"{DESK}?show=conflict")
     with django_assert_max_num_queries(12):
         browser.get(Conflict.objects.open()[0].get_absolute_url())
 

@@ -38,6 +38,7 @@ CHOICES = {
     "settings/channels/new/<str:kind>": "email",
     "settings/connections/<str:name>": "tavily",
     "activity/export/<str:kind>": "activity.csv",
+    "memory/<str:kind>": "hits.csv",
     "recall/<str:kind>": "hits.csv",
     "records/<str:page>": "notes",
     "records/<str:type>": "note",
@@ -66,7 +67,7 @@ NOT_THERE = {
 MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
-    "memory:review": MOST + 5,  # the previews of the proposals on the page
+    "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
     "research:home": MOST
     + 3,  # the first look after a report came: its news are counted, then kept
@@ -85,7 +86,8 @@ def named(topic: Topic) -> dict[str, Any]:
         "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
         "scratchpad": memory.ScratchpadEntry, "settings/soul": memory.Note,
         "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,
-        "settings/agents": memory.Agent, "settings/people": owner,
+        "agents": memory.Agent, "settings/agents": memory.Agent,
+        "settings/people": owner,
         "settings/people/invitations": memory.Invitation, "settings/archive": memory.Archive,
         "library": memory.LibraryDocument, "bulk": memory.BulkAct, "views": memory.SavedView,
         "content": memory.ContentItem, "content/snapshots": memory.Snapshot,
@@ -141,6 +143,9 @@ def test_what_is_alices_is_not_there_for_bob_by_any_method(
 ) -> None:
     browser, seen = client_of(bob), {}
     hers = [one for one in addresses if one.names_a_row and one.name not in STAFF]
+    hers = [
+        one for one in hers if not one.name.endswith("-moved")
+    ]  # redirects that look up nothing
     for one in hers:
         with rows_written() as tables:
             codes = (browser.get(one.path).status_code, browser.post(one.path).status_code)
@@ -184,7 +189,7 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
         if tables:
             wrote[one.name] = tables
         # POST-only views say so; everything else of hers is found, or this test shows nothing.
-        if code not in (200, 286, 302, 405) and one.name not in NOT_THERE:
+        if code not in (200, 286, 301, 302, 405) and one.name not in NOT_THERE:
             broken[one.name] = (one.path, code)
     say(
         "every page by GET, with rows in its URL",
@@ -193,7 +198,7 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
     )
 
     # Their previews carry the act out in a savepoint that is rolled back (memory/pages/review/proposals.py).
-    for previewed in ("memory:review", "memory:proposal"):
+    for previewed in ("research:inbox", "memory:proposal"):
         wrote.pop(previewed, None)
     assert (wrote, broken) == ({}, {})
     assert {name: n for name, n in asked.items() if n > MORE.get(name, MOST)} == {}

@@ -158,15 +158,15 @@ def _person(**more: Any) -> SimpleNamespace:
 
 
 def _frame(**context: Any) -> str:
-    item = {"label": "Reports", "url": "/reports/", "current": True, "count": 3, "hot": True}
-    nav = [{"title": "", "items": [{**item, "key": "r", "icon": "reports"}]}]
+    item = {"label": "Topics", "url": "/topics/", "current": True, "count": "3"}
+    nav = [[{**item, "key": "t", "icon": "topics"}]]
     base = {"nav": nav, "user": _person(), "messages": [], "unread_reports": 3}
     return render_to_string("base.html", {**base, **context}, RequestFactory().get("/reports/?q=1"))
 
 
 def test_the_rail_shows_where_one_is_and_what_waits() -> None:
     page = _frame()
-    assert re.search(r'href="/reports/" aria-current="page" data-hotkey="g r"', page)
+    assert re.search(r'href="/topics/" aria-current="page" data-hotkey="g t"', page)
     assert '<span class="count hot">3' in page
 
 

@@ -43,7 +43,7 @@ def test_a_topic_is_found_by_words_in_any_order(browser: Client, alice: User) ->
 
 
 def test_pages_are_found_by_a_part_of_their_name(browser: Client) -> None:
-    assert links(browser, "conf")["Conflicts"] == "/conflicts/"
+    assert links(browser, "conf")["Conflicts"] == "/inbox/?show=conflict"
     assert links(browser, "usage")["Usage and limits"] == "/settings/spending/"
 
 
@@ -68,7 +68,7 @@ def test_what_it_does_not_know_leads_on_to_recall_and_ask(browser: Client) -> No
     found = links(browser, "xylophone & <b>")
     assert sorted(found.values()) == [
         "/ask/?q=xylophone+%26+%3Cb%3E",
-        "/recall/?q=xylophone+%26+%3Cb%3E",
+        "/memory/?q=xylophone+%26+%3Cb%3E",
     ]
 
 
@@ -80,7 +80,7 @@ def test_it_knows_every_tab_of_settings_that_the_person_has(
     page = browser.get("/settings/profile/").content.decode()
     tabs = page.partition('<nav class="side-nav" aria-label="Settings">')[2].partition("</nav>")[0]
     shown = {label: url for url, label in re.findall(r'<a [^>]*href="(.*?)"[^>]*>(.*?)</a>', tabs)}
-    assert len(shown) > 10
+    assert len(shown) >= 6
     assert {label: url for label, url in links(browser).items() if label in shown} == shown
 
 

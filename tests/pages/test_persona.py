@@ -1,4 +1,4 @@
-"""Settings → Persona and Soul: who the agent is and how it thinks."""
+"""Agents → Identity → Persona and Soul: who the agent is and how it thinks."""
 
 from __future__ import annotations
 

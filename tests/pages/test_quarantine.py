@@ -15,7 +15,8 @@ from tests.memory.test_quarantine import aside, page
 from tests.undo import undone
 
 pytestmark = pytest.mark.django_db
-LIST, ACT = reverse("memory:quarantine"), reverse("memory:quarantine-act")
+LIST = reverse("research:inbox") + "?show=quarantine"
+ACT = reverse("memory:quarantine-act")
 
 
 @pytest.fixture
@@ -29,14 +30,14 @@ def test_it_lists_all_with_the_reason_in_few_queries(
     for _each in range(4):
         aside(alice)
         page(alice)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(16):
         told = browser.get(LIST)
-    assert len(told.context["rows"]) == 8
+    assert len(told.context["groups"][0].items) == 8
     assert "tells the reader to ignore instructions" in told.content.decode()
 
 
 def test_an_empty_one_says_what_comes_here(browser: Client):
-    assert "Nothing in quarantine" in browser.get(LIST).content.decode()
+    assert "No matching items" in browser.get(LIST).content.decode()
 
 
 def test_the_record_says_why_it_is_set_aside(browser: Client, alice: User):
@@ -59,7 +60,7 @@ def test_all_of_it_is_thrown_out(browser: Client, alice: User):
     aside(alice)
     page(alice)
     browser.post(ACT, {"all": "1", "act": "trash"})
-    assert browser.get(LIST).context["rows"] == []
+    assert browser.get(LIST).context["groups"] == []
 
 
 @pytest.mark.parametrize(

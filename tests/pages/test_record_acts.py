@@ -112,7 +112,7 @@ def test_the_soul_is_not_trashed_and_it_says_what_to_do(browser: Client, alice: 
     soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
     response = browser.post(act(soul, "trash"))
     assert response.status_code == 409
-    assert "under Settings" in text_of(response)
+    assert "under Agents or Settings" in text_of(response)
 
 
 def test_scratchpad_entries_and_facts_move_by_the_same_acts(browser: Client, alice: Any) -> None:

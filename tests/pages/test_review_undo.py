@@ -21,7 +21,7 @@ from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 from tests.undo import undo_in, undone
 
-LIST = reverse("memory:review")
+LIST = reverse("research:inbox")
 BULK = reverse("memory:review-bulk")
 
 
@@ -162,4 +162,4 @@ def test_the_address_of_undo_is_nobody_elses(browser: Client, alice: User, bob: 
     assert browser.post(undo_in(page)).status_code == 404
 
     assert Proposal.objects.get().state == "accepted"
-    assert browser.get(reverse("memory:review")).status_code == 200
+    assert browser.get(reverse("research:inbox")).status_code == 200

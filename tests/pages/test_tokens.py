@@ -1,4 +1,4 @@
-"""Settings → API tokens: made and shown once, listed, revoked."""
+"""Agents → API tokens: made and shown once, listed, revoked."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_the_number_of_queries_does_not_grow_with_tokens(
 
 # --- the agents that tokens open ------------------------------------------------------------------
 
-AGENTS = "/settings/agents/"
+AGENTS = "/agents/"
 SETTINGS = {"enable_memory": "on", "compaction_prompt": "Say what is new."}
 
 

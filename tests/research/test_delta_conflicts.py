@@ -53,7 +53,7 @@ def test_an_item_leads_to_its_pair_and_the_pair_back_to_its_run(
     run = reverse("research:run", args=[disputed.run.topic.slug, disputed.run_id])
 
     assert f'href="{pair}"' in report(browser, disputed)
-    for page in (pair, reverse("memory:conflicts")):
+    for page in (pair, reverse("research:inbox")):
         assert f'in <a href="{run}">' in browser.get(page).content.decode()
 
 

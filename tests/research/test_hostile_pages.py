@@ -164,7 +164,7 @@ def test_no_page_loads_an_image_that_a_page_or_the_model_names(
         reverse("research:run", args=[topic.slug, run.pk]), reverse("research:home"),
         reverse("research:topic", args=slug), reverse("research:topic-facts", args=slug),
         reverse("research:topic-sources", args=slug), reverse("memory:observations"),
-        reverse("memory:notes"), reverse("memory:review"), reverse("memory:content"),
+        reverse("memory:notes"), reverse("research:inbox"), reverse("memory:content"),
         *(one.get_absolute_url() for one in Note.objects.of(alice).filter(topic=topic)),
         *(one.get_absolute_url() for one in review_services.waiting(alice)),
         *(item.content_item.get_absolute_url() for item in run.hits.exclude(content_item=None)),

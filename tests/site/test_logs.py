@@ -88,11 +88,11 @@ def objects(log: io.StringIO) -> Callable[[], list[dict[str, Any]]]:
 def test_a_request_is_one_line_by_its_route_without_what_was_looked_for(
     alice: User, client_of: Callable[[User], Client], objects: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    client_of(alice).get("/recall/?q=the+diagnosis+of+a+friend")
+    client_of(alice).get("/memory/?q=the+diagnosis+of+a+friend")
     client_of(alice).get("/topics/the-diagnosis-of-a-friend/")
 
     first, second = objects()
-    assert (first["request"], first["code"], first["process"]) == ("GET /recall/", 200, "web")
+    assert (first["request"], first["code"], first["process"]) == ("GET /memory/", 200, "web")
     assert (second["request"], second["code"]) == ("GET /topics/<slug>/", 404)
     assert first["ms"] >= 0 and second["level"] == "warning"
     assert "diagnosis" not in str(objects())
@@ -171,7 +171,7 @@ PLANTED = "planted-secret-0123456789"
         f"Authorization: Bearer {PLANTED}",
         f"{{'authorization': 'basic {PLANTED}'}}",
         f"connecting to postgres://beacon:{PLANTED}@db.example:5432/beacon",
-        f"Error handling request GET /recall/?q={PLANTED}",
+        f"Error handling request GET /memory/?q={PLANTED}",
         f"failed at https://api.example/search?engine=google&api_key={PLANTED} (401)",
         f"cookie sessionid={PLANTED}; csrftoken={PLANTED}",
         f"__Host-sessionid: '{PLANTED}'",

@@ -151,7 +151,9 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
         return {}
     if isinstance(record, Note) and record.is_standing_identity:
         raise InvalidValue(
-            _("the current soul, agent and user notes can only be replaced, under Settings")
+            _(
+                "the current soul, agent and user notes can only be replaced, under Agents or Settings"
+            )
         )
     return {"trashed_at": timezone.now()}
 
@@ -162,7 +164,9 @@ def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
         and record.kind in Note.IDENTITY
         and record.superseded_by_id is None
     ):
-        raise InvalidValue(_("soul, agent and user notes can only be restored under Settings"))
+        raise InvalidValue(
+            _("soul, agent and user notes can only be restored under Agents or Settings")
+        )
     return {"trashed_at": None}
 
 

@@ -65,7 +65,7 @@ def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
         return True
     if record.superseded_by_id is not None:
         raise record_history.ChangedSince(
-            _("There’s a newer %(kind)s note now. To restore an older one, open Settings.")
+            _("There’s a newer %(kind)s note now. To restore an older one, open Agents → Identity.")
             % {"kind": record.get_kind_display()}
         )
     identity.bring_back_soul(held.owner, older, by=by)

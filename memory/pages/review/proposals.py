@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -18,7 +17,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.diff import Piece, Row
@@ -36,9 +34,7 @@ from memory.models import (
     origins,
 )
 from memory.models.proposals import Danger
-from memory.review import risks
 from memory.review import services as review_services
-from memory.review.levels import KINDS, levels_of
 from memory.review.outdated import Outdated, outdated, with_newer_texts
 from memory.review.risks import reasons_of
 from memory.review.verdict import MERGE, TRASH, Overtaken
@@ -242,7 +238,6 @@ def _text_of(fields: Mapping[str, Any], record: Remembered) -> str:
 
 # --- rows ---
 
-PAGE = 20
 # Characters of diffs in a list and of one proposal, and the lines that are shown.
 MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
 MOST_ROWS, MOST_WHOLE = 24, 2_000
@@ -356,35 +351,6 @@ class ProposalRow:
         return bool(with_newer_texts(self.proposal, self.outdated))
 
 
-@dataclass(slots=True)
-class Group:
-    """The proposals of one danger level on a page: heading and total."""
-
-    danger: Danger
-    number: int
-    rows: list[ProposalRow] = field(default_factory=list)
-
-    @property
-    def heading(self) -> str:
-        return str(self.danger.label)
-
-    @property
-    def is_grave(self) -> bool:
-        """Whether each of them needs its own decision."""
-        return self.danger in risks.NEEDS_OWN_DECISION
-
-
-def groups(rows: Sequence[ProposalRow], counts: Mapping[int, int]) -> list[Group]:
-    """Return the pending rows of a page in groups, in the order of the rows."""
-    found: list[Group] = []
-    for row in rows:
-        if not found or found[-1].danger != row.proposal.danger:
-            of = Danger(row.proposal.danger)
-            found.append(Group(of, counts.get(of, 0)))
-        found[-1].rows.append(row)
-    return found
-
-
 def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
     """Return the matching proposals, unordered."""
     mine = Proposal.objects.of(owner)
@@ -404,16 +370,6 @@ def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
 def who_of(owner: User, actor: str) -> str:
     """Return an actor in words; empty for none."""
     return origins.of(owner, [actor])[actor].words if actor else ""
-
-
-def page(owner: User, wanted: Wanted, *, cursor: str = "") -> Page:
-    """Return a page of rows: pending ones by danger, decided ones latest first."""
-    rows = rows_of(owner, wanted).order_by()
-    if wanted.is_waiting:
-        found = risks.page(rows, cursor=cursor, size=PAGE)
-    else:
-        found = page_of(rows, by="created", falling=True, cursor=cursor, size=PAGE)
-    return Page(in_words(owner, found.rows), found.next_cursor)
 
 
 def in_words(
@@ -536,6 +492,18 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
+def headline(proposal: Proposal) -> str:
+    """Return the first line of text that is new in the proposal, without its Markdown marks."""
+    wanted = proposal.edited or proposal.after
+    known = set(str(proposal.before.get("content", "")).splitlines())
+    lines = wanted.get("lines") or [wanted]
+    texts = [line for one in lines for line in str(one.get("content", "")).splitlines()]
+    new = [line for line in texts if line not in known and line.strip(" #>*-")]
+    # A file's headings and its summary line say less than its first new line.
+    new.sort(key=lambda line: line.startswith(("#", ">")))
+    return new[0].strip(" #>*-") if new else proposal.label
+
+
 def title_of(proposal: Proposal) -> str:
     """Return what the proposal is for: a file's path, or the kind of record it would create."""
     after = proposal.after
@@ -590,35 +558,7 @@ def _shown(value: Any, joint: str = "; ") -> str:
     return joint.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-# --- counts, rules and edits ---
-
-
-def counts(owner: User) -> dict[str, int]:
-    """Return the number of proposals in each state: one query."""
-    now = timezone.now()
-    waits = Q(state=Proposal.State.WAITING)
-    named = {
-        Proposal.State.WAITING.value: waits & Q(expires_at__gt=now),
-        Proposal.State.ACCEPTED.value: Q(state=Proposal.State.ACCEPTED),
-        Proposal.State.REJECTED.value: Q(state=Proposal.State.REJECTED),
-        Proposal.State.EXPIRED.value: Q(state=Proposal.State.EXPIRED)
-        | (waits & Q(expires_at__lte=now)),
-    }
-    month = Q(decided_at__gt=now - timedelta(days=30))
-    edited = Q(state=Proposal.State.ACCEPTED) & ~Q(edited={})
-    found: dict[str, int] = Proposal.objects.of(owner).aggregate(
-        **{name: Count("pk", filter=which) for name, which in named.items()},
-        month_accepted=Count("pk", filter=month & named["accepted"]),
-        month_edited=Count("pk", filter=month & edited),
-        month_rejected=Count("pk", filter=month & named["rejected"]),
-    )
-    return found
-
-
-def levels(owner: User) -> list[tuple[str, str]]:
-    """Return the review rule of each kind in words."""
-    chosen = levels_of(owner)
-    return [(str(words), chosen[kind]) for kind, words in KINDS.items()]
+# --- edits ---
 
 
 def target_url(proposal: Proposal) -> str:

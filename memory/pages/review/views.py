@@ -17,21 +17,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory.core.errors import MemoryRefused
 from memory.models import Proposal, RefusedSource, ReviewLevel
 from memory.pages.review import acts as review_acts
 from memory.pages.review import proposals as review_page
-from memory.review import blocking, outdated, risks
+from memory.review import blocking, outdated
 from memory.review import levels as review_levels_module
 from memory.review import quarantine as aside
 from memory.review import services as reviewing
 from memory.review.levels import DEFAULT, KINDS
 from memory.review.quarantine import MODELS
 from memory.review.verdict import TRASH, Overtaken
-from memory.web.responses import go_back, go_to, next_of
+from memory.web.responses import go_back, go_to, in_inbox, is_in_inbox, next_of
 from memory.web.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
 
 USUAL = "usual"  # a kind without its own rule uses the default
@@ -73,19 +72,6 @@ class LevelsForm(forms.Form):
 MOST_TOLD = 3
 
 
-@require_safe
-@login_required
-def quarantine(request: BeaconRequest) -> HttpResponse:
-    """List everything in quarantine, latest first, each with its reason."""
-    found = aside.page(request.user, cursor=request.GET.get("cursor", ""))
-    context = {
-        "rows": found.rows,
-        "next_cursor": found.next_cursor,
-        "here": request.get_full_path(),
-    }
-    return render(request, "memory/quarantine.html", context)
-
-
 @require_POST
 @login_required
 def quarantine_act(request: BeaconRequest) -> HttpResponse:
@@ -97,7 +83,7 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
         records = aside.chosen(request.user, request.POST.getlist("record"))
     if name not in aside.ACTS or not records:
         messages.warning(request, _("Select at least one record in quarantine."))
-        return go_back(request, reverse("memory:quarantine"))
+        return go_back(request, reverse("research:inbox") + "?show=quarantine")
     done = aside.act(request.user, records, name, by=request.actor)
     if name == "release":
         words = ngettext("%(n)d record released.", "%(n)d records released.", done.number)
@@ -111,7 +97,7 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
     if done.problems:
         why = " ".join(done.problems[:MOST_TOLD])
         messages.warning(request, _("Not changed: %(why)s") % {"why": why})
-    return go_back(request, reverse("memory:quarantine"))
+    return go_back(request, reverse("research:inbox") + "?show=quarantine")
 
 
 def _say_left(request: BeaconRequest, done: aside.Done) -> None:
@@ -136,7 +122,7 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
     undo = _undo_tag(request, done) if done.left else ""
     messages.success(request, words % {"n": done.number}, extra_tags=undo)
     _say_left(request, done)
-    return reverse("memory:quarantine")
+    return reverse("research:inbox") + "?show=quarantine"
 
 
 # --- blocked sources ---
@@ -210,32 +196,6 @@ def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
 # --- proposals and review rules ---
 
 
-@require_safe
-@login_required
-@vary_on_headers("HX-Request")
-def review_list(request: BeaconRequest) -> HttpResponse:
-    """List the pending proposals, most dangerous first, or the decided ones."""
-    wanted = review_page.Wanted.of(request.GET)
-    found = review_page.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
-    by_danger = {}
-    if wanted.is_waiting and found.rows:
-        by_danger = risks.counts(review_page.rows_of(request.user, wanted))
-    context = {
-        "rows": found.rows,
-        "groups": review_page.groups(found.rows, by_danger) if by_danger else [],
-        "next_cursor": found.next_cursor,
-        "wanted": wanted,
-        "counts": review_page.counts(request.user),
-        "levels": review_page.levels(request.user),
-        "states": review_page.STATES,
-        "types": review_page.TYPES,
-        "by_whom": review_page.who_of(request.user, wanted.by),
-        "here": request.get_full_path(),
-    }
-    over_htmx = request.htmx and request.htmx.target == "review"
-    return render(request, f"memory/{'_review' if over_htmx else 'review'}.html", context)
-
-
 def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
     found: Proposal = get_object_or_404(Proposal.objects.of(request.user), pk=pk)
     found.owner = request.user
@@ -263,6 +223,8 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
         "next": next_of(request),
         **more,
     }
+    if is_in_inbox(request):
+        return in_inbox(render(request, "memory/_proposal.html", context | {"is_in_inbox": True}))
     return render(request, f"memory/{'_proposal' if request.htmx else 'proposal'}.html", context)
 
 
@@ -290,7 +252,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
             fields = review_page.edit_fields(found, typed)
             return _page(request, found, problem=str(exc), fields=fields, is_late=True)
         messages.info(request, str(exc))
-        return go_to(request, found.get_absolute_url())
+        return go_to(request, next_of(request, found.get_absolute_url()))
     except MemoryRefused as exc:
         fields = review_page.edit_fields(found, typed)
         is_open = "edit" in request.POST
@@ -314,7 +276,7 @@ def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
         reviewing.reject(found, by=request.actor, why=request.POST.get("why", ""))
     except MemoryRefused as exc:
         messages.info(request, str(exc))
-        return go_to(request, found.get_absolute_url())
+        return go_to(request, next_of(request, found.get_absolute_url()))
     undo = _reopen(request, found.decided_at)
     messages.success(request, _("Rejected. Nothing was stored."), extra_tags=undo)
     return go_to(request, _on(request))
@@ -330,7 +292,7 @@ def _on(request: BeaconRequest) -> str:
     if asked := next_of(request):
         return asked
     following = reviewing.waiting(request.user).first()
-    return following.get_absolute_url() if following else reverse("memory:review")
+    return following.get_absolute_url() if following else reverse("research:inbox")
 
 
 @undoes("proposals-decided", key=exact_moment)
@@ -345,7 +307,7 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     if again.problems:
         why = " ".join(again.problems[: review_acts.MOST_TOLD])
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
-    return reverse("memory:review")
+    return reverse("research:inbox")
 
 
 @require_POST
@@ -363,13 +325,13 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
         is_late = act in review_acts.ACTS and bool(_ticked(request))
         why = review_acts.decided_already() if is_late else review_acts.nothing_chosen()
         messages.warning(request, why)
-        return go_back(request, reverse("memory:review"))
+        return go_back(request, reverse("research:inbox"))
     why = request.POST.get("why", "")
     done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
     level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
     undo = _reopen(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
-    return go_back(request, reverse("memory:review"))
+    return go_back(request, reverse("research:inbox"))
 
 
 def _ticked(request: BeaconRequest) -> list[UUID]:

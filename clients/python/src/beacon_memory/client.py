@@ -19,7 +19,7 @@ USUAL = "http://127.0.0.1:8000"
 
 
 class Beacon:
-    """A connection to Beacon, with its URL and a token from Settings → API tokens.
+    """A connection to Beacon, with its URL and a token from Agents → API tokens.
 
     Both can come from the environment: BEACON_URL and BEACON_API_TOKEN. Every method raises
     `NotReached` if there is no response, and `Refused` if Beacon refuses the call. Without a token,
@@ -42,13 +42,13 @@ class Beacon:
         token = (token or os.environ.get("BEACON_API_TOKEN", "")).strip()
         if not token:
             raise BeaconError(
-                "There is no token. Create one in Beacon under Settings → API tokens, then set it in "
+                "There is no token. Create one in Beacon under Agents → API tokens, then set it in "
                 "the environment: export BEACON_API_TOKEN=bcn_…"
             )
         if not (token.isascii() and token.isprintable()):
             raise BeaconError(
                 "The token contains invalid characters. Copy it again, or create another one in "
-                "Beacon under Settings → API tokens."
+                "Beacon under Agents → API tokens."
             )
         self._timeout = timeout
         try:

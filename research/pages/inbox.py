@@ -1,0 +1,509 @@
+"""The Inbox: one list of everything that waits for a person, most dangerous first.
+
+Each item is decided on its own row, or beside the list, where it's shown in full. The number of
+queries doesn't depend on the number of items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import IntegerField as Number
+from django.db.models.functions import Cast
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import shorten
+from memory.models import Conflict, Proposal, Topic, User, origins
+from memory.models.proposals import Danger
+from memory.pages import conflicts as conflict_pages
+from memory.pages.review import proposals as proposal_pages
+from memory.review import quarantine
+from memory.review.risks import reasons_of
+from memory.web.responses import go_back, next_of
+from research.models import Delivery, Run
+from research.runs import page as run_page
+
+PAGE = 50
+MOST_TEXT = 160  # characters of a row's title
+SHOWS = {
+    "proposal": gettext_lazy("Proposals"),
+    "conflict": gettext_lazy("Conflicts"),
+    "run": gettext_lazy("Runs"),
+    "delivery": gettext_lazy("Notifications"),
+    "quarantine": gettext_lazy("Quarantine"),
+}
+_CONFLICTS, _PLANS, _DUPLICATES, _FAILED, _DELIVERIES, _QUARANTINE = 31, 32, 51, 60, 70, 90
+# The groups in their order. Those of proposals are ten times their danger.
+GROUPS: dict[int, str | Promise] = {
+    **{danger * 10: danger.label for danger in Danger},
+    _CONFLICTS: gettext_lazy("Contradictions"),
+    _PLANS: gettext_lazy("Plans to review"),
+    _DUPLICATES: gettext_lazy("Near-duplicates"),
+    _FAILED: gettext_lazy("Failed runs"),
+    _DELIVERIES: gettext_lazy("Notifications that weren’t delivered"),
+    _QUARANTINE: gettext_lazy("Quarantine"),
+}
+UNDELIVERED = (Delivery.State.FAILED, Delivery.State.UNSURE)
+DECIDED = {  # the states of decided items, by the value in the URL
+    "decided": gettext_lazy("Decided"),
+    "accepted": gettext_lazy("Accepted"),
+    "rejected": gettext_lazy("Rejected"),
+    "expired": gettext_lazy("Expired"),
+    "settled": gettext_lazy("Resolved"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The filters in the URL. Invalid values are ignored."""
+
+    show: str = ""
+    state: str = ""
+    type: str = ""  # of proposals
+    by: str = ""  # the writer of proposals, such as agent:claude
+    kind: str = ""  # of conflicts
+    topic: str = ""  # of conflicts
+    at: str = ""  # the selected item
+    page: int = 0
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        proposals, conflicts = (
+            proposal_pages.Wanted.of(query),
+            conflict_pages.Wanted.of(query),
+        )
+        show, state, page = (query.get(name, "") for name in ("show", "state", "cursor"))
+        return cls(
+            show=show if show in SHOWS else "",
+            state=state if state in DECIDED else "",
+            type=proposals.type,
+            by=proposals.by,
+            kind=conflicts.kind,
+            topic=conflicts.topic,
+            at=query.get("at", "").replace("\x00", "")[:60],
+            page=int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 0,
+        )
+
+    def address(self, at: str = "") -> str:
+        """Return the URL of this list with its filters, with an item selected."""
+        told = {
+            "show": self.show, "state": self.state, "type": self.type, "by": self.by,
+            "kind": self.kind, "topic": self.topic, "cursor": self.page or "", "at": at,
+        }  # fmt: skip
+        query = urlencode({name: value for name, value in told.items() if value})
+        return f"{reverse('research:inbox')}{'?' if query else ''}{query}"
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.state
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a filter leaves out items."""
+        return bool(self.show or self.type or self.by or self.kind or self.topic)
+
+
+@dataclass(slots=True)
+class Item:
+    """One item as a row. `row` is what its page knows of it; `mark` is the letter of its writer."""
+
+    show: str
+    key: str
+    place: int
+    at: datetime
+    title: str = ""
+    about: str = ""
+    mark: str = ""
+    look: str = ""
+    row: Any = None
+    url: str = ""  # the list with this item selected
+    next: str = ""  # the list with the following one selected
+
+    @property
+    def is_dangerous(self) -> bool:
+        return self.place == Danger.INJECTION * 10
+
+
+@dataclass(slots=True)
+class Group:
+    """The items of one kind on a page."""
+
+    title: str
+    place: int
+    items: list[Item] = field(default_factory=list)
+
+    @property
+    def is_grave(self) -> bool:
+        """Whether each of them needs its own decision."""
+        return self.place <= Danger.IDENTITY * 10
+
+
+# --- what waits ---
+
+
+def _named(rows: QuerySet[Any], show: str, place: Any, at: str) -> QuerySet[Any]:
+    """Return the rows in the shape that all kinds share."""
+    place = Value(place, output_field=Number()) if isinstance(place, int) else place
+    named: QuerySet[Any] = (
+        rows.order_by()
+        .annotate(
+            item_place=place,
+            item_at=F(at),
+            item_key=Cast("pk", CharField()),
+            item_show=Value(show, output_field=CharField()),
+        )
+        .values_list("item_place", "item_at", "item_key", "item_show")
+    )
+    return named
+
+
+def failed_runs(user: User) -> QuerySet[Any]:
+    """Return the last runs of active topics that failed."""
+    runs = Run.objects.of(user).kept().filter(status=Run.Status.FAILED)
+    runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
+    later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
+    return runs.filter(~Exists(later))
+
+
+def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+    state = Proposal.State.WAITING.value if wanted.is_waiting else wanted.state
+    rows: Any = Proposal.objects.of(user)
+    if state == "decided":
+        rows = rows.exclude(state=Proposal.State.WAITING)
+    elif state in proposal_pages.STATES:
+        asked = proposal_pages.Wanted(state=state)
+        rows = proposal_pages.rows_of(user, asked)
+    else:
+        return []
+    rows = rows.filter(actor=wanted.by) if wanted.by else rows
+    rows = rows.filter(record_type=wanted.type) if wanted.type else rows
+    if wanted.is_waiting:
+        return [_named(rows, "proposal", F("danger") * 10, "created")]
+    return [_named(rows, "proposal", 0, "created")]
+
+
+def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+    rows: Any = Conflict.objects.of(user)
+    if wanted.kind:
+        rows = rows.filter(kind=wanted.kind)
+    if wanted.topic:
+        rows = rows.filter(topic_ids__contains=[wanted.topic])
+    if wanted.is_waiting:
+        near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
+        place = Case(near, default=_CONFLICTS, output_field=Number())
+        return [_named(rows.standing(), "conflict", place, "created")]
+    if wanted.state not in ("decided", "settled"):
+        return []
+    return [_named(rows.filter(state=Conflict.State.SETTLED), "conflict", 0, "settled_at")]
+
+
+def _runs(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+    plans = Run.objects.of(user).waiting_for_a_person().filter(topic__trashed_at=None)
+    return [
+        _named(plans, "run", _PLANS, "created"),
+        _named(failed_runs(user), "run", _FAILED, "created"),
+    ]
+
+
+def _deliveries(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+    rows = Delivery.objects.of(user).filter(state__in=UNDELIVERED)
+    return [_named(rows.exclude(kind=Delivery.Kind.TEST), "delivery", _DELIVERIES, "created")]
+
+
+def _quarantine(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
+    parts = []
+    for name, rows in quarantine.parts(user).items():
+        parts.append(_named(rows, name, _QUARANTINE, "created"))
+    return parts
+
+
+_SOURCES: dict[str, Callable[[User, Wanted], list[QuerySet[Any]]]] = {
+    "proposal": _proposals,
+    "conflict": _conflicts,
+    "run": _runs,
+    "delivery": _deliveries,
+    "quarantine": _quarantine,
+}
+
+
+def _parts(user: User, wanted: Wanted) -> dict[str, list[QuerySet[Any]]]:
+    """Return what the filters ask for, by kind. A filter of one kind leaves out the others."""
+    shows = [wanted.show] if wanted.show else list(SHOWS)
+    if wanted.type or wanted.by:
+        shows = [one for one in shows if one == "proposal"]
+    if wanted.kind or wanted.topic:
+        shows = [one for one in shows if one == "conflict"]
+    if not wanted.is_waiting:
+        shows = [one for one in shows if one in ("proposal", "conflict")]
+    return {show: _SOURCES[show](user, wanted) for show in shows}
+
+
+def counts_of(user: User) -> dict[str, int]:
+    """Return how many items of each kind wait: one query."""
+    asked = [
+        rows.order_by()
+        .annotate(item_of=Value(show, output_field=CharField()))
+        .values("item_of")
+        .annotate(n=Count("pk"))
+        .values_list("item_of", "n")
+        for show, source in _SOURCES.items()
+        for rows in source(user, Wanted())
+    ]
+    found = dict.fromkeys(SHOWS, 0)
+    for name, number in asked[0].union(*asked[1:], all=True):
+        found[name] += number
+    return found
+
+
+def _union(parts: Iterable[Sequence[QuerySet[Any]]]) -> QuerySet[Any] | None:
+    flat = [one for part in parts for one in part]
+    if not flat:
+        return None
+    return flat[0].union(*flat[1:], all=True) if len(flat) > 1 else flat[0]
+
+
+def items_of(user: User, wanted: Wanted) -> tuple[list[Item], bool]:
+    """Return a page of items, and whether there are more."""
+    rows = _union(_parts(user, wanted).values())
+    if rows is None:
+        return [], False
+    order = ("item_place", "item_at", "item_key")
+    if not wanted.is_waiting:
+        order = ("-item_at", "item_key")  # type: ignore[assignment]
+    begin = wanted.page * PAGE
+    found = list(rows.order_by(*order)[begin : begin + PAGE + 1])
+    items = []
+    for place, at, key, name in found[:PAGE]:
+        show = name if name in SHOWS else "quarantine"
+        items.append(Item(show, key, place, at, row=name))
+    _load(user, items)
+    items = [one for one in items if one.row is not None]  # decided since the query
+    for n, item in enumerate(items):
+        item.url = wanted.address(item.key)
+        near = items[n + 1 : n + 2] or items[max(0, n - 1) : n]
+        item.next = wanted.address(near[0].key if near else "")
+    return items, len(found) > PAGE
+
+
+# --- rows ---
+
+
+def _load(user: User, items: Sequence[Item]) -> None:
+    """Fill the rows: a fixed number of queries for each kind on the page."""
+    for show, fill in _FILLED.items():
+        of_kind = [one for one in items if one.show == show]
+        if of_kind:
+            fill(user, of_kind)
+
+
+def _fill_proposals(user: User, items: Sequence[Item]) -> None:
+    found = Proposal.objects.of(user).in_bulk([one.key for one in items])
+    rows = {str(key): row for key, row in found.items()}
+    writers = origins.of(user, {row.actor for row in rows.values()})
+    for item in items:
+        item.row = row = rows.get(item.key)
+        if row is None:
+            continue
+        row.owner = user
+        who = writers[row.actor].words if row.actor in writers else ""
+        what = proposal_pages.title_of(row)
+        words = proposal_pages.headline(row)
+        reasons = reasons_of(row)
+        item.title = shorten(words or what, MOST_TEXT)
+        item.about = " · ".join(filter(None, [who, what if words else "", *reasons[:1]]))
+        name = row.actor.partition(":")[2] or who  # agent:desk is marked with a D
+        item.mark, item.look = (name[:1] or "?").upper(), "agent"
+        if row.danger == Danger.EXTERNAL:
+            item.look = "web"
+        if not row.is_waiting:
+            item.about = " · ".join(filter(None, [str(row.get_state_display()), who, what]))
+
+
+def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
+    found = {
+        str(row.pk): row for row in Conflict.objects.of(user).filter(pk__in=[i.key for i in items])
+    }
+    keys = {key for row in found.values() for key in row.topic_ids}
+    topics = {one.pk: one for one in Topic.objects.of(user).filter(pk__in=keys)} if keys else {}
+    shown = conflict_pages.in_words(user, list(found.values()), topics=topics)
+    rows = {str(row.conflict.pk): row for row in shown}
+    for item in items:
+        item.row = row = rows.get(item.key)
+        if row is None:
+            continue
+        item.title = shorten(row.left.text or row.right.text, MOST_TEXT)
+        other = shorten(row.right.text, MOST_TEXT)
+        item.about = other if row.conflict.is_open else str(row.conflict.get_settled_how_display())
+        item.mark, item.look = "≠", "conflict"
+
+
+def _fill_runs(user: User, items: Sequence[Item]) -> None:
+    found = Run.objects.of(user).select_related("topic").in_bulk([int(one.key) for one in items])
+    for item in items:
+        item.row = run = found.get(int(item.key))
+        if run is None:
+            continue
+        item.title = shorten(run.topic.title, MOST_TEXT)
+        waits = run.waiting_since is not None
+        item.about = run_page.waiting_words(run) if waits else shorten(run.error, MOST_TEXT)
+        item.mark, item.look = ("?", "agent") if waits else ("!", "conflict")
+
+
+def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
+    rows = Delivery.objects.of(user).select_related("channel", "run__topic", "digest")
+    found = {str(key): row for key, row in rows.in_bulk([one.key for one in items]).items()}
+    for item in items:
+        item.row = row = found.get(item.key)
+        if row is None:
+            continue
+        item.title = shorten(row.subject or str(row.get_kind_display()), MOST_TEXT)
+        item.about = " · ".join(filter(None, [str(row.channel), shorten(row.error, MOST_TEXT)]))
+        item.mark, item.look = "!", "conflict"
+
+
+def _fill_quarantine(user: User, items: Sequence[Item]) -> None:
+    found = quarantine.in_words(user, [(str(one.row), one.key) for one in items])
+    for item in items:
+        item.row = row = found.get(item.key)
+        if row is None:
+            continue
+        item.title = shorten(str(row.record), MOST_TEXT)
+        item.about = f"{row.noun} · {row.why}"
+        item.mark, item.look = "!", "web"
+
+
+_FILLED: dict[str, Callable[[User, Sequence[Item]], None]] = {
+    "proposal": _fill_proposals,
+    "conflict": _fill_conflicts,
+    "run": _fill_runs,
+    "delivery": _fill_deliveries,
+    "quarantine": _fill_quarantine,
+}
+
+
+def _groups(items: Iterable[Item]) -> list[Group]:
+    found: list[Group] = []
+    for item in items:
+        if not found or found[-1].place != item.place:
+            found.append(Group(str(GROUPS.get(item.place, "")), item.place))
+        found[-1].items.append(item)
+    return found
+
+
+# --- the selected item ---
+
+
+def _detail(user: User, item: Item) -> dict[str, Any]:
+    """Return what the template of one item in full needs."""
+    if item.show == "proposal":
+        found = item.row
+        row = proposal_pages.whole(user, found)
+        fields = proposal_pages.edit_fields(found)
+        more: dict[str, Any] = {}
+        if row.conflict:
+            fields = proposal_pages.edit_fields(found, {"content": row.conflict.merge.text()})
+            more = {"conflict": row.conflict, "is_open": True}
+        record = Proposal.objects.of(user).filter(actor=found.actor).aggregate(
+            accepted=Count("pk", filter=Q(state=Proposal.State.ACCEPTED)),
+            rejected=Count("pk", filter=Q(state=Proposal.State.REJECTED)),
+        )  # fmt: skip
+        url = proposal_pages.target_url(found)
+        context = {"proposal": found, "row": row, "fields": fields, "target_url": url}
+        return context | {"record": record, **more}
+    if item.show == "conflict":
+        pair = conflict_pages.whole(user, item.row.conflict)
+        return {
+            "row": pair,
+            "conflict": pair.conflict,
+            "is_standing": pair.conflict.is_open,
+            "text": pair.merged_text,
+        }
+    return {"row": item.row, "run": item.row, "delivery": item.row}
+
+
+def context(user: User, wanted: Wanted) -> dict[str, Any]:
+    """Return everything that the page shows."""
+    items, has_more = items_of(user, wanted)
+    counts = counts_of(user)
+    chosen = next((one for one in items if one.key == wanted.at), None)
+    shown = chosen or (items[0] if items else None)
+    found: dict[str, Any] = {
+        "wanted": wanted,
+        "groups": _groups(items),
+        "counts": counts,
+        "total": sum(counts.values()),
+        "shows": [(name, words, counts[name]) for name, words in SHOWS.items()],
+        "item": shown,
+        "is_asked": chosen is not None,
+        "position": items.index(shown) + 1 + wanted.page * PAGE if shown else 0,
+        "next_cursor": wanted.page + 1 if has_more else None,
+        "here": wanted.address(),
+        "decided": DECIDED.items(),
+        "types": proposal_pages.TYPES.items(),
+        "kind_words": conflict_pages.KINDS.get(wanted.kind, ""),
+        "by_whom": proposal_pages.who_of(user, wanted.by),
+        "is_in_inbox": True,
+    }
+    if wanted.topic:
+        found["topic"] = Topic.objects.of(user).filter(pk=wanted.topic).first()
+    if shown:
+        found["next"] = shown.next
+        found |= _detail(user, shown)
+    return found
+
+
+# --- pages ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def inbox(request: BeaconRequest) -> HttpResponse:
+    """Show the Inbox. Over htmx the list with the selected item, or only the selected item."""
+    wanted = Wanted.of(request.GET)
+    template = "research/inbox.html"
+    if request.htmx and request.htmx.target == "inbox":
+        template = "research/_inbox.html"
+    elif request.htmx and request.htmx.target == "inbox-detail":
+        template = "research/_inbox_detail.html"
+    answer = render(request, template, context(request.user, wanted))
+    if template == "research/_inbox.html":  # the form that was sent has another address
+        answer["HX-Replace-Url"] = wanted.address(wanted.at)
+    return answer
+
+
+@require_POST
+@login_required
+def delivery_give_up(request: BeaconRequest, pk: Any) -> HttpResponse:
+    """Don't send a message that failed; `again` in the URL makes it wait in the Inbox again."""
+    row = get_object_or_404(Delivery.objects.of(request.user), pk=pk)
+    again = "again" in request.GET
+    before, after = UNDELIVERED, Delivery.State.DROPPED
+    rows = Delivery.objects.filter(pk=row.pk)
+    if again:
+        done = rows.filter(state=after).update(state=Delivery.State.FAILED)
+    else:
+        done = rows.filter(state__in=before).update(state=after)
+    if not done:
+        messages.info(request, _("This message has already been decided on."))
+    elif again:
+        messages.success(request, _("Back in the Inbox."))
+    else:
+        undo = f"undo:{reverse('research:delivery-give-up', args=[pk])}?again=1"
+        messages.success(request, _("It won’t be sent."), extra_tags=undo)
+    return go_back(request, next_of(request, reverse("research:inbox")))

@@ -1,0 +1,271 @@
+"""The places of the navigation, their tabs, and what a person pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_POST
+
+from beacon_site.http import BeaconRequest
+from memory.models import MemoryFile, SavedView, Topic, User
+from memory.web.responses import go_back
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place of the rail, or one of its tabs. `key` opens it after `g`.
+
+    `under` are the paths of its pages that begin like none of its tabs.
+    """
+
+    label: str | Promise
+    to: str
+    key: str = ""
+    icon: str = ""
+    query: str = ""
+    under: tuple[str, ...] = ()
+    tabs: tuple[Place, ...] = ()
+    also: tuple[Place, ...] = ()  # views of its tabs that have a key
+
+    @property
+    def url(self) -> str:
+        return reverse(self.to) + (f"?{self.query}" if self.query else "")
+
+    def leaves(self) -> Iterator[Place]:
+        """Yield its tabs. A tab that has tabs itself yields those instead."""
+        for tab in self.tabs:
+            yield from tab.leaves() if tab.tabs else (tab,)
+
+    def holds(self, path: str) -> int:
+        """Return how much of the path leads to this place: the longest match wins."""
+        roots = {reverse(one.to) for one in (self, *self.leaves())} | {*self.under}
+        return max((len(root) for root in roots if path.startswith(root)), default=0)
+
+    def is_open(self, request: HttpRequest) -> bool:
+        """Whether this page is the tab, or one of the tab's tabs."""
+        own = tuple(self.leaves()) or (self,)
+        return any(request.path == reverse(one.to) and one.is_asked(request) for one in own)
+
+    def is_asked(self, request: HttpRequest) -> bool:
+        """Whether the URL has the tab's filter. Every state but the usual one is in one tab."""
+        name, _sign, value = self.query.partition("=")
+        asked = request.GET.get(name, "")
+        return not self.query or (bool(asked) if name == "state" else asked == value)
+
+
+HOME = Place(gettext_lazy("Home"), "research:home", "h", "home")
+INBOX = Place(
+    gettext_lazy("Inbox"),
+    "research:inbox",
+    "i",
+    "inbox",
+    under=("/review/", "/conflicts/"),
+    tabs=(
+        Place(gettext_lazy("Waiting"), "research:inbox", "", "inbox"),
+        Place(gettext_lazy("Decided"), "research:inbox", "", "check", query="state=decided"),
+        Place(gettext_lazy("Blocked sources"), "memory:refused-sources", "", "stop"),
+    ),
+    also=(
+        Place(gettext_lazy("Proposals"), "research:inbox", "v", "review", query="show=proposal"),
+        Place(gettext_lazy("Conflicts"), "research:inbox", "w", "conflict", query="show=conflict"),
+        Place(gettext_lazy("Quarantine"), "research:inbox", "", "warning", query="show=quarantine"),
+    ),
+)
+TOPICS = Place(
+    gettext_lazy("Topics"),
+    "research:topics",
+    "t",
+    "topics",
+    tabs=(
+        Place(gettext_lazy("Topics"), "research:topics", "", "topics"),
+        Place(gettext_lazy("Reports"), "research:reports", "r", "reports"),
+        Place(gettext_lazy("Digests"), "research:digests", "", "reports"),
+        Place(gettext_lazy("Shared links"), "research:shared-links", "", "link"),
+        Place(gettext_lazy("Schedule"), "research:calendar", "e", "scheduled"),
+    ),
+)
+MEMORY = Place(
+    gettext_lazy("Memory"),
+    "memory:recall",
+    "m",
+    "content",
+    under=("/records/", "/bulk/", "/forget/"),
+    tabs=(
+        Place(gettext_lazy("All"), "memory:recall", "c", "search"),
+        Place(gettext_lazy("Files"), "memory:files", "f", "files"),
+        Place(gettext_lazy("Notes"), "memory:notes", "n", "notes"),
+        Place(gettext_lazy("Observations"), "memory:observations", "o", "observations"),
+        Place(gettext_lazy("Facts"), "memory:recall", "", "check", query="show=fact"),
+    ),
+)
+AGENTS = Place(
+    gettext_lazy("Agents"),
+    "memory:agents",
+    "g",
+    "person",
+    tabs=(
+        Place(gettext_lazy("Agents"), "memory:agents", "", "person"),
+        Place(gettext_lazy("API tokens"), "memory:tokens", "", "key"),
+        Place(gettext_lazy("Review rules"), "memory:review-levels", "", "review"),
+        Place(
+            gettext_lazy("Identity"),
+            "memory:persona",
+            tabs=(
+                Place(gettext_lazy("Persona"), "memory:persona", "", "person"),
+                Place(gettext_lazy("Soul"), "memory:soul", "", "person"),
+            ),
+        ),
+        Place(gettext_lazy("Context preview"), "memory:context", "x", "context"),
+        Place(
+            gettext_lazy("Working data"),
+            "memory:content",
+            tabs=(
+                Place(gettext_lazy("Content store"), "memory:content", "k", "content"),
+                Place(gettext_lazy("Snapshots"), "memory:content-snapshots", "", "content"),
+                Place(gettext_lazy("Scratchpad"), "memory:scratchpad", "p", "scratchpad"),
+            ),
+        ),
+    ),
+)
+SECTIONS = (
+    (HOME, INBOX, Place(gettext_lazy("Ask"), "memory:ask", "q", "ask")),
+    (TOPICS, MEMORY, Place(gettext_lazy("Library"), "memory:library", "l", "library"), AGENTS),
+    (
+        Place(gettext_lazy("Activity"), "research:activity", "a", "activity"),
+        Place(gettext_lazy("Trash"), "memory:trash", "d", "trash"),
+        Place(gettext_lazy("Settings"), "memory:settings", "s", "settings"),
+    ),
+)
+ON_PHONES = (HOME, INBOX, TOPICS, MEMORY)  # in the bar at the bottom
+
+
+def every_place() -> Iterator[tuple[Place, Place | None]]:
+    """Yield each page of the navigation with the place it's in, or None for a place itself."""
+    for place in (one for section in SECTIONS for one in section):
+        yield place, None
+        for tab in (*place.leaves(), *place.also):
+            if tab.url != place.url:
+                yield tab, place
+
+
+def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, Any]:
+    """Return the rail, its foot, the bar of phones, and the tabs if this page is one of them."""
+    places = [one for section in SECTIONS for one in section]
+    at = max(places[1:], key=lambda one: one.holds(request.path))
+    here = at if at.holds(request.path) else HOME if request.path == HOME.url else None
+    items = {
+        one: {
+            "label": one.label,
+            "url": one.url,
+            "key": one.key,
+            "icon": one.icon,
+            "current": one is here,
+            "count": waiting.get(one, ""),
+            "tabs": [tab for tab in (*one.leaves(), *one.also) if tab.key],
+        }
+        for one in places
+    }
+    *main, foot = ([items[one] for one in section] for section in SECTIONS)
+    tabs = _tabs(request, here.tabs if here else ())
+    inner = next((one.tabs for one, is_open in tabs if is_open), ())
+    return {
+        "nav": main,
+        "nav_foot": foot,
+        "nav_bar": [items[one] for one in ON_PHONES],
+        "nav_place": here,
+        "nav_tabs": tabs,
+        "nav_inner_tabs": _tabs(request, inner),
+    }
+
+
+def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bool]]:
+    """Return the tabs, each with whether it's open, or nothing if this page isn't one of them."""
+    opened = max(
+        (one for one in tabs if one.is_open(request)), key=lambda one: len(one.query), default=None
+    )
+    return [(one, one is opened) for one in tabs] if opened else []
+
+
+# --- pinned items ---
+
+MOST_PINNED = 12
+
+
+def pinned(user: User, full_path: str = "") -> list[dict[str, Any]]:
+    """Return what the person pinned, in their order; at most two queries, none without pins.
+
+    Items in Trash aren't listed, and return with their record.
+    """
+    keys: dict[str, list[str]] = {"topic": [], "file": [], "view": []}
+    for one in user.pinned:
+        kind, _colon, key = one.partition(":")
+        keys[kind].append(key)
+    found = {f"file:{path}": (path, reverse("memory:file", args=[path])) for path in keys["file"]}
+    if keys["topic"]:
+        topics = Topic.objects.of(user).live().filter(pk__in=keys["topic"])
+        for pk, title, slug in topics.values_list("pk", "title", "slug"):
+            found[f"topic:{pk}"] = (title, reverse("research:topic", args=[slug]))
+    if keys["view"]:
+        for view in SavedView.objects.of(user).filter(pk__in=keys["view"]):
+            found[f"view:{view.pk}"] = (view.name, f"{_list_of(view)}?{view.query}")
+    return [
+        {"label": found[one][0], "url": found[one][1], "current": found[one][1] == full_path}
+        for one in user.pinned
+        if one in found
+    ]
+
+
+def _list_of(view: SavedView) -> str:
+    app = "research" if view.page == SavedView.Page.ACTIVITY else "memory"
+    return reverse(f"{app}:{view.page}")
+
+
+def _exists(user: User, what: str) -> bool:
+    """Whether the person has this topic, file or view."""
+    kind, _colon, key = what.partition(":")
+    try:
+        if kind == "topic":
+            return Topic.objects.of(user).live().filter(pk=UUID(key)).exists()
+        if kind == "file":
+            return MemoryFile.objects.of(user).live().filter(path=key).exists()
+        return kind == "view" and SavedView.objects.of(user).filter(pk=int(key)).exists()
+    except (ValueError, OverflowError):
+        return False
+
+
+@require_POST
+@login_required
+def pin(request: BeaconRequest) -> HttpResponse:
+    """Pin or unpin a topic, file or view. `what` is its kind and key, `on` is empty to unpin."""
+    told = request.GET if "what" in request.GET else request.POST
+    what, on = told.get("what", "")[:200], bool(told.get("on"))
+    if on and not _exists(request.user, what):
+        raise Http404
+    with transaction.atomic():  # two tabs pin one after the other
+        user = User.objects.select_for_update(no_key=True).get(pk=request.user.pk)
+        if on and what not in user.pinned and len(user.pinned) >= MOST_PINNED:
+            words = ngettext(
+                "You can pin %(n)d item. Unpin it first.",
+                "You can pin %(n)d items. Unpin one first.",
+                MOST_PINNED,
+            )
+            messages.warning(request, words % {"n": MOST_PINNED})
+            return go_back(request, reverse("research:home"))
+        rest = [one for one in user.pinned if one != what]
+        was_pinned, user.pinned = what in user.pinned, [*rest, what] if on else rest
+        user.save(update_fields=["pinned"])
+    if was_pinned != on:
+        undo = f"undo:{reverse('research:pin')}?what={what}&on={'' if on else 1}"
+        messages.success(request, _("Pinned.") if on else _("Unpinned."), extra_tags=undo)
+    return go_back(request, reverse("research:home"))
