@@ -198,6 +198,12 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
     return reader.entries
 
 
+def without_front_matter(text: str) -> str:
+    """Return the text below the front matter, or all of it if the front matter is most of it."""
+    front = _FRONT_MATTER.match(text)
+    return text[front.end() :] if front and 2 * front.end() < len(text) else text
+
+
 def plain_words(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
     if "![" in text:

@@ -137,6 +137,7 @@ _CHANGE = re.compile(
     r"|publié\w*|adopté\w*)\b|发布|發布|宣布|达到|首次|推出|公布|上线|启动|下降|上升|增长|提高|推迟|实施|停止|取消|收购|预计|発表|公開|開始|終了|増加|減少|발표|출시|증가|감소",
     re.IGNORECASE,
 )
+_MARKUP = re.compile(r"\{\{|\}\}|:::|<\w[^<>]*=")  # of a template that wasn't rendered
 _PERSONAL = re.compile(r"\b(?:I|me|my|you|your)\b|我们|我|笔者|本刊|私たち")
 
 
@@ -259,7 +260,7 @@ def find(
 
 def _page(reading: Reading, place: int) -> _Page:
     language = language_of(one_line(reading.body[:4_000]))
-    entries = blocks.parse(reading.body, language)[:MOST_OF_PAGE]
+    entries = blocks.parse(blocks.without_front_matter(reading.body), language)[:MOST_OF_PAGE]
     return _Page(reading, language, entries, place)
 
 
@@ -367,17 +368,19 @@ def _is_whole(candidate: _Candidate) -> bool:
 
 
 def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
-    """Mark sentences that several pages have with different values, and that don't open a page."""
+    """Mark sentences that several pages have, with the same values or not at the top of the page."""
     holding: defaultdict[str, set[int]] = defaultdict(set)
     frames = {
         id(one): values.frame_of(one.entry.text) for one in candidates if one.entry.kind == SENTENCE
     }
     for one in candidates:
         if id(one) in frames:
-            holding[frames[id(one)]].add(one.page.place)
+            for frame in {frames[id(one)], one.entry.text}:
+                holding[frame].add(one.page.place)
     for one in candidates:
-        shared = len(holding.get(frames.get(id(one), ""), ()))
-        one.is_template = not one.lead and shared > 1 and 3 * shared >= pages
+        alike = frames.get(id(one), "") if not one.lead else one.entry.text
+        shared = len(holding.get(alike, ()))
+        one.is_template = shared > 1 and 3 * shared >= pages
 
 
 def _is_statement(entry: Entry, text: str) -> bool:
@@ -394,7 +397,10 @@ def _is_statement(entry: Entry, text: str) -> bool:
 def _is_noise(candidate: _Candidate) -> bool:
     if candidate.entry.kind == SENTENCE:
         # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
-        return not candidate.is_of_heading and is_chatter(candidate.entry.text)
+        said = candidate.entry.text
+        return _MARKUP.search(said) is not None or (
+            not candidate.is_of_heading and is_chatter(said)
+        )
     return candidate.text.startswith(("http", "!["))
 
 
