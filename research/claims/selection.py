@@ -118,6 +118,8 @@ MOST_OF_PAGE = 3_000  # statements of a page that are scored
 COMPARED = 150  # the best ones, which are compared with each other
 EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
 SHORTEST, LONGEST = 5, 60  # in words
+SHORT, SHORT_WEIGHT = 14, 0.008  # what each word that a sentence lacks costs
+FIRST_LEAD = 0.3  # of the first statement below a title
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
@@ -138,7 +140,18 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"\{\{|\}\}|:::|<\w[^<>]*=")  # of a template that wasn't rendered
-_PERSONAL = re.compile(r"\b(?:I|me|my|you|your)\b|我们|我|笔者|本刊|私たち")
+# Words of a topic that ask for news, and that its pages needn't contain.
+_ASKS = re.compile(
+    r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
+    r"|最新|ニュース|新闻|新聞|动态|소식|뉴스",
+    re.IGNORECASE,
+)
+# Words of an author to the reader, also about the page itself.
+_PERSONAL = re.compile(
+    r"\b(?:I|me|my|you|your|(?:in|of) this (?:section|chapter|page|post|article|guide|document)"
+    r"|dans cette (?:partie|section|page)|dans ce (?:guide|document|chapitre)"
+    r"|in diese[mr] (?:Abschnitt|Kapitel|Artikel|Beitrag|Anleitung))\b|我们|我|笔者|本刊|私たち"
+)
 
 
 @dataclass(frozen=True)
@@ -270,9 +283,11 @@ def _page(reading: Reading, place: int) -> _Page:
 def _weigh_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | None) -> None:
     """Give each page its query, in the page's language, and its relevance, 0 to 1."""
     meaning = _page_meaning(pages, topic, embed) if embed else [0.0] * len(pages)
+    about = _ASKS.sub(" ", topic)
     for page in pages:
         wanted = dict.fromkeys(terms(more, page.language), FOCUS_WEIGHT)
-        page.query = wanted | dict.fromkeys(terms(topic, page.language), 1.0)
+        asked = terms(about, page.language) or terms(topic, page.language)
+        page.query = wanted | dict.fromkeys(asked, 1.0)
     holding: Counter[str] = Counter()
     bodies = [one_line(page.reading.body[:200_000]).casefold() for page in pages]
     for page, body in zip(pages, bodies, strict=True):
@@ -339,6 +354,8 @@ def _candidates(page: _Page) -> list[_Candidate]:
             candidate.lead = 1.0 if len(headed) == 1 else 0.6
             candidate.text = _headed(heading, candidate)
             candidate.terms = [*words, *terms(heading, page.language)]
+        elif not path and not found and _is_whole(candidate):
+            candidate.lead = FIRST_LEAD  # below the title
         found.append(candidate)
     return found
 
@@ -432,12 +449,12 @@ def _bonus(candidate: _Candidate) -> float:
     value = 0.04 * bool(_NUMBER.search(text)) + 0.04 * min(2, len(_CHANGE.findall(text)))
     kinds = {kind for kind, _v in values.typed_values(text)}
     value += 0.05 * (values.DATE in kinds) + 0.03 * bool(kinds & {values.AMOUNT, values.PERCENT})
-    value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.2 * candidate.is_template
+    value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.4 * candidate.is_template
+    value -= 0.2 * leans_back(text, candidate.page.language)
+    if not _NUMBER.search(text):
+        value -= SHORT_WEIGHT * max(0, SHORT - word_count(entry.text))
     if entry.kind == SENTENCE:
-        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.12 * leans_back(
-            text, candidate.page.language
-        )
-        value -= 0.06 * (word_count(text) < 8) + 0.08 * (not _is_whole(candidate))
+        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.08 * (not _is_whole(candidate))
         value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
