@@ -232,7 +232,27 @@ _SHORTENED = frozenset(
 )
 # Abbreviations that never end a sentence.
 _NEVER_LAST = frozenset(
-    ["bspw", "bzw", "ggf", "sog", "evtl", "zzgl", "inkl", "exkl", "vgl", "nr", "abs", "núm", "p.ej", "z.b", "d.h", "u.a", "i.d.r", "e.g", "i.e"]
+    [
+        "bspw",
+        "bzw",
+        "ggf",
+        "sog",
+        "evtl",
+        "zzgl",
+        "inkl",
+        "exkl",
+        "vgl",
+        "nr",
+        "abs",
+        "núm",
+        "p.ej",
+        "z.b",
+        "d.h",
+        "u.a",
+        "i.d.r",
+        "e.g",
+        "i.e",
+    ]
 )
 # Characters that can follow a full stop without a space.
 _MAY_FOLLOW = "[(\"'“‘「『（"

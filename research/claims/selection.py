@@ -119,7 +119,7 @@ COMPARED = 150  # the best ones, which are compared with each other
 EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
 SHORTEST, LONGEST = 5, 60  # in words
 SHORT, SHORT_WEIGHT = 14, 0.008  # what each word that a sentence lacks costs
-FIRST_LEAD = 0.3  # of the first statement below a title
+FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
@@ -354,8 +354,8 @@ def _candidates(page: _Page) -> list[_Candidate]:
             candidate.lead = 1.0 if len(headed) == 1 else 0.6
             candidate.text = _headed(heading, candidate)
             candidate.terms = [*words, *terms(heading, page.language)]
-        elif not path and not found and _is_whole(candidate):
-            candidate.lead = FIRST_LEAD  # below the title
+        elif not path and not found and _is_whole(candidate) and {*words} & page.query.keys():
+            candidate.lead = FIRST_LEAD
         found.append(candidate)
     return found
 
@@ -585,6 +585,8 @@ def same(left: str, right: str) -> bool:
     names, others = set(_NAME.findall(left[1:])), set(_NAME.findall(right[1:]))
     if names - others and others - names:
         return False  # "a leak in the SMB client", "a leak in the FTP client"
+    if values.release_of(left) != values.release_of(right):
+        return False
     ours, theirs = values.numbers(left), values.numbers(right)
     return ours <= theirs or theirs <= ours
 
@@ -604,10 +606,9 @@ def collapse(findings: Sequence[Finding]) -> list[Finding]:
     kept = {}
     for members in groups.values():
         latest = max(members, key=_version)
-        steps = sorted(
-            {_version_text(one) for one in members} - {_version_text(latest)},
-            key=values.version_key,
-        )
+        others = sorted((one for one in members if one is not latest), key=_version)
+        steps = list(dict.fromkeys(map(_version_text, others)))
+        steps = [step for step in steps if step != _version_text(latest)]
         if len(members) > 1 and steps:
             kept[latest.key] = replace(latest, sentence=f"{latest.sentence} ({', '.join(steps)})")
         else:
@@ -615,8 +616,11 @@ def collapse(findings: Sequence[Finding]) -> list[Finding]:
     return [kept[one.key] for one in findings if one.key in kept]
 
 
-def _version(finding: Finding) -> tuple[int, ...]:
-    return values.version_key(_version_text(finding))
+def _version(finding: Finding) -> tuple[tuple[int, ...], bool, tuple[int, ...]]:
+    """Return a key that sorts versions. A candidate comes before its release."""
+    text = _version_text(finding)
+    release = values.release_of(text)
+    return values.version_key(release or text), not release, values.version_key(text)
 
 
 def _version_text(finding: Finding) -> str:

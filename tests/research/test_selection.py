@@ -194,3 +194,14 @@ def test_words_that_ask_for_news_need_not_be_on_a_page():
     about = page(1, "Latest news", "The latest news about bread are baked every day at the mill.\n")
 
     assert "line T1" in sentences(about, news, topic="Latest tram extension news")[0]
+
+
+def test_a_release_replaces_its_candidates():
+    texts = [
+        f"The city is happy to announce a new timetable, {v}.\n" for v in ("1.4.0", "1.4.0-rc.1")
+    ]
+    found = find([page(n, f"Timetable {n}", t) for n, t in enumerate(texts, 1)], topic="timetable")
+
+    assert [one.sentence for one in collapse(found)] == [
+        "The city is happy to announce a new timetable, 1.4.0. (1.4.0-rc.1)"
+    ]
