@@ -790,7 +790,7 @@ def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
 
 
 def _without_candidates(changes: Sequence[PageChange]) -> list[PageChange]:
-    """Leave out a release candidate, and what it says, if its release is told too."""
+    """Leave out a release candidate, and what it says, if its release says the same."""
     told: set[tuple[str, str]] = set()
     for change in changes:
         if change.status == NEW:
