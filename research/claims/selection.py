@@ -338,7 +338,7 @@ def _is_in(term: str, text: str) -> bool:
 def _candidates(page: _Page) -> list[_Candidate]:
     around: defaultdict[int, set[str]] = defaultdict(set)
     headed: set[tuple[str, ...]] = set()
-    found = []
+    found: list[_Candidate] = []
     for entry in page.entries:
         words = terms(entry.text, page.language)
         is_later = bool(around[entry.group]) and entry.kind == SENTENCE
