@@ -230,6 +230,30 @@ _SHORTENED = frozenset(
         "vs",
     ]
 )
+# Abbreviations that never end a sentence.
+_NEVER_LAST = frozenset(
+    [
+        "bspw",
+        "bzw",
+        "ggf",
+        "sog",
+        "evtl",
+        "zzgl",
+        "inkl",
+        "exkl",
+        "vgl",
+        "nr",
+        "abs",
+        "núm",
+        "p.ej",
+        "z.b",
+        "d.h",
+        "u.a",
+        "i.d.r",
+        "e.g",
+        "i.e",
+    ]
+)
 # Characters that can follow a full stop without a space.
 _MAY_FOLLOW = "[(\"'“‘「『（"
 _MARKS = re.compile(r"(?:\[\d{1,3}\]\s*)+(?=\S|$)")
@@ -343,7 +367,7 @@ def _surely_ends(chunk: str, stop: re.Match[str], language: str) -> bool:
     if before is None or not chunk[stop.end() : stop.end() + 1].isupper():
         return False
     word = before.group().strip(' .!?("“')
-    return word not in _SHORTENED and not (word.isdigit() and language != "en")
+    return word not in _SHORTENED | _NEVER_LAST and not (word.isdigit() and language != "en")
 
 
 def _by_rules(chunk: str, language: str) -> list[str]:
@@ -356,9 +380,14 @@ def _by_rules(chunk: str, language: str) -> list[str]:
 
 
 def _mended(parts: list[str], chunk: str) -> list[str]:
-    """Rejoin names that were split, such as `submodule.*.update` or `.gitmodules`."""
+    """Rejoin names that were split, such as `.gitmodules`, and what follows an abbreviation."""
     mended: list[str] = []
     for part in parts:
+        if mended and mended[-1].rsplit(" ", 1)[-1].lower().rstrip(".") in _NEVER_LAST:
+            joined = f"{mended[-1]} {part}"
+            if joined in chunk:
+                mended[-1] = joined
+                continue
         whole = f"{mended[-1]}{part}" if mended else ""
         if mended and part[0] not in _MAY_FOLLOW and whole in chunk:
             mended[-1] = whole

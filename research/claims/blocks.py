@@ -21,6 +21,7 @@ LONGEST_QUOTE = 1_500
 LONGEST_CELL = 400
 LONGEST_SIGN = 8  # characters of a cell such as ✅
 LONGEST_KEY_WORDS = 8
+FEW_DATA = 1_500  # characters of front matter that only describes its page
 STATED = 4  # with this many words, a heading is a statement by itself
 
 ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
@@ -196,6 +197,12 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
     _read_lines(reader, text.split("\n"))
     reader.close()
     return reader.entries
+
+
+def without_front_matter(text: str) -> str:
+    """Return the text below the front matter, or all of it if the front matter has most of the data."""
+    front = _FRONT_MATTER.match(text)
+    return text[front.end() :] if front and front.end() < max(FEW_DATA, len(text) / 2) else text
 
 
 def plain_words(text: str) -> str:

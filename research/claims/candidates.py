@@ -82,7 +82,7 @@ _POINTS_BACK = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(
-    r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
+    r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::(?![A-Za-z])|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
     r"|^\s*(?:import|from|def|class|const|let|var|function|SELECT|INSERT|UPDATE|pip|npm|git|sudo)\s+\S+.*[;(={]"
     r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]|\w\(\w*\[|[\])]#|`\s|\s`|(?:^|\s)//\s|#\d{3,}\b"
 )

@@ -160,7 +160,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     loud = [
         one for one in found if one.weight >= ENOUGH and not smells_of_instructions(one.sentence)
     ]
-    joined = _joined_rows(_joined_sentences(loud))
+    joined = _joined_rows(_joined_sentences(_without_candidates(loud)))
     return sorted(_framed(_capped(joined)), key=lambda one: one.order)
 
 
@@ -282,7 +282,7 @@ def _came(entry: Entry, title: str) -> PageChange:
         weight *= 0.5
     return PageChange(
         NEW, sentence, entry.quote, weight=weight, key=entry.match, order=entry.order,
-        subject=entry.key,
+        subject=entry.subject,
     )  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
         weight = 0.2
     return PageChange(
         GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
-        subject=entry.key,
+        subject=entry.subject,
     )  # fmt: skip
 
 
@@ -787,6 +787,28 @@ def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
         ]
     }
     return [change for change in changes if id(change) not in dropped]
+
+
+def _without_candidates(changes: Sequence[PageChange]) -> list[PageChange]:
+    """Leave out a release candidate, and what it says, if its release says the same."""
+    told: set[tuple[str, str]] = set()
+    for change in changes:
+        if change.status == NEW:
+            told |= {
+                (change.key, name.removeprefix("v")) for name in map(_first_word, change.headings)
+            }
+            told.add(("", _first_word(change.subject).removeprefix("v")))
+    return [one for one in changes if one.status != NEW or not (_candidate_of(one) & told)]
+
+
+def _candidate_of(change: PageChange) -> set[tuple[str, str]]:
+    of = {(change.key, values.release_of(heading)) for heading in change.headings}
+    of.add(("", values.release_of(change.subject)))
+    return {(key, release) for key, release in of if release}
+
+
+def _first_word(text: str) -> str:
+    return text.split(" ", 1)[0]
 
 
 def _framed(changes: list[PageChange]) -> list[PageChange]:

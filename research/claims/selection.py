@@ -118,6 +118,8 @@ MOST_OF_PAGE = 3_000  # statements of a page that are scored
 COMPARED = 150  # the best ones, which are compared with each other
 EMBEDDED = 40  # the best of those, which get vectors: a few milliseconds each
 SHORTEST, LONGEST = 5, 60  # in words
+SHORT, SHORT_WEIGHT = 14, 0.008  # what each word that a sentence lacks costs
+FIRST_LEAD = 0.3  # of a page's first statement below its title, if it has a word of the topic
 LEAD = 600  # characters at the top of a page that show its subject
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
@@ -137,7 +139,19 @@ _CHANGE = re.compile(
     r"|publié\w*|adopté\w*)\b|发布|發布|宣布|达到|首次|推出|公布|上线|启动|下降|上升|增长|提高|推迟|实施|停止|取消|收购|预计|発表|公開|開始|終了|増加|減少|발표|출시|증가|감소",
     re.IGNORECASE,
 )
-_PERSONAL = re.compile(r"\b(?:I|me|my|you|your)\b|我们|我|笔者|本刊|私たち")
+_MARKUP = re.compile(r"\{\{|\}\}|:::|<\w[^<>]*=")  # of a template that wasn't rendered
+# Words of a topic that ask for news, and that its pages needn't contain.
+_ASKS = re.compile(
+    r"\b(?:latest|news|updates?|neuest\w*|aktuell\w*|neuigkeiten|nachrichten|actualités?|nouvelles|noticias|novedades)\b"
+    r"|最新|ニュース|新闻|新聞|动态|소식|뉴스",
+    re.IGNORECASE,
+)
+# Words of an author to the reader, also about the page itself.
+_PERSONAL = re.compile(
+    r"\b(?:I|me|my|you|your|(?:in|of) this (?:section|chapter|page|post|article|guide|document)"
+    r"|dans cette (?:partie|section|page)|dans ce (?:guide|document|chapitre)"
+    r"|in diese[mr] (?:Abschnitt|Kapitel|Artikel|Beitrag|Anleitung))\b|我们|我|笔者|本刊|私たち"
+)
 
 
 @dataclass(frozen=True)
@@ -259,7 +273,7 @@ def find(
 
 def _page(reading: Reading, place: int) -> _Page:
     language = language_of(one_line(reading.body[:4_000]))
-    entries = blocks.parse(reading.body, language)[:MOST_OF_PAGE]
+    entries = blocks.parse(blocks.without_front_matter(reading.body), language)[:MOST_OF_PAGE]
     return _Page(reading, language, entries, place)
 
 
@@ -269,9 +283,11 @@ def _page(reading: Reading, place: int) -> _Page:
 def _weigh_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | None) -> None:
     """Give each page its query, in the page's language, and its relevance, 0 to 1."""
     meaning = _page_meaning(pages, topic, embed) if embed else [0.0] * len(pages)
+    about = _ASKS.sub(" ", topic)
     for page in pages:
         wanted = dict.fromkeys(terms(more, page.language), FOCUS_WEIGHT)
-        page.query = wanted | dict.fromkeys(terms(topic, page.language), 1.0)
+        asked = terms(about, page.language) or terms(topic, page.language)
+        page.query = wanted | dict.fromkeys(asked, 1.0)
     holding: Counter[str] = Counter()
     bodies = [one_line(page.reading.body[:200_000]).casefold() for page in pages]
     for page, body in zip(pages, bodies, strict=True):
@@ -322,7 +338,7 @@ def _is_in(term: str, text: str) -> bool:
 def _candidates(page: _Page) -> list[_Candidate]:
     around: defaultdict[int, set[str]] = defaultdict(set)
     headed: set[tuple[str, ...]] = set()
-    found = []
+    found: list[_Candidate] = []
     for entry in page.entries:
         words = terms(entry.text, page.language)
         is_later = bool(around[entry.group]) and entry.kind == SENTENCE
@@ -338,6 +354,8 @@ def _candidates(page: _Page) -> list[_Candidate]:
             candidate.lead = 1.0 if len(headed) == 1 else 0.6
             candidate.text = _headed(heading, candidate)
             candidate.terms = [*words, *terms(heading, page.language)]
+        elif not path and not found and _is_whole(candidate) and {*words} & page.query.keys():
+            candidate.lead = FIRST_LEAD
         found.append(candidate)
     return found
 
@@ -367,17 +385,19 @@ def _is_whole(candidate: _Candidate) -> bool:
 
 
 def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
-    """Mark sentences that several pages have with different values, and that don't open a page."""
+    """Mark sentences that several pages have, with the same values or not at the top of the page."""
     holding: defaultdict[str, set[int]] = defaultdict(set)
     frames = {
         id(one): values.frame_of(one.entry.text) for one in candidates if one.entry.kind == SENTENCE
     }
     for one in candidates:
         if id(one) in frames:
-            holding[frames[id(one)]].add(one.page.place)
+            for frame in {frames[id(one)], one.entry.text}:
+                holding[frame].add(one.page.place)
     for one in candidates:
-        shared = len(holding.get(frames.get(id(one), ""), ()))
-        one.is_template = not one.lead and shared > 1 and 3 * shared >= pages
+        alike = frames.get(id(one), "") if not one.lead else one.entry.text
+        shared = len(holding.get(alike, ()))
+        one.is_template = shared > 1 and 3 * shared >= pages
 
 
 def _is_statement(entry: Entry, text: str) -> bool:
@@ -394,7 +414,10 @@ def _is_statement(entry: Entry, text: str) -> bool:
 def _is_noise(candidate: _Candidate) -> bool:
     if candidate.entry.kind == SENTENCE:
         # Words of the heading aren't boilerplate: a leak of cookies, a change of the terms.
-        return not candidate.is_of_heading and is_chatter(candidate.entry.text)
+        said = candidate.entry.text
+        return _MARKUP.search(said) is not None or (
+            not candidate.is_of_heading and is_chatter(said)
+        )
     return candidate.text.startswith(("http", "!["))
 
 
@@ -426,12 +449,12 @@ def _bonus(candidate: _Candidate) -> float:
     value = 0.04 * bool(_NUMBER.search(text)) + 0.04 * min(2, len(_CHANGE.findall(text)))
     kinds = {kind for kind, _v in values.typed_values(text)}
     value += 0.05 * (values.DATE in kinds) + 0.03 * bool(kinds & {values.AMOUNT, values.PERCENT})
-    value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.2 * candidate.is_template
+    value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.4 * candidate.is_template
+    value -= 0.2 * leans_back(text, candidate.page.language)
+    if not _NUMBER.search(text):
+        value -= SHORT_WEIGHT * max(0, SHORT - word_count(entry.text))
     if entry.kind == SENTENCE:
-        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.12 * leans_back(
-            text, candidate.page.language
-        )
-        value -= 0.06 * (word_count(text) < 8) + 0.08 * (not _is_whole(candidate))
+        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.08 * (not _is_whole(candidate))
         value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
@@ -562,6 +585,8 @@ def same(left: str, right: str) -> bool:
     names, others = set(_NAME.findall(left[1:])), set(_NAME.findall(right[1:]))
     if names - others and others - names:
         return False  # "a leak in the SMB client", "a leak in the FTP client"
+    if values.release_of(left) != values.release_of(right):
+        return False
     ours, theirs = values.numbers(left), values.numbers(right)
     return ours <= theirs or theirs <= ours
 
@@ -581,10 +606,9 @@ def collapse(findings: Sequence[Finding]) -> list[Finding]:
     kept = {}
     for members in groups.values():
         latest = max(members, key=_version)
-        steps = sorted(
-            {_version_text(one) for one in members} - {_version_text(latest)},
-            key=values.version_key,
-        )
+        others = sorted((one for one in members if one is not latest), key=_version)
+        steps = list(dict.fromkeys(map(_version_text, others)))
+        steps = [step for step in steps if step != _version_text(latest)]
         if len(members) > 1 and steps:
             kept[latest.key] = replace(latest, sentence=f"{latest.sentence} ({', '.join(steps)})")
         else:
@@ -592,8 +616,11 @@ def collapse(findings: Sequence[Finding]) -> list[Finding]:
     return [kept[one.key] for one in findings if one.key in kept]
 
 
-def _version(finding: Finding) -> tuple[int, ...]:
-    return values.version_key(_version_text(finding))
+def _version(finding: Finding) -> tuple[tuple[int, ...], bool, tuple[int, ...]]:
+    """Return a key that sorts versions. A candidate comes before its release."""
+    text = _version_text(finding)
+    release = values.release_of(text)
+    return values.version_key(release or text), not release, values.version_key(text)
 
 
 def _version_text(finding: Finding) -> str:

@@ -479,6 +479,18 @@ def version_key(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:6])
 
 
+_CANDIDATE = re.compile(
+    r"\bv?(\d+(?:\.\d+)+)(?:[-. ]?(?:alpha|beta|rc|candidate|pre|snapshot)|[-.]?[ab](?=\d))[-. ]?(\d*)",
+    re.IGNORECASE,
+)
+
+
+def release_of(text: str) -> str:
+    """Return the release that a text's first version is a candidate of: "1.4" for "v1.4-rc.1"."""
+    found = _CANDIDATE.search(text)
+    return found[1] if found else ""
+
+
 def _canonical(value: str) -> str:
     # A comma or apostrophe between thousands isn't part of a number.
     plain = re.sub(r"(?<=\d)[,'](?=\d{3}(?!\d))", "", value.casefold())

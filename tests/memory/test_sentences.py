@@ -144,3 +144,12 @@ def test_a_hostile_page_costs_bounded_time(unit: str):
     start = time.process_time()
     sentences(unit * (60_000 // len(unit)))
     assert time.process_time() - start < 2.5
+
+
+def test_an_abbreviation_that_never_ends_a_sentence_joins_what_follows():
+    text = "Das gilt bspw. Montags und z.B. Dienstags. Der Rest folgt später im Jahr."
+
+    assert split(text, "de") == [
+        "Das gilt bspw. Montags und z.B. Dienstags.",
+        "Der Rest folgt später im Jahr.",
+    ]

@@ -613,3 +613,23 @@ def test_a_fact_whose_sentence_was_reworded_without_news_is_not_gone():
     found = rereading.outcome([page(new, old)], [known])
 
     assert [(c.status, c.previous_id) for c in found.changes] == [("gone quiet", "1")]
+
+
+def test_a_release_candidate_is_left_out_if_its_release_says_the_same():
+    old = "# Changelog\n\n## v1.3.0\n\n- Line T1 stops at the harbour.\n"
+    come = "- Line T2 stops at the airport.\n"
+    new = old.replace(
+        "## v1.3.0", f"## v1.4.0\n\n{come}\n## v1.4.0-rc.1\n\n{come}- Doors open.\n\n## v1.3.0"
+    )
+
+    told = [text for _status, text in said(old, new)]
+    assert sum("airport" in text for text in told) == 1
+    assert not [text for text in told if "rc.1" in text and "airport" in text]
+    assert any("Doors open" in text for text in told)
+
+
+def test_the_row_of_a_release_replaces_those_of_its_candidates():
+    old = "| Version | Date |\n| --- | --- |\n| 1.3.0 | 2026-01-05 |\n"
+    new = f"{old}| 1.4.0-rc.1 | 2026-02-05 |\n| 1.4.0 | 2026-03-05 |\n"
+
+    assert [text for _status, text in said(old, new)] == ["Tram lines, 1.4.0: Date 2026-03-05"]

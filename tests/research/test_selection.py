@@ -157,3 +157,51 @@ def test_values_of_links_alone_are_no_finding():
     assert not [
         one for one in sentences(page(1, "Trams", text), topic="Trams") if "Introduced" in one
     ]
+
+
+def test_front_matter_that_only_describes_its_page_is_left_out():
+    text = f"---\nsidebar:\n  order: 4\nauthor:\n  name: Tram office\n---\n\n{TRAMS}"
+
+    assert not [one for one in sentences(page(1, "Trams", text)) if "order" in one or "name" in one]
+
+
+def test_front_matter_with_most_of_the_data_is_read():
+    rows = "".join(
+        f"  - line: T{n}\n    opened: 20{n}-04-01\n    stops: {n}\n" for n in range(10, 50)
+    )
+
+    found = sentences(page(1, "Trams", f"---\nlines:\n{rows}---\n\nTrams of the city.\n"))
+    assert any("opened 20" in one for one in found)
+
+
+def test_a_greeting_that_every_page_opens_with_is_not_chosen():
+    pages = [
+        page(n, f"Tram news {n}", f"Here we write about the tram extension every week.\n\n{said}\n")
+        for n, said in enumerate((TRAMS, BREAD), 1)
+    ]
+
+    assert "Here we write" not in sentences(*pages)[0]
+
+
+def test_an_unrendered_template_is_no_finding():
+    text = '## Tram extension\n\nThe tram extension {{< ref "/map" >}} opened on 4 May 2019 with twelve stops.\n'
+
+    assert not sentences(page(1, "Trams", text))
+
+
+def test_words_that_ask_for_news_need_not_be_on_a_page():
+    news = page(2, "Trams", TRAMS)
+    about = page(1, "Latest news", "The latest news about bread are baked every day at the mill.\n")
+
+    assert "line T1" in sentences(about, news, topic="Latest tram extension news")[0]
+
+
+def test_a_release_replaces_its_candidates():
+    texts = [
+        f"The city is happy to announce a new timetable, {v}.\n" for v in ("1.4.0", "1.4.0-rc.1")
+    ]
+    found = find([page(n, f"Timetable {n}", t) for n, t in enumerate(texts, 1)], topic="timetable")
+
+    assert [one.sentence for one in collapse(found)] == [
+        "The city is happy to announce a new timetable, 1.4.0. (1.4.0-rc.1)"
+    ]
