@@ -184,13 +184,14 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_HEALTH_CHECKS": True,
     }
 }
-if BEACON_PROCESS in {"web", "mcp"}:
-    # Only where many threads answer requests.  CONN_MAX_AGE must be 0 with a pool.
+_has_threads = bool(os.environ.get("CELERY_CUSTOM_WORKER_POOL"))  # a worker, see worker_threads.py
+if BEACON_PROCESS in {"web", "mcp"} or _has_threads:
+    # Only where many threads share a process.  CONN_MAX_AGE must be 0 with a pool.
     # The pool waits longer before each attempt to reconnect, so it gives up after 2 s and the next
     # request starts over.  Otherwise pages failed for twice as long as Postgres was gone.  A request
     # waits 5 s.  With 2 s, a busy machine answered 503 although reconnecting was about to succeed.
     DATABASES["default"]["OPTIONS"]["pool"] = {
-        "min_size": 2, "max_size": 10, "timeout": 5, "reconnect_timeout": 2,
+        "min_size": 1, "max_size": 16, "timeout": 5, "reconnect_timeout": 2, "max_idle": 60,
     }  # fmt: skip
 
 CACHES = {
@@ -219,6 +220,7 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 15
 # On a busy machine, a child takes longer to start than the default 4 s, and was killed for it.
 CELERY_WORKER_PROC_ALIVE_TIMEOUT = 60
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # nothing uses it, and an idle worker keeps polling
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 21_600,
