@@ -47,9 +47,8 @@ def load(environment: dict[str, str]) -> None:
     django.setup()
     modules: dict[str, Any] = {name: import_module(name) for name in MODULES}
     modules["beacon_site.celery"].app.loader.import_default_modules()
-    import_module("django.core.checks.urls").check_url_config(
-        None
-    )  # loads the modules of all pages
+    # It loads the modules of all pages.
+    import_module("django.core.checks.urls").check_url_config(None)
 
 
 def finish_loading() -> None:

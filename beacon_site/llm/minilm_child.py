@@ -18,6 +18,7 @@ from typing import Any
 
 TOKENS = 256  # the model ignores the rest of a text
 THREADS = 2
+QUESTION = 300  # characters; after longer texts, memory is returned, which takes milliseconds
 TOKENIZER = Path(__file__).parent / "minilm" / "tokenizer.json"
 SHA256 = {
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -97,7 +98,7 @@ def main() -> None:
             texts = json.loads(line)["texts"]
             made = means(session, tokenizer, texts)
             say({"vectors": base64.b64encode(made).decode("ascii")})
-            if len(texts) > 1:
+            if len("".join(texts)) > QUESTION:
                 give_back_memory()
 
 
