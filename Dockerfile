@@ -9,7 +9,7 @@ RUN pip install --upgrade pip && python -m venv --without-pip /opt/beacon
 # nothing is resolved.
 COPY requirements/base.txt requirements/
 RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/base.txt
-# Embeddings on this machine (200 MB). Without them, memory search uses only words.
+# Embeddings on this machine (180 MB). Without them, memory search uses only words.
 COPY requirements/embeddings.txt requirements/
 RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/embeddings.txt
 
@@ -32,6 +32,7 @@ LABEL org.opencontainers.image.title="Beacon" org.opencontainers.image.licenses=
 ENV PATH=/opt/beacon/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    MALLOC_ARENA_MAX=2 \
     BEACON_DATA_DIR=/data
 COPY --from=packages /opt/beacon /opt/beacon
 # No installer is left for an intruder.

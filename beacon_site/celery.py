@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import structlog
 from celery import Celery, signals
 from django.apps import apps
-from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
-from beacon_site.net import extract
+from beacon_site import worker_threads
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
@@ -25,6 +24,7 @@ app = Celery("beacon")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.steps["worker"].add(DjangoStructLogInitStep)  # adds the task's id to its log lines
+worker_threads.add_to(app)
 
 logger = structlog.get_logger(__name__)
 
@@ -33,23 +33,27 @@ _ended = threading.Event()
 
 
 def _say_alive(kinds: dict[str, str]) -> None:
-    """Write this process's rows (name -> kind) every ten seconds, each time on a new connection.
+    """Write this process's rows (name -> kind) every ten seconds, without keeping a connection.
 
     The first forked child would close a connection that its parent keeps open.
     """
     worker = apps.get_model("research", "Worker")
     while True:
         try:
-            for name, kind in kinds.items():
-                worker.objects.update_or_create(
-                    name=name, defaults={"kind": kind, "seen_at": timezone.now()}
-                )
+            now = timezone.now()
+            worker.objects.bulk_create(
+                [worker(name=name, kind=kind, seen_at=now) for name, kind in kinds.items()],
+                update_conflicts=True,
+                unique_fields=["name"],
+                update_fields=["kind", "seen_at"],
+            )
         except DatabaseError as exc:
             logger.warning("heartbeat not saved", kinds=kinds, error=str(exc))
         finally:
             connection.close()
         if _ended.wait(ALIVE_SECONDS):
             return
+        worker_threads.end_if_too_large()
 
 
 def _begin(kinds: dict[str, str]) -> None:
@@ -60,14 +64,6 @@ def _begin(kinds: dict[str, str]) -> None:
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]
 def _log_as_django_does(**kwargs: Any) -> None:
     """Keep Celery from configuring its own log format, for itself and for printed output."""
-
-
-@signals.worker_process_init.connect  # type: ignore[untyped-decorator]
-def _warm_up(**kwargs: Any) -> None:
-    """Load the model client and start the page reader, so that the first run needn't wait."""
-    if settings.BEACON_LLM_MODEL:
-        import_module("beacon_site.llm.openai_client")
-    extract.get_extractor().warm_up()
 
 
 @signals.worker_ready.connect  # type: ignore[untyped-decorator]
@@ -101,6 +97,20 @@ def _leave(name: str) -> None:
         connection.close()
 
 
+def _drop_broken_output() -> None:
+    """Discard output from now on if the launcher that read it is gone.
+
+    Otherwise Celery fails when it writes that it stops, and doesn't wait for running tasks.
+    """
+    for number in (1, 2):
+        output = select.poll()
+        output.register(number, 0)
+        if any(event & select.POLLERR for _number, event in output.poll(0)):
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, number)
+            os.close(nothing)
+
+
 def _mark_runs_before_stopping(name: str) -> None:
     """Mark a worker's runs as soon as a signal stops it.
 
@@ -115,5 +125,6 @@ def _mark_runs_before_stopping(name: str) -> None:
 
 def _marked_first(name: str, then: Any, number: int, frame: Any) -> None:
     if not _ended.is_set():
+        _drop_broken_output()
         _leave(name)
     then(number, frame)

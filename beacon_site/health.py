@@ -28,6 +28,8 @@ _WRITE = "SELECT count(*) FROM generate_series(1, 30000)"
 
 _free: tuple[float, int | None] = (-ASKED_EVERY, None)
 _could_write: tuple[float, bool] = (-ASKED_EVERY, True)
+TOGETHER = "BEACON_STARTED_TOGETHER"  # set by the launcher
+_began = time.monotonic()
 
 
 def free_bytes() -> int | None:
@@ -115,7 +117,12 @@ def ages() -> dict[str, float | None]:
 
 
 def silent(spoke: dict[str, float | None]) -> list[str]:
-    """Return the kinds of process that no longer report."""
+    """Return the kinds of process that no longer report.
+
+    None if `make up` has just started this process, because the others start at the same time.
+    """
+    if os.environ.get(TOGETHER) and time.monotonic() - _began < min(OLDEST.values()):
+        return []
     return [kind for kind, age in spoke.items() if age is None or age > OLDEST[kind]]
 
 

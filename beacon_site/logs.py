@@ -8,6 +8,7 @@ come from the settings and from values decrypted in this process (`remember`).
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections.abc import Iterable, MutableMapping
@@ -129,13 +130,13 @@ def formatter(form: str, process: str) -> dict[str, Any]:
 
 
 class _OfProcess:
-    """Names the process in each line."""
+    """Names the process in each line.  A fork has another name than the process that loaded this."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __call__(self, _logger: Any, _name: str, event: Event) -> Event:
-        event["process"] = self._name
+        event["process"] = os.environ.get("BEACON_PROCESS") or self._name
         return event
 
 

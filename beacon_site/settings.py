@@ -180,28 +180,33 @@ REDIS_URL = _urls["REDIS_URL"]
 # Nothing that Beacon asks takes so long, unless the planner chose badly: then it must end.
 BEACON_STATEMENT_SECONDS = env.number("BEACON_STATEMENT_SECONDS", 30, most=3_600)
 BEACON_TASK_STATEMENT_SECONDS = env.number("BEACON_TASK_STATEMENT_SECONDS", 600, most=3_600)
-_answers_requests = BEACON_PROCESS in {"web", "mcp"}
-DATABASES: dict[str, dict[str, Any]] = {
-    "default": {
+
+
+def database_of(process: str) -> dict[str, Any]:
+    """Return the database's settings for a process, with the time limit of its statements."""
+    answers_requests = process in {"web", "mcp"}
+    seconds = BEACON_STATEMENT_SECONDS if answers_requests else BEACON_TASK_STATEMENT_SECONDS
+    return {
         **env.database(
             "DATABASE_URL",
             _urls["DATABASE_URL"],
-            limited=BEACON_PROCESS != "command",
-            statement_seconds=BEACON_STATEMENT_SECONDS
-            if _answers_requests
-            else BEACON_TASK_STATEMENT_SECONDS,
+            limited=process != "command",
+            statement_seconds=seconds,
         ),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
     }
-}
-if _answers_requests:
-    # Only where many threads answer requests.  CONN_MAX_AGE must be 0 with a pool.
+
+
+DATABASES: dict[str, dict[str, Any]] = {"default": database_of(BEACON_PROCESS)}
+_has_threads = bool(os.environ.get("CELERY_CUSTOM_WORKER_POOL"))  # a worker, see worker_threads.py
+if BEACON_PROCESS in {"web", "mcp"} or _has_threads:
+    # Only where many threads share a process.  CONN_MAX_AGE must be 0 with a pool.
     # The pool waits longer before each attempt to reconnect, so it gives up after 2 s and the next
     # request starts over.  Otherwise pages failed for twice as long as Postgres was gone.  A request
     # waits 5 s.  With 2 s, a busy machine answered 503 although reconnecting was about to succeed.
     DATABASES["default"]["OPTIONS"]["pool"] = {
-        "min_size": 2, "max_size": 10, "timeout": 5, "reconnect_timeout": 2,
+        "min_size": 1, "max_size": 16, "timeout": 5, "reconnect_timeout": 2, "max_idle": 60,
     }  # fmt: skip
 
 CACHES = {
@@ -230,6 +235,7 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 15
 # On a busy machine, a child takes longer to start than the default 4 s, and was killed for it.
 CELERY_WORKER_PROC_ALIVE_TIMEOUT = 60
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # nothing uses it, and an idle worker keeps polling
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 21_600,

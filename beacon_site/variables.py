@@ -86,8 +86,8 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_PROCESS",
-            "`web`, `worker`, `beat`, `mcp` or `command`. Only `web` and `mcp` keep a pool of "
-            "database connections, and a command logs only warnings",
+            "`web`, `worker`, `beat`, `mcp` or `command`. `web`, `mcp` and the worker of `make up` "
+            "keep a pool of database connections. A command logs only warnings",
             usual="set by the runner",
         ),
     ),

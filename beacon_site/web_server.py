@@ -18,6 +18,7 @@ import gc
 import os
 import shutil
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,17 @@ logconfig_dict = settings.LOGGING
 
 def on_starting(server: Any) -> None:
     """Create the folder that Beacon needs, then load Beacon; `preload_app` would load it too early."""
+    load(server)
+
+
+def load(server: Any, *modules: str) -> None:
+    """Do `on_starting`, and also load `modules` before the processes fork."""
     make_place()
     server.app.wsgi()  # stays in the app object, where each process finds it
     check_url_config(None)  # loads the modules of all pages
+    for name in modules:
+        import_module(name)
+    gc.collect()
     gc.freeze()  # the collector then doesn't scan shared objects, so their memory isn't copied
 
 

@@ -86,6 +86,7 @@ PARTS = (
     Part("hosts", "Runs: workers on one host and on two", ("--runs", "4")),
     Part("tokens", "The content store: tokens sent"),
     Part("delta", "Deltas: what a run tells as new", ("--no-vectors",)),
+    Part("footprint", "Footprint: memory, processes and disk at rest", ("--minutes", "1")),
     Part("hot_queries", "The dearest queries, and their plans", ("--size", "3000")),
 )
 

@@ -87,7 +87,7 @@ def beacon(
     with ExitStack() as stack:
         running: dict[str, subprocess.Popen[bytes]] = {}
         stack.callback(_end, running)
-        commands = runner.commands("127.0.0.1", port, folder / "beat-schedule")
+        commands = runner.few_commands("127.0.0.1", port, folder / "beat-schedule")
         for name, (arguments, more) in commands.items():
             if only and name not in only:
                 continue

@@ -30,6 +30,9 @@ OPTIONAL = {
     "embeddings": "Beacon continues without the local embedder, so recall searches by words only. It "
     "tries again at each start."
 }
+# Packages that are required by others, but only for what Beacon never does: tokenizers would download
+# models with them (24 MB).
+LEFT_OUT = {"embeddings": ("huggingface-hub", "hf-xet", "fsspec", "filelock", "tqdm")}
 COVERAGE = 95  # percent of the lines of memory and research
 # Each test runs in the same order every time: pytest-randomly is for `make test ARGS=...`.
 IN_ORDER = ("-p", "no:randomly")
@@ -354,7 +357,8 @@ def lock(rest: list[str]) -> None:
     bounds: list[str] = []
     for name in ("base", "embeddings", "extras", "build", "dev", "sbom"):
         paths = [f"requirements/{name}.in", "-o", f"requirements/{name}.txt"]
-        subprocess.run(["uv", "pip", "compile", *options, *bounds, *paths], check=True)
+        left_out = [f"--no-emit-package={one}" for one in LEFT_OUT.get(name, ())]
+        subprocess.run(["uv", "pip", "compile", *options, *left_out, *bounds, *paths], check=True)
         bounds += ["-c", f"requirements/{name}.txt"]
 
 

@@ -29,10 +29,6 @@ def end_leftovers(folder: Path) -> int:
         processes.stop(mark, ((signal.SIGTERM, 0.0),), group=True)
     for mark in found:
         processes.stop(mark, STEPS, group=True)
-    # The runner's readers ignore SIGTERM.  They end with the process they read from, or by force.
-    for mark in listed.get("readers", []):
-        processes.ended(mark, 1.0)
-        processes.stop(mark, ((signal.SIGKILL, 2.0),))
     write_state(folder, processes=None)
     return len(found)
 

@@ -44,6 +44,13 @@ def release(path: Path) -> None:
     fcntl.lockf(descriptor(path), fcntl.LOCK_UN)
 
 
+def forget() -> None:
+    """Close the lock files in a fork, which doesn't hold its parent's locks."""
+    for opened in _open.values():
+        os.close(opened)
+    _open.clear()
+
+
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` during the block."""

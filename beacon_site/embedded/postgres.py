@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from beacon_site.embedded import binaries, processes
 from beacon_site.embedded.places import EmbeddedError
 from beacon_site.embedded.processes import Account
@@ -41,6 +39,8 @@ def answers(entry: dict[str, Any] | None) -> bool:
     """Return whether our own server, with our own password, answers a query."""
     if not entry or not processes.is_alive(entry.get("process")):
         return False
+    import psycopg  # needs 10 MB, and the janitor never gets here
+
     try:
         with psycopg.connect(url_of(entry), connect_timeout=3) as connection:
             connection.execute("SELECT 1")
@@ -223,6 +223,7 @@ def _launch(
         "password_encryption": "'scram-sha-256'",  # how Postgres hashes, and no password  # nosec B105
         "max_connections": "100",
         "timezone": "'UTC'",
+        **_frugal(cluster),
         **({} if durable else QUICK),
     }
     # Root wrote it and the server reads it.  Only the contents change, not the owner.
@@ -249,7 +250,20 @@ def _launch(
     return None
 
 
+def _frugal(cluster: Path) -> dict[str, str]:
+    """Return the settings that save processes and memory, with less of both on a small machine."""
+    options = {"jit": "off", "max_logical_replication_workers": "0"}
+    version = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
+    if int(version.partition(".")[0]) >= 18:
+        options["io_method"] = "'sync'"  # without three processes that read ahead
+    if processes.memory_bytes() < processes.SMALL:
+        options |= {"shared_buffers": "'32MB'", "max_parallel_workers_per_gather": "0"}
+    return options
+
+
 def _accepts(entry: dict[str, Any]) -> bool:
+    import psycopg
+
     try:
         psycopg.connect(url_of(entry), dbname="postgres", connect_timeout=3).close()
     except psycopg.OperationalError:
@@ -258,6 +272,8 @@ def _accepts(entry: dict[str, Any]) -> bool:
 
 
 def _make_database(entry: dict[str, Any]) -> None:
+    import psycopg
+
     with (
         psycopg.connect(url_of(entry), dbname="postgres", autocommit=True) as connection,
         contextlib.suppress(psycopg.errors.DuplicateDatabase),

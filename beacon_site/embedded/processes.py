@@ -131,6 +131,29 @@ def described(options: Mapping[str, Any]) -> str:
     return _name_of(int(options["user"])) if "user" in options else "this user"
 
 
+# --- the machine ---
+
+SMALL = 3e9  # bytes; a machine with less memory gets fewer processes and smaller buffers
+
+
+@functools.cache
+def memory_bytes() -> int:
+    """Return the memory that this process may use: the machine's, or less in a container."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+            _number, kinds, group = line.split(":", 2)
+            if not kinds:
+                limits.append(f"/sys/fs/cgroup{group}/memory.max")
+            elif kinds == "memory":
+                limits.append(f"/sys/fs/cgroup/memory{group}/memory.limit_in_bytes")
+    for limit in limits:
+        with contextlib.suppress(OSError, ValueError):  # no limit is "max"
+            found.append(int(Path(limit).read_text(encoding="ascii")))
+    return min(found)
+
+
 # --- processes ---
 
 LOG_BYTES = 5_000_000

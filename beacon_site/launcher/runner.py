@@ -1,56 +1,52 @@
 """The runner of `make up`: starts all processes and merges their output into one log.
 
-It differs from honcho's manager in four ways.  It signals only the head of each process group,
-which stops its own children.  It records the groups, so that the next start can end what a killed
-runner left.  It restarts processes that end unexpectedly.  A second thread reports when the site
-answers, ends the children of a killed head, and restarts dead embedded servers.
+It signals only the head of each process group, which stops its own children.  It records the groups,
+so that the next start can end what a killed runner left.  It restarts processes that end
+unexpectedly.  A thread reads the output of each process.  Another one reports when the site answers,
+ends the children of a killed head, and restarts dead embedded servers.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import multiprocessing
 import os
 import queue
-import shlex
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import honcho.manager
-from honcho.compat import ProcessManager
+from honcho.colour import get_colours
 from honcho.printer import Message, Printer
 
 from beacon_site import embedded
 from beacon_site.embedded import processes
 from beacon_site.embedded.installed import COMMAND, PROJECT
 from beacon_site.embedded.places import note
+from beacon_site.launcher import forking
 
 KILL_WAIT = 25  # s; the worker stores its progress for up to 15 (docs/hosting.md)
 WATCH_SECONDS = 1.0
+LOOP_SECONDS = 0.5  # at most, until a process is restarted or killed
 BACKOFF = (1.0, 2.0, 5.0, 10.0)  # s before the first, second … restart within a minute
 DEATHS = 5  # after so many within DEATHS_WITHIN, restarting doesn't help
 DEATHS_WITHIN = 60.0
 RETURN_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-WORKERS = 4
 BACK = 10  # niceness of all processes except the web server
+WEB_THREADS = 12
 # Runs can take minutes and occupy every slot, so the tasks that start and free runs have their own.
-UPKEEP_QUEUES = "reflect,maintenance"
-UPKEEP_WORKERS = 2
+QUEUES = {"worker": "research", "upkeep": "reflect,maintenance"}
+PROCESSES = {"worker": 4, "upkeep": 2}
 GUNICORN = (
-    "--config=python:beacon_site.web_server",
     "--worker-class=gthread",
-    "--workers=2",
-    "--threads=8",
     # Longer than a proxy keeps a connection (Caddy 120 s, nginx 60 s).  If we closed one just as a
     # form is sent over it, the proxy would answer 502.
     "--keep-alive=150",
@@ -58,7 +54,20 @@ GUNICORN = (
     "--graceful-timeout=10",
     "--timeout=60",
 )
-CELERY_WORKER = ("--loglevel=INFO", "--without-mingle", "--without-gossip")
+CELERY = ("celery", "--quiet", "-A", "beacon_site")
+QUIET = ("--without-mingle", "--without-gossip", "--without-heartbeat")  # workers don't need them
+CELERY_WORKER = (*CELERY, "worker", "--loglevel=INFO", *QUIET)
+# By default, SIGTERM makes a worker wait for the end of its task, however long that takes.
+REMAPPED = {
+    "REMAP_SIGTERM": "SIGQUIT",
+    "C_FORCE_ROOT": "1",
+    # If Beacon runs as root, that was a choice, so the log needn't repeat it at every start.
+    "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
+}
+THREADED = {"CELERY_CUSTOM_WORKER_POOL": "beacon_site.worker_threads:TaskPool"}
+# Otherwise the allocator keeps a heap of up to 64 MB for each of many threads.
+ONE_HEAP = {"MALLOC_ARENA_MAX": "2"}
+Commands = dict[str, tuple[list[str], dict[str, str]]]
 
 
 def set_back(arguments: Sequence[str]) -> list[str]:
@@ -71,35 +80,58 @@ def set_back(arguments: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", back, "sh", *arguments]
 
 
-def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """Return the processes: name -> (arguments, additional environment variables)."""
+def commands(bind: str, port: int, schedule: Path) -> Commands:
+    """Return the processes for several hosts: name -> (arguments, additional environment variables)."""
     python = [sys.executable, "-m"]
-    celery = [*python, "celery", "--quiet", "-A", "beacon_site"]
-    host = f"[{bind}]" if ":" in bind else bind
-    web = [*python, "gunicorn", "beacon_site.wsgi:application", f"--bind={host}:{port}", *GUNICORN]
-    worker = [*celery, "worker", *CELERY_WORKER, "--queues=research", f"--concurrency={WORKERS}"]
-    upkeep = [*celery, "worker", *CELERY_WORKER, f"--queues={UPKEEP_QUEUES}"]
-    beat = [*celery, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"]
-    # By default, SIGTERM makes a worker wait for the end of its task, however long that takes.
-    remapped = {"REMAP_SIGTERM": "SIGQUIT", "C_FORCE_ROOT": "1"}
-    # If Beacon runs as root, that was a choice, so the log needn't repeat it at every start.
-    remapped["PYTHONWARNINGS"] = "ignore:You're running the worker with superuser privileges"
+    beat = [*CELERY, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"]
+    workers: Commands = {
+        name: (
+            [*python, *CELERY_WORKER, f"--queues={queues}", f"--concurrency={PROCESSES[name]}", f"--hostname={name}@%h"],
+            {"BEACON_PROCESS": "worker", **REMAPPED},
+        )
+        for name, queues in QUEUES.items()
+    }  # fmt: skip
     return {
-        "web": (web, {"BEACON_PROCESS": "web"}),
-        "worker": ([*worker, "--hostname=worker@%h"], {"BEACON_PROCESS": "worker", **remapped}),
-        "upkeep": (
-            [*upkeep, f"--concurrency={UPKEEP_WORKERS}", "--hostname=upkeep@%h"],
-            {"BEACON_PROCESS": "worker", **remapped},
+        "web": (
+            _web(
+                bind, port, "--config=python:beacon_site.web_server", "--workers=2", "--threads=8"
+            ),
+            {"BEACON_PROCESS": "web"},
         ),
-        "beat": (beat, {"BEACON_PROCESS": "beat"}),
+        **workers,
+        "beat": ([*python, *beat], {"BEACON_PROCESS": "beat"}),
         "mcp": ([*COMMAND, "mcp"], {"BEACON_PROCESS": "mcp"}),
     }
 
 
-class _Heads(ProcessManager):  # type: ignore[misc]
-    def terminate(self, pid: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+def few_commands(bind: str, port: int, schedule: Path) -> Commands:
+    """Return the same as two processes for one machine: a web server with MCP, and a worker.
+
+    A second web process starts where there are cores and memory for it.
+    """
+    worker = ["-m", *CELERY_WORKER, "--pool=custom", f"--concurrency={sum(PROCESSES.values())}"]
+    worker += [f"--queues={','.join(QUEUES.values())}", f"--beat-schedule={schedule}"]
+    size = (f"--workers={_web_processes()}", f"--threads={WEB_THREADS}")
+    web = _web(bind, port, "--config=python:research.mcp.beside_pages", *size)
+    return {
+        "web": (web, {"BEACON_PROCESS": "web", "BEACON_STARTED_TOGETHER": "1", **ONE_HEAP}),
+        "worker": (
+            [sys.executable, *worker, "--hostname=worker@%h"],
+            {"BEACON_PROCESS": "worker", **THREADED, **REMAPPED, **ONE_HEAP},
+        ),
+    }
+
+
+def _web(bind: str, port: int, *size: str) -> list[str]:
+    host = f"[{bind}]" if ":" in bind else bind
+    served = ["beacon_site.wsgi:application", f"--bind={host}:{port}"]
+    return [sys.executable, "-m", "gunicorn", *served, *GUNICORN, *size]
+
+
+def _web_processes() -> int:
+    """Return 2 on a machine with two cores and 3 GB, else 1."""
+    is_large = processes.memory_bytes() >= processes.SMALL
+    return 2 if is_large and (os.cpu_count() or 1) >= 2 else 1
 
 
 class Patience:
@@ -119,50 +151,70 @@ class Patience:
 
 @dataclass
 class _Part:
-    """One process: honcho's description, the reader of its output, and its state."""
+    """One process and its state."""
 
-    described: Any
-    reader: Any = None
-    pid: int | None = None  # None until the reader reports it
+    arguments: list[str]
+    environment: dict[str, str]
+    colour: str
+    loaded: Callable[[], None] | None = None  # does the same in a fork of this process
+    process: subprocess.Popen[bytes] | forking.Fork | None = None
     returncode: int | None = None  # None while it runs
     again_at: float | None = None  # time.monotonic
-    is_lost: bool = False  # its reader was dead, with nothing left to read
     patience: Patience = field(default_factory=Patience)
 
     @property
     def runs(self) -> bool:
-        return self.reader is not None and self.returncode is None
+        return self.process is not None and self.returncode is None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process else 0
 
 
-class Runner(honcho.manager.Manager):  # type: ignore[misc]
-    """honcho's manager for the processes of one data folder."""
+class Runner:
+    """Runs the processes of one data folder."""
 
     def __init__(
         self,
         folder: Path,
-        url: str,
+        livez: tuple[str, int],
         ready: Callable[[], list[str]],
         printer: Printer | None = None,
     ) -> None:
-        """Watch the servers of `folder`; once `url` answers, print the lines of `ready`."""
-        super().__init__(printer)
-        self._procmgr = _Heads()
+        """Watch the servers of `folder`; once a server answers at `livez`, print the lines of `ready`."""
+        self._printer = printer or Printer(sys.stdout)
+        self._printer.width = len("system")
+        self._colours = get_colours()
+        self._events: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._folder = folder
-        self._url = url
+        self._livez = livez
         self._ready = ready
         self._parts: dict[str, _Part] = {}
+        self._returncode: int | None = None
         self._signal: signal.Signals | None = None
         self._ending_since: float | None = None
+        self._is_looping = False
         self._over = threading.Event()
         self._changed = threading.Event()
         self._trouble = ""
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
-    def add(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
-        """Add a process, which runs in the project's folder."""
-        command = "exec " + shlex.join(arguments if name == "web" else set_back(arguments))
-        env = {**os.environ, **environment}
-        self._parts[name] = _Part(self.add_process(name, command, env=env, cwd=str(PROJECT)))
+    def add(
+        self,
+        name: str,
+        arguments: list[str],
+        environment: dict[str, str],
+        loaded: Callable[[], None] | None = None,
+    ) -> None:
+        """Add a process, which runs in the project's folder.
+
+        With `loaded`, it begins as a fork of this process, whose modules it shares.  If it must be
+        restarted, threads run here, so then it starts from `arguments`.
+        """
+        command = arguments if name == "web" else set_back(arguments)
+        every = {**os.environ, **environment}
+        self._parts[name] = _Part(command, every, next(self._colours), loaded)
+        self._printer.width = max(self._printer.width, len(name))
 
     def run(self) -> int:
         """Run until a signal arrives, or until a process keeps ending.
@@ -174,8 +226,8 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         finally:
             self._over.set()
             self._watcher.join(timeout=30)
-        asked = self.returncode in RETURN_CODES.values()
-        return 0 if asked else int(self.returncode or 1)
+        asked = self._returncode in RETURN_CODES.values()
+        return 0 if asked else int(self._returncode or 1)
 
     def loop(self) -> None:
         """Start all processes and keep them running until it's time to stop."""
@@ -183,52 +235,83 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
             signal.signal(number, self._asked)
         for name in self._parts:
             self._begin(name)
+        self._is_looping = True  # from here on there are threads
+        for name, part in self._running().items():
+            self._start_reader(name, part)
         self._watcher.start()
-        while True:
-            try:
-                self._take(self.events.get(timeout=0.1))
-            except queue.Empty:
-                self._miss_lost_readers()
-                if self._ending_since is not None and not self._running():
-                    return
+        while self._ending_since is None or self._running():
+            with contextlib.suppress(queue.Empty):
+                self._take(self._events.get(timeout=LOOP_SECONDS))
             self._act()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._take(self._events.get_nowait())
 
     def say(self, text: str) -> None:
         """Print a line from Beacon itself.  Can be called from any thread."""
-        now = datetime.datetime.now()
-        self.events.put(Message("line", text + "\n", now, "beacon", None))
+        self._put("line", text + "\n", "beacon")
+
+    def _put(self, kind: str, data: Any, name: str, colour: str | None = None) -> None:
+        self._events.put(Message(kind, data, datetime.datetime.now(), name, colour))
+
+    def _system_print(self, text: str) -> None:
+        self._printer.write(Message("line", text, datetime.datetime.now(), "system", None))
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
-        # The loop acts on it within 0.1 s.  Printing here could break into a half-written line.
+        # The loop acts on it at once, since this thread gets the signal while it waits.  Printing
+        # here could break into a half-written line.
         self._signal = self._signal or signal.Signals(number)
+        self._events.put(Message("signal", None, None, None, None))
 
     def _running(self) -> dict[str, _Part]:
         return {name: part for name, part in self._parts.items() if part.runs}
 
     def _begin(self, name: str) -> None:
         part = self._parts[name]
-        part.pid = part.returncode = part.again_at = None
-        part.is_lost = False
-        part.reader = multiprocessing.Process(
-            name=name, target=part.described.run, args=(self.events, True)
-        )
+        part.process = part.returncode = part.again_at = None
         try:
-            part.reader.start()
+            part.process = self._started(name, part)
         except OSError as exc:  # out of memory or process numbers
             self._system_print(f"{name} can't be started: {exc}\n")
             self._ended(name, 1)
+            return
+        self._system_print(f"{name} started (pid={part.pid})\n")
+        self._changed.set()
+        if self._is_looping:
+            self._start_reader(name, part)
+
+    def _started(self, name: str, part: _Part) -> subprocess.Popen[bytes] | forking.Fork:
+        if part.loaded is not None and not self._is_looping:
+            others = [one.process.stdout for one in self._running().values() if one.process]
+            back = 0 if name == "web" else BACK
+            return forking.Fork(name, part.loaded, part.environment, back, others)
+        return subprocess.Popen(
+            part.arguments,
+            env=part.environment,
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def _start_reader(self, name: str, part: _Part) -> None:
+        reader = threading.Thread(target=self._read, args=(name, part.process), daemon=True)
+        reader.start()
+
+    def _read(self, name: str, process: subprocess.Popen[bytes] | forking.Fork) -> None:
+        """Pass the output of a process on until it and its children have closed it."""
+        assert process.stdout is not None  # noqa: S101 - tells the type checker what PIPE means  # nosec B101
+        for line in process.stdout:
+            self._put("line", line, name, self._parts[name].colour)
+        process.stdout.close()
+        self._put("stop", process.wait(), name)
 
     def _take(self, message: Message) -> None:
         if message.type == "line":
             self._printer.write(message)
-        elif message.type == "start":
-            pid = self._parts[message.name].pid = message.data["pid"]
-            self._system_print(f"{message.name} started (pid={pid})\n")
-            self._changed.set()
-            if self._ending_since is not None:
-                self._procmgr.terminate(pid)
-        elif message.type == "stop" and self._parts[message.name].returncode is None:
-            self._ended(message.name, message.data["returncode"])
+        elif message.type == "stop":
+            self._ended(message.name, message.data)
 
     def _ended(self, name: str, returncode: int) -> None:
         """Record that a process ended; if that was unexpected, announce its restart."""
@@ -244,32 +327,22 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
                 f"{name} ended (rc={returncode}) {DEATHS} times within {DEATHS_WITHIN:.0f} s, so "
                 "Beacon is stopping. The log lines above show why. Fix the cause, then start Beacon again."
             )
-            self.returncode = returncode or 1
+            self._returncode = returncode or 1
             self._end()
         else:
             self.say(f"{name} ended (rc={returncode}). It restarts in {wait:g} s.")
             part.again_at = now + wait
 
-    def _miss_lost_readers(self) -> None:
-        """Count a process as ended if its reader was killed, because nothing else reports it."""
-        for name, part in self._running().items():
-            if part.is_lost:
-                if part.pid is not None:
-                    self._procmgr.kill(part.pid)
-                self._ended(name, 1)
-            # Its last output could have arrived just now, so the next check decides.
-            part.is_lost = not part.reader.is_alive()
-
     def _act(self) -> None:
         """Do what is due: stop after a signal, kill what doesn't stop, restart what died."""
         if self._ending_since is None and self._signal is not None:
             self._system_print(f"{self._signal.name} received\n")
-            self.returncode = RETURN_CODES[self._signal]
+            self._returncode = RETURN_CODES[self._signal]
             self._end()
         now = time.monotonic()
         if self._ending_since is not None:
             if now - self._ending_since > KILL_WAIT:
-                self._send(signal.SIGKILL, self._procmgr.kill)
+                self._send(signal.SIGKILL, os.killpg)
             return
         for name, part in self._parts.items():
             if part.again_at is not None and now >= part.again_at:
@@ -278,22 +351,20 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
     def _end(self) -> None:
         """Ask all processes to stop, and restart none."""
         self._ending_since = time.monotonic()
-        self._send(signal.SIGTERM, self._procmgr.terminate)
+        self._send(signal.SIGTERM, os.kill)
 
-    def _send(self, number: signal.Signals, send: Callable[[int], None]) -> None:
+    def _send(self, number: signal.Signals, send: Callable[[int, int], None]) -> None:
         for name, part in self._running().items():
-            if part.pid is not None:
-                self._system_print(f"sending {number.name} to {name} (pid {part.pid})\n")
-                send(part.pid)
+            self._system_print(f"sending {number.name} to {name} (pid {part.pid})\n")
+            with contextlib.suppress(ProcessLookupError):
+                send(part.pid, number)
 
     def _watch(self) -> None:
-        while not all(part.pid for part in self._parts.values()) and not self._over.wait(0.05):
-            pass
         told = False
         while not self._over.wait(WATCH_SECONDS if told else 0.1):
             self._end_orphans()
             self._tend_folder()
-            if not told and _answers(self._url):
+            if not told and _answers(*self._livez):
                 told = True
                 for line in self._ready():
                     self.say(line)
@@ -322,31 +393,26 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         They would keep the web server's port and its output open, so no one would notice that it
         ended.
         """
-        for part in self._parts.values():
+        for part in self._running().values():
             pid = part.pid
-            if not part.runs or pid is None or self._ending_since or processes.identity(pid):
-                continue
-            if part.pid == pid:
-                self._procmgr.kill(pid)
+            if self._ending_since is None and not processes.identity(pid) and part.pid == pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
 
     def _note(self) -> None:
         """Record the running processes, for the janitor and the next start."""
-        running = self._running().values()
-        groups = [processes.identity(part.pid) for part in running if part.pid]
-        readers = [processes.identity(part.reader.pid) for part in running if part.reader.pid]
-        listed = {"groups": [m for m in groups if m], "readers": [m for m in readers if m]}
-        note(self._folder, processes=listed)
+        groups = [processes.identity(part.pid) for part in self._running().values()]
+        note(self._folder, processes={"groups": [mark for mark in groups if mark]})
 
 
-def _answers(url: str) -> bool:
-    """Return whether a web server answers at the URL, with any status."""
+def _answers(host: str, port: int) -> bool:
+    """Return whether a web server answers there, with any status."""
     try:
-        urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own address  # nosec B310
-    except urllib.error.HTTPError:
-        return True
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.sendall(f"GET /livez HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            return connection.recv(5) == b"HTTP/"
     except OSError:
         return False
-    return True
 
 
 def seconds_since(start: float) -> str:

@@ -1,35 +1,31 @@
-"""`make up` and `beacon up`: start the servers, prepare the database, run all processes."""
+"""`make up` and `beacon up`: start the servers, prepare the database, run all processes.
+
+Beacon is loaded here once, and its processes begin as forks (forking.py).  Everything that needs the
+database happens in another child, so that this process has no connection.
+"""
 
 from __future__ import annotations
 
-import io
+import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
-import django
-from django.conf import settings  # loaded at first use, since it needs the servers' addresses
-from django.core.exceptions import ImproperlyConfigured
-from django.core.management import call_command, get_commands
-from django.db import DatabaseError, connections
-from django.db.migrations.exceptions import InconsistentMigrationHistory
 from honcho.printer import Message, Printer
 
-from beacon_site import embedded, logs
+from beacon_site import embedded
 from beacon_site.embedded import janitor, places, processes
 from beacon_site.embedded.commands import NO_SERVERS
 from beacon_site.embedded.installed import MAKE, PROJECT
 from beacon_site.embedded.places import note, prepare, read_state
-from beacon_site.launcher import runner
-from beacon_site.logs import redact_line
+from beacon_site.launcher import forking, runner
 
 
 class JsonPrinter(Printer):  # type: ignore[misc]
@@ -51,6 +47,8 @@ def _as_object(line: str, message: Message) -> str:
     """
     if line.startswith("{") and line.endswith("}"):
         return line
+    from beacon_site.logs import redact_line
+
     said = {
         "timestamp": message.time.astimezone(UTC).isoformat(),
         "level": "info",
@@ -112,105 +110,86 @@ def up() -> int:
 
 
 def _run(folder: Path, began: float) -> int:
-    django.setup()
-    _check_port(settings.BEACON_BIND, settings.BEACON_PORT, "BEACON_PORT")
-    mcp = _mcp_in_words()
-    link = _prepare_site(production=settings.PRODUCTION)
-    mirror = settings.BEACON_MIRROR_DIR  # for commands, which are started without it
+    # On macOS, a fork that doesn't start another program can crash in the system's libraries.
+    forks = sys.platform == "linux"
+    with _Preparation() as preparation:  # at the same time as this process loads
+        if forks:
+            forking.load(
+                {"BEACON_PROCESS": "web", **runner.THREADED, **runner.REMAPPED, **runner.ONE_HEAP}
+            )
+        site = preparation.result()
+    if forks:
+        forking.finish_loading()
     own = {"pid": os.getpid(), "process": processes.identity(os.getpid())}
-    note(folder, up={**own, "url": settings.BEACON_URL, "mirror": mirror})
+    # `mirror` is for commands, which are started without it.
+    note(folder, up={**own, "url": site["url"], "mirror": site["mirror"]})
 
     def ready() -> list[str]:
-        lines = [f"Beacon is ready at {settings.BEACON_URL} (in {runner.seconds_since(began)})."]
-        if link:
-            lines.append(f"Create your admin account (one-time link): {link}")
-        return [*lines, *_for_others(), *mcp, f"Your data is in {folder}. Press Ctrl-C to stop."]
+        first = f"Beacon is ready at {site['url']} (in {runner.seconds_since(began)})."
+        return [first, *site["lines"], f"Your data is in {folder}. Press Ctrl-C to stop."]
 
-    printer = JsonPrinter(sys.stdout) if settings.BEACON_LOG_FORMAT == logs.JSON else None
-    url = f"http://{_local(settings.BEACON_BIND)}:{settings.BEACON_PORT}/livez"
-    manager = runner.Runner(folder, url, ready, printer)
+    printer = JsonPrinter(sys.stdout) if site["is_json"] else None
+    manager = runner.Runner(folder, tuple(site["livez"]), ready, printer)
     schedule = folder / "celerybeat-schedule"
-    processes_of = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)
-    for name, (arguments, environment) in processes_of.items():
-        if name != "mcp" or settings.BEACON_MCP_PORT:
-            manager.add(name, arguments, environment)
+    few = runner.few_commands(site["bind"], site["port"], schedule)
+    mains = {"web": forking.serve_pages, "worker": forking.work}
+    for name, (arguments, environment) in few.items():
+        after_m = arguments[arguments.index("-m") + 1 :]
+        main = partial(mains[name], after_m) if forks else None
+        manager.add(name, arguments, environment, main)
     return manager.run()
+
+
+class _Preparation:
+    """A child that checks the settings and migrates the database, while this process loads."""
+
+    def __enter__(self) -> _Preparation:
+        self._told, writing = os.pipe()
+        self._child = os.fork()
+        if not self._child:
+            os.close(self._told)
+            _prepare_as_child(writing)
+        os.close(writing)
+        return self
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of `preparation.prepared`.  Raises CannotStart."""
+        with os.fdopen(os.dup(self._told), "rb") as told:
+            text = told.read()
+        if not text:
+            raise CannotStart("The database couldn't be prepared. The reason is above.")
+        site: dict[str, Any] = json.loads(text)
+        if "why_not" in site:
+            raise CannotStart(site["why_not"])
+        return site
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._told)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+
+
+def _prepare_as_child(writing: int) -> None:
+    status = 1
+    try:
+        from beacon_site.launcher import preparation
+
+        text = json.dumps(preparation.prepared(), default=str).encode()
+        with os.fdopen(writing, "wb") as out:
+            out.write(text)
+        status = 0
+    finally:
+        kind, error, trace = sys.exc_info()
+        if kind is not None and error is not None and kind is not KeyboardInterrupt:
+            sys.excepthook(kind, error, trace)
+        sys.stdout.flush()
+        os._exit(status)  # the parent's locks and servers stay
 
 
 def _end_leftovers(folder: Path) -> int:
     with places.held(folder / "servers.lock"):
         return janitor.end_leftovers(folder)
-
-
-def _local(bind: str) -> str:
-    """Return the host at which this machine reaches a server bound to `bind`."""
-    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(bind, bind)  # noqa: S104  (compared, not bound)  # nosec B104
-
-
-def _mcp_in_words() -> list[str]:
-    """Return the line about the MCP server.  Raises CannotStart if a configured port is in use.
-
-    If the default port is in use, perhaps by another Beacon, only the MCP server waits for it.
-    """
-    bind, port = settings.BEACON_BIND, settings.BEACON_MCP_PORT
-    if not port:
-        return []
-    try:
-        _check_port(bind, port, "BEACON_MCP_PORT")
-    except CannotStart:
-        if os.environ.get("BEACON_MCP_PORT", "").strip():
-            raise
-        return [
-            f"Port {port} is in use. The MCP server will start when it's free. To use another port, set BEACON_MCP_PORT."
-        ]
-    return [f"MCP server: http://{_local(bind)}:{port}/mcp (tokens: Agents → API tokens)"]
-
-
-def _for_others() -> list[str]:
-    """Return a hint if Beacon listens to other machines, but BEACON_URL doesn't name its host."""
-    if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
-        return []
-    said = (
-        "Other machines can connect, but Beacon won't respond to them until you set BEACON_URL "
-        f"to the address that people use, such as http://nas.local:{settings.BEACON_PORT}."
-    )
-    return [said]
-
-
-def _check_port(bind: str, port: int, variable: str) -> None:
-    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-    try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((bind, port))
-            probe.listen(1)
-    except OSError as exc:
-        raise CannotStart(
-            f"Beacon can't listen on {bind}, port {port}: {exc.strerror or exc}. Stop the program "
-            f"that uses the port, or change {variable} (and BEACON_BIND)."
-        ) from exc
-
-
-def _prepare_site(*, production: bool) -> str:
-    """Bring the database and the static files up to date; return the first account's link."""
-    try:
-        call_command("migrate", interactive=False, verbosity=0)
-    except (DatabaseError, InconsistentMigrationHistory) as exc:
-        server = settings.DATABASES["default"]
-        raise CannotStart(
-            f"The database {server['NAME']} at {server['HOST']}:{server['PORT']} couldn't be "
-            f"updated: {str(exc).strip()} If it can't be reached, check DATABASE_URL. Otherwise "
-            "another version of Beacon created it."
-        ) from exc
-    call_command("vectors", stdout=io.StringIO())
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # whitenoise warns without it
-    if production:
-        call_command("collectstatic", interactive=False, verbosity=0)
-    link = io.StringIO()
-    if "first_account_link" in get_commands():
-        call_command("first_account_link", stdout=link, stderr=io.StringIO())
-    connections.close_all()  # the runner forks, and processes must not share a connection
-    return link.getvalue().strip()
 
 
 def down() -> int:
@@ -238,14 +217,25 @@ def down() -> int:
 
 def prepare_site() -> int:
     """Migrate, collect static files, and print the first account's link if there is no account."""
+    import django
+    from django.conf import settings
+
+    from beacon_site.launcher import preparation
+
     django.setup()
-    if link := _prepare_site(production=settings.PRODUCTION):
+    try:
+        link = preparation.prepare_site(production=settings.PRODUCTION)
+    except preparation.CannotStart as exc:
+        raise CannotStart(exc) from exc
+    if link:
         print(f"Create your admin account (one-time link): {link}")
     return 0
 
 
 def become(name: str) -> int:
-    """Replace this process with one of those that `make up` runs, in the foreground."""
+    """Replace this process with one of the processes for several hosts, in the foreground."""
+    from django.conf import settings
+
     os.environ["BEACON_PROCESS"] = "worker" if name == "upkeep" else name
     os.environ["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
     os.chdir(PROJECT)  # gunicorn and Celery import from the current folder
@@ -274,11 +264,16 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     try:
         return ACTS[name]()
-    except (CannotStart, ImproperlyConfigured, embedded.EmbeddedError) as exc:
-        print(f"Beacon: {exc}", file=sys.stderr)
-        return 1
+    except (CannotStart, embedded.EmbeddedError) as exc:
+        why: Exception = exc
+    except Exception as exc:
+        if type(exc).__name__ != "ImproperlyConfigured":  # Django's
+            raise
+        why = exc
     except KeyboardInterrupt:
         return 0
+    print(f"Beacon: {why}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

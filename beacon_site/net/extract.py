@@ -2,8 +2,8 @@
 
 A hostile document can keep a parser busy for minutes, and no signal handler or thread can stop it.
 The child reads one JSON object per line and answers with one per line; its first line means that
-it's ready.  It is reused for the next document.  A child that takes too much time or memory, or
-crashes, is killed, and the next document gets a new one.
+it's ready.  It is reused for the next document, and ends after a minute of rest.  A child that takes
+too much time or memory, or crashes, is killed, and the next document gets a new one.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ MIB = 1024 * 1024
 ROOT = Path(__file__).resolve().parents[2]
 # A child is also replaced, between documents, before small leaks add up.
 REQUESTS_PER_CHILD = 1000
+REST_SECONDS = 60.0
 # Starting takes a second or two on a loaded machine, which isn't the document's fault.
 START_SECONDS = 30.0
 # How long a request waits for earlier ones, long enough for a few hostile documents.
@@ -58,18 +59,44 @@ class ChildFailed(Exception):
 
 
 class ChildProcess:
-    """One child process, shared safely between threads; a forked process starts its own."""
+    """Child processes of one kind, shared safely between threads; a forked process starts its own.
 
-    def __init__(self, command: Sequence[str], *, seconds: float, memory_limit: int) -> None:
-        """`seconds` is for one request, `memory_limit` in bytes of resident memory."""
+    With `most` above 1, a request that finds all children busy starts another one.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        seconds: float,
+        memory_limit: int,
+        most: int = 1,
+        rest: float = REST_SECONDS,
+    ) -> None:
+        """`seconds` is for one request, `memory_limit` in bytes of resident memory.
+
+        A child ends after `rest` seconds without a request.
+        """
         self._command = tuple(command)
         self._seconds = seconds
         self._memory_limit = memory_limit
+        self._most = most
+        self._rest = rest
+        self._others = [
+            ChildProcess(command, seconds=seconds, memory_limit=memory_limit, rest=rest)
+            for _ in range(most - 1)
+        ]
+        self._reset()
+        _instances.add(self)
+
+    def _reset(self) -> None:
+        self._slots = threading.Semaphore(self._most)
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._ready = False
         self._requests = 0
-        _instances.add(self)
+        self._used_at = 0.0
+        self._timer: threading.Timer | None = None
 
     def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
         """Return the child's reply.
@@ -77,29 +104,78 @@ class ChildProcess:
         Raises ChildFailed, and ProviderUnavailable if it is too busy or can't be started.
         """
         line = json.dumps(request).encode("ascii") + b"\n"
-        if not self._turn.acquire(timeout=QUEUE_SECONDS):
+        if not self._slots.acquire(timeout=QUEUE_SECONDS):
             raise ProviderUnavailable(
                 _("Too many documents are waiting to be read, so this one was skipped.")
             )
         try:
-            return self._reply(line)
-        except ChildFailed as exc:
-            self.close()
-            logger.warning("child process failed", reason=exc.reason)
-            raise
+            one = self._take()
+            try:
+                return one._reply(line)
+            except ChildFailed as exc:
+                one._kill()
+                logger.warning("child process failed", reason=exc.reason)
+                raise
+            finally:
+                one._end_later()
+                one._turn.release()
+        finally:
+            self._slots.release()
+
+    def _take(self) -> ChildProcess:
+        """Return a child that is free, the first one if possible; its turn is then taken."""
+        for one in (self, *self._others):
+            if one._turn.acquire(blocking=False):
+                return one
+        self._turn.acquire()  # a timer holds the free one for a moment
+        return self
+
+    def _end_later(self) -> None:
+        """End the child after its rest, unless it gets another request."""
+        self._used_at = time.monotonic()
+        if self._timer is None and self._child is not None:
+            self._start_timer(self._rest)
+
+    def _start_timer(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._end_if_idle)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end_if_idle(self) -> None:
+        if not self._turn.acquire(blocking=False):
+            self._start_timer(self._rest)
+            return
+        try:
+            self._timer = None
+            left = self._used_at + self._rest - time.monotonic()
+            if left > 0:
+                self._start_timer(left)
+            else:
+                self._kill()
         finally:
             self._turn.release()
 
     def warm_up(self) -> None:
-        """Start the child now, without waiting for it, so that the first request needn't."""
+        """Start a child now, without waiting for it, so that the first request needn't."""
         if self._turn.acquire(blocking=False):
             try:
                 self._running()
             finally:
+                self._end_later()
                 self._turn.release()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a child is loaded, so that a request doesn't wait for its start."""
+        child = self._child
+        return self._ready and child is not None and child.poll() is None
+
     def close(self) -> None:
-        """Kill the child, if there is one; the next request starts another."""
+        """Kill the children, if there are any; the next request starts another."""
+        for one in (self, *self._others):
+            one._kill()
+
+    def _kill(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -108,8 +184,8 @@ class ChildProcess:
 
     def forget(self) -> None:
         """Drop a child that belongs to the process this one was forked from."""
-        self._turn = threading.Lock()
-        child, self._child = self._child, None
+        child = self._child
+        self._reset()
         if child is not None:
             child.returncode = 0  # not ours to wait for
             # With a copy of its pipes open, it wouldn't see that its own parent has died.
@@ -131,14 +207,14 @@ class ChildProcess:
                     self._ready = True
                 reply = json.loads(self._exchange(child, request, time.monotonic() + self._seconds))
             except OSError:
-                self.close()
+                self._kill()
                 continue
             except ValueError:
                 break
             self._requests += 1
             worn = _resident_bytes(child.pid) > self._memory_limit // 2
             if worn or self._requests >= REQUESTS_PER_CHILD:
-                self.close()
+                self._kill()
             if isinstance(reply, dict):
                 return reply
             break
@@ -148,7 +224,7 @@ class ChildProcess:
         child = self._child
         if child is not None and child.poll() is None:
             return child
-        self.close()
+        self._kill()
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         try:
             child = subprocess.Popen(
@@ -263,7 +339,7 @@ class Extracted:
 
 
 class Extractor(ChildProcess):
-    """Reads pages and feeds in one child process."""
+    """Reads pages and feeds in child processes."""
 
     def __init__(
         self,
@@ -271,8 +347,10 @@ class Extractor(ChildProcess):
         seconds: float = SECONDS_PER_DOCUMENT,
         memory_limit: int = MEMORY_LIMIT,
         command: Sequence[str] = COMMAND,
+        most: int = 1,
+        rest: float = REST_SECONDS,
     ) -> None:
-        super().__init__(command, seconds=seconds, memory_limit=memory_limit)
+        super().__init__(command, seconds=seconds, memory_limit=memory_limit, most=most, rest=rest)
 
     def extract(self, content: bytes, *, content_type: str = "", url: str = "") -> Extracted:
         """Read one document: HTML, PDF, Markdown or plain text, in any charset.
@@ -312,8 +390,11 @@ def _encoded(content: bytes) -> str:
 
 @cache
 def get_extractor() -> Extractor:
-    """Return the extractor of this process; its child starts with the first document."""
-    return Extractor()
+    """Return the extractor of this process; its children start with the first documents.
+
+    A worker of threads executes several runs, so it can use several cores.
+    """
+    return Extractor(most=min(4, os.cpu_count() or 1))
 
 
 def _date(value: object) -> date | None:

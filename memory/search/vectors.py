@@ -242,6 +242,7 @@ REMEMBERED = 24 * 3600  # seconds for which a question's vector is cached
 FURTHEST = 1.3  # a cosine of 0.155
 # longer than an endpoint may take, so that its error can be shown
 PATIENCE = embedders.ASKING_SECONDS + 1
+STARTING_PATIENCE = 0.2  # if the local model isn't loaded yet, which takes seconds
 # superseded records of a type that are compared, the most recently replaced first
 MOST_REPLACED = 5_000
 GIVEN_UP = 30  # seconds until a failed embedder is asked again
@@ -343,11 +344,19 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         return list(known[key])
     if failing in known:
         return Unavailable(str(known[failing]))
+    is_ready = getattr(embedder, "is_ready", True)
     try:
-        vector = ended_within(PATIENCE, lambda: embedder.embed([text]))[0]
+        patience = PATIENCE if is_ready else STARTING_PATIENCE
+        vector = ended_within(patience, lambda: embedder.embed([text]))[0]
     except TimeoutError:  # the local model keeps loading and can answer the next question
+        if not is_ready:
+            return Unavailable(
+                _(
+                    "Search only matched words because the local embedder is starting. Search again in a few seconds to search by meaning too."
+                )
+            )
         told = _(
-            "Search only matched words because the embedder didn’t respond within %(seconds)d seconds. A local embedder is only slow while it starts."
+            "Search only matched words because the embedder didn’t respond within %(seconds)d seconds."
         )
         return Unavailable(told % {"seconds": PATIENCE})
     except ProviderError as exc:

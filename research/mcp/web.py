@@ -1,7 +1,8 @@
 """The MCP server over HTTP (streamable HTTP at /mcp).
 
 It checks host, origin, method and token first. It keeps no sessions, so a restart loses nothing,
-and a revoked token is rejected on the next request. Uvicorn runs it in a separate process.
+and a revoked token is rejected on the next request. Uvicorn runs it: in a separate process
+(`serve`), or in a thread of the web server's processes (beside_pages.py).
 """
 
 from __future__ import annotations
@@ -237,7 +238,7 @@ def listening(bind: str, port: int) -> socket.socket:
     return listener
 
 
-def made() -> uvicorn.Server:
+def made(kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
     """Return the server, for one run. It finishes calls in progress before it stops."""
     options: dict[str, Any] = {
         "log_config": None,
@@ -247,7 +248,7 @@ def made() -> uvicorn.Server:
         "limit_concurrency": MOST_CONNECTIONS,
         "timeout_graceful_shutdown": 10,
     }
-    return uvicorn.Server(uvicorn.Config(application(), **options))
+    return kind(uvicorn.Config(application(), **options))
 
 
 def serve(listener: socket.socket) -> None:

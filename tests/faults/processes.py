@@ -118,6 +118,17 @@ class Site:
         query = "SELECT count(*) FROM research_worker WHERE name = %s"
         self.wait(lambda: self.value(query, alive))
 
+    def start_threads(self) -> None:
+        """Start the one worker of `make up`, and wait until it, upkeep and the beat report."""
+        command, more = runner.few_commands("127.0.0.1", 1, self.folder / "schedule")["worker"]
+        with (self.folder / "worker.log").open("ab") as log:
+            self.processes["worker"] = subprocess.Popen(
+                command, cwd=ROOT, env={**self.environment, **more}, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        kinds = "SELECT count(DISTINCT kind) FROM research_worker WHERE seen_at > now() - interval '5 s'"
+        self.wait(lambda: self.value(kinds) == 3)
+
     def start_beat(self, name: str = "beat") -> None:
         """Start a Celery beat."""
         schedule = self.folder / f"{name}-schedule"

@@ -110,14 +110,27 @@ def test_a_failing_embedder_is_said_and_not_asked_again_at_once(alice: Any, fake
 
 
 @pytest.mark.usefixtures("extension")
-def test_an_embedder_that_is_just_starting_holds_nobody_up(alice: Any, fake, monkeypatch):
+def test_an_embedder_that_does_not_answer_holds_nobody_up(alice: Any, fake, monkeypatch):
     monkeypatch.setattr(vectors, "PATIENCE", 0.05)
     plain = fake.embed
     fake.embed = lambda texts: (time.sleep(0.3), plain(texts))[1]
 
     found = nearest(alice, "car", ["note"], 5)
 
-    assert isinstance(found, Unavailable) and "only slow while it starts" in found.reason
+    assert isinstance(found, Unavailable) and "didn’t respond within" in found.reason
+
+
+@pytest.mark.usefixtures("extension")
+def test_while_the_local_model_is_loaded_words_are_searched_at_once(alice: Any, fake):
+    plain = fake.embed
+    fake.is_ready = False
+    fake.embed = lambda texts: (time.sleep(1), plain(texts))[1]
+    began = time.monotonic()
+
+    found = nearest(alice, "car", ["note"], 5)
+
+    assert time.monotonic() - began < 0.3 + vectors.STARTING_PATIENCE
+    assert isinstance(found, Unavailable) and "the local embedder is starting" in found.reason
 
 
 @pytest.mark.requirement("R214")

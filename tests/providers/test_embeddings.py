@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 from werkzeug import Response
 
-from beacon_site.llm import minilm_embedder
+from beacon_site.llm import minilm_child, minilm_embedder
 from beacon_site.llm.adapters import get_embedder, local_is_installed
 from beacon_site.llm.base import ENDPOINT, LOCAL, EmbedderProfile
 from beacon_site.llm.fakes import FakeEmbedder
 from beacon_site.llm.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
+from beacon_site.net.extract import MIB, ChildProcess
 from tests.providers.embedding_server import EmbeddingServer, vectors
 from tests.providers.loopback import html, slow, status
 
@@ -185,11 +187,36 @@ def test_the_local_model_bears_any_text():
 @installed
 def test_a_tokenizer_of_other_content_is_not_used(tmp_path, monkeypatch):
     other = tmp_path / "tokenizer.json"
-    other.write_bytes(minilm_embedder.TOKENIZER.read_bytes() + b" ")
-    monkeypatch.setattr(minilm_embedder, "TOKENIZER", other)
+    other.write_bytes(minilm_child.TOKENIZER.read_bytes() + b" ")
+    monkeypatch.setattr(minilm_child, "TOKENIZER", other)
+
+    with pytest.raises(minilm_child.NotReviewed, match=r"tokenizer\.json"):
+        minilm_child.loaded()
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, program: str, **limits: float) -> ChildProcess:
+    """Let a small program stand in for the child that holds the model."""
+    command = [sys.executable, "-u", "-c", "import sys, time\nprint('{}')\n" + program]
+    child = ChildProcess(command, seconds=5, memory_limit=512 * MIB, **limits)
+    monkeypatch.setattr(minilm_embedder, "child", lambda: child)
+    monkeypatch.setattr(minilm_embedder, "PACKAGES", ())
+    return child
+
+
+def test_a_file_that_is_not_the_reviewed_one_is_said(monkeypatch):
+    child = answering(monkeypatch, 'for line in sys.stdin: print(\'{"trouble": "model.onnx"}\')')
 
     with pytest.raises(ProviderRejected, match="doesn’t match the reviewed file"):
-        minilm_embedder._loaded.__wrapped__()
+        minilm_embedder.MiniLmEmbedder().embed(["one"])
+    child.close()
+
+
+def test_a_model_that_crashes_is_said_and_can_be_asked_again(monkeypatch):
+    child = answering(monkeypatch, "sys.stdin.readline(); time.sleep(1.1); sys.exit(1)")
+
+    with pytest.raises(ProviderUnavailable, match="stopped unexpectedly"):
+        minilm_embedder.MiniLmEmbedder().embed(["one"])
+    assert child.pid is None
 
 
 @pytest.mark.requirement("R97")
@@ -198,7 +225,21 @@ def test_without_its_packages_the_local_model_says_so(monkeypatch):
 
     assert not local_is_installed()
     with pytest.raises(ProviderRejected, match="isn’t installed"):
-        minilm_embedder._loaded.__wrapped__()
+        minilm_embedder.MiniLmEmbedder().embed(["one"])
+
+
+@installed
+def test_the_model_is_only_in_a_child_which_ends_after_its_rest(monkeypatch):
+    child = ChildProcess(minilm_embedder.COMMAND, seconds=30, memory_limit=1024 * MIB, rest=0.3)
+    monkeypatch.setattr(minilm_embedder, "child", lambda: child)
+    embedder = minilm_embedder.MiniLmEmbedder()
+    assert not embedder.is_ready
+    embedder.embed(["one"])
+    assert embedder.is_ready and "onnxruntime" not in sys.modules
+
+    time.sleep(1)
+
+    assert child.pid is None and not embedder.is_ready
 
 
 def test_nothing_heavy_is_loaded_before_a_text_is_embedded():

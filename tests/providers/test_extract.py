@@ -362,6 +362,29 @@ def test_warming_up_does_not_wait(scripted: list[Extractor]):
     assert reader.pid is not None
 
 
+def test_a_reader_ends_after_its_rest_and_the_next_document_gets_another():
+    reader = Extractor(rest=0.3)
+    reader.extract(b"<p>One")
+    first = reader.pid
+    time.sleep(1)
+    assert first is not None and reader.pid is None and not psutil.pid_exists(first)
+
+    assert reader.extract(b"<p>Two").text == "Two"
+    reader.close()
+
+
+def test_a_busy_reader_lets_another_one_read_up_to_its_limit():
+    reader = Extractor(most=2)
+    with ThreadPoolExecutor(4) as pool:
+        texts = [
+            one.text for one in pool.map(reader.extract, [b"<p>Page %d" % n for n in range(8)])
+        ]
+
+    assert texts == [f"Page {n}" for n in range(8)]
+    assert [one.pid is not None for one in (reader, *reader._others)] == [True, True]
+    reader.close()
+
+
 def test_no_secret_of_ours_is_in_the_readers_environment(scripted: list[Extractor], monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "hush-hush")
     reader = Extractor()

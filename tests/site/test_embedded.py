@@ -185,9 +185,7 @@ def test_a_number_of_an_earlier_boot_is_another_process(folder: Path):
         pid, started, _boot = processes.identity(stranger.pid).split(":")
         mark = f"{pid}:{started}:3f0c2e9a-0000-4000-8000-000000000000"
         places.prepare(folder)
-        places.write_state(
-            folder, processes={"groups": [mark], "readers": [mark]}, valkey={"process": mark}
-        )
+        places.write_state(folder, processes={"groups": [mark]}, valkey={"process": mark})
 
         janitor.end_leftovers(folder)
         embedded.stop_servers(folder)

@@ -1,4 +1,4 @@
-"""Beacon is loaded before the web server forks, so nothing may belong to one process."""
+"""Beacon is loaded before its processes fork, so nothing may belong to one process."""
 
 from __future__ import annotations
 
@@ -10,28 +10,38 @@ import pytest
 
 from beacon_site.embedded.installed import PROJECT
 
-LOADED = """
-import threading
+BY_WEB_SERVER = """
 from types import SimpleNamespace
 from beacon_site import web_server
 from beacon_site.wsgi import application
 
 web_server.on_starting(SimpleNamespace(app=SimpleNamespace(wsgi=lambda: application)))
+web_server.on_exit(None)
+"""
+BY_LAUNCHER = """
+from beacon_site.launcher import forking, runner
 
+forking.load({"BEACON_PROCESS": "web", **runner.THREADED, **runner.REMAPPED, **runner.ONE_HEAP})
+forking.finish_loading()
+"""
+STATE = """
+import threading
 from django.db import connections
 from django.urls import resolvers
 print(threading.active_count())
 connection = connections["default"]
 print(len(type(connection)._connection_pools), connection.connection)
 print(resolvers.get_resolver().__dict__["url_patterns"] is not None)
-web_server.on_exit(None)
 """
 
 
 @pytest.mark.slow
-def test_what_is_loaded_ahead_has_no_thread_and_no_connection_and_knows_all_pages() -> None:
+@pytest.mark.parametrize("load", [BY_WEB_SERVER, BY_LAUNCHER], ids=["web server", "launcher"])
+def test_what_is_loaded_ahead_has_no_thread_and_no_connection_and_knows_all_pages(
+    load: str,
+) -> None:
     told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOADED],
+        [sys.executable, "-W", "ignore", "-c", load + STATE],
         cwd=PROJECT,
         env={**os.environ, "BEACON_PROCESS": "web"},
         capture_output=True,

@@ -74,7 +74,7 @@ class Beacon:
         state = read_state(self.folder)
         listed = state["processes"]
         servers = [state["postgres"]["process"], state["valkey"]["process"]]
-        return [*listed["groups"], *listed["readers"], *servers]
+        return [*listed["groups"], *servers]
 
     def is_free(self) -> bool:
         with socket.socket() as probe:
@@ -94,7 +94,7 @@ from pathlib import Path
 from beacon_site.launcher import runner
 
 runner.BACKOFF, runner.KILL_WAIT = (0.1, 0.2), 2
-made = runner.Runner(Path(sys.argv[1]), "http://127.0.0.1:1/", lambda: [])
+made = runner.Runner(Path(sys.argv[1]), ("127.0.0.1", 1), lambda: [])
 for name, code in zip(sys.argv[2::2], sys.argv[3::2]):
     made.add(name, ["sh", "-c", code], {})
 sys.exit(made.run())
@@ -127,8 +127,7 @@ class Dummies:
         return [int(pid) for pid in found]
 
     def marks(self) -> list[str]:
-        listed = read_state(self.folder).get("processes", {})
-        return [*listed.get("groups", []), *listed.get("readers", [])]
+        return list(read_state(self.folder).get("processes", {}).get("groups", []))
 
     def notes(self, pid: int) -> bool:
         return any(processes.pid_of(mark) == pid for mark in self.marks())
@@ -294,7 +293,7 @@ def test_an_unknown_word_gets_the_usage(beacon: Beacon):
     assert "usage:" in beacon.once("sideways").stderr
 
 
-def test_the_commands_are_those_of_the_design(tmp_path: Path):
+def test_the_commands_for_several_hosts_are_those_of_the_design(tmp_path: Path):
     commands = runner.commands("::1", 8000, tmp_path / "schedule")
 
     assert {"--worker-class=gthread", "--no-control-socket", "--bind=[::1]:8000"} <= set(
@@ -306,6 +305,42 @@ def test_the_commands_are_those_of_the_design(tmp_path: Path):
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
     assert f"--schedule={tmp_path / 'schedule'}" in commands["beat"][0]
     assert commands["mcp"][0][-1] == "mcp"
+
+
+def test_on_one_machine_two_commands_do_the_same(tmp_path: Path):
+    commands = runner.few_commands("::1", 8000, tmp_path / "schedule")
+
+    assert list(commands) == ["web", "worker"]
+    assert "--config=python:research.mcp.beside_pages" in commands["web"][0]
+    assert "--queues=research,reflect,maintenance" in commands["worker"][0]
+    assert f"--beat-schedule={tmp_path / 'schedule'}" in commands["worker"][0]
+    assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
+
+
+@pytest.mark.parametrize(("gigabytes", "number"), [(1, 1), (8, 2)])
+def test_a_second_web_process_needs_memory(
+    gigabytes: int, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(processes, "memory_bytes", lambda: gigabytes * 10**9)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+    assert f"--workers={number}" in runner.few_commands("::1", 8000, tmp_path)["web"][0]
+
+
+def test_a_killed_worker_and_web_server_are_started_again_and_serve_as_before(settled: Beacon):
+    mcp = settled.environment["BEACON_MCP_PORT"] = str(processes.free_port())
+    settled.start()
+    eventually(lambda: settled.says("worker@"), 60)
+    heads = dict(re.findall(r"\b(web|worker) started \(pid=(\d+)\)", settled.log.read_text()))
+    for pid in heads.values():
+        os.killpg(int(pid), signal.SIGKILL)
+
+    assert eventually(lambda: settled.log.read_text().count("web started") == 2, 20)
+    assert eventually(lambda: settled.log.read_text().count("ready.") >= 2, 90)
+    assert eventually(lambda: answers(f"http://127.0.0.1:{mcp}/livez"), 60)
+    assert eventually(
+        lambda: answers(f"http://127.0.0.1:{settled.environment['BEACON_PORT']}/livez")
+    )
 
 
 def test_a_process_that_is_killed_is_started_again_and_the_others_go_on(tmp_path: Path):
@@ -330,7 +365,7 @@ def test_what_was_started_again_is_written_down_and_ends_with_the_rest(tmp_path:
         runs.process.send_signal(signal.SIGTERM)
 
         assert runs.process.wait(timeout=20) == 0
-        assert len(marks) == 4
+        assert len(marks) == 2
         assert none_alive(marks)
 
 
@@ -350,15 +385,6 @@ def test_a_stop_while_a_process_waits_for_its_new_start_starts_nothing(tmp_path:
         assert runs.process.wait(timeout=20) == 0
         assert none_alive(runs.marks())
         assert runs.times("beat started") <= 2
-
-
-def test_a_process_whose_reader_is_killed_is_started_again(tmp_path: Path):
-    with dummies_in(tmp_path, web=LIVES, worker=LIVES) as runs:
-        assert eventually(lambda: len(runs.marks()) == 4)
-        os.kill(processes.pid_of(runs.marks()[3]), signal.SIGKILL)
-
-        assert eventually(lambda: len(runs.pids("worker")) == 2)
-        assert processes.identity(runs.pids("worker")[0]) is None
 
 
 def test_new_starts_come_later_each_time_and_a_quiet_minute_is_forgiven():
@@ -389,6 +415,7 @@ def test_what_runs_beside_pages_stands_back_within_and_between_sessions():
         command, capture_output=True, text=True, check=True, start_new_session=True
     )
 
-    assert told.stdout.startswith(f"{runner.BACK} ['two words', '\"$HOME']")
+    back = os.nice(0) + runner.BACK
+    assert told.stdout.startswith(f"{back} ['two words', '\"$HOME']")
     assert "autogroup" not in told.stdout or f"nice {runner.BACK}" in told.stdout
     assert told.stderr == ""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beacon_site.embedded import places, processes
-from beacon_site.launcher import up
+from beacon_site.launcher import preparation, up
 
 HOLD_LOCK = (
     "import sys, pathlib; from beacon_site.embedded import places as locks\n"
@@ -21,13 +21,13 @@ HOLD_LOCK = (
 @pytest.mark.parametrize("url", ["http://0.0.0.0:8010", "http://[::]:8010"])
 def test_who_listens_to_all_and_names_no_address_is_told_to(settings: Any, url: str):
     settings.BEACON_URL, settings.BEACON_PORT = url, 8010
-    assert "such as http://nas.local:8010." in " ".join(up._for_others())
+    assert "such as http://nas.local:8010." in " ".join(preparation.for_others())
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://nas.local:8000"])
 def test_who_named_an_address_is_told_nothing(settings: Any, url: str):
     settings.BEACON_URL = url
-    assert up._for_others() == []
+    assert preparation.for_others() == []
 
 
 def test_down_stops_no_process_that_has_the_number_of_an_earlier_beacon(

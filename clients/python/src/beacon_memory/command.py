@@ -230,14 +230,14 @@ def _token_for(agent: str) -> str:
     """Return the token: from the environment, typed without an echo, or from standard input."""
     token = os.environ.get("BEACON_API_TOKEN", "")
     if not token and sys.stdin.isatty():
-        token = getpass.getpass(f"Token for {agent} (Settings → API tokens): ")
+        token = getpass.getpass(f"Token for {agent} (Agents → API tokens): ")
     elif not token:
         token = sys.stdin.readline()
     token = token.strip()
     if not token:
         raise BeaconError(
             "There is no token. Create one with the scopes read and write in Beacon under "
-            "Settings → API tokens, then run this again."
+            "Agents → API tokens, then run this again."
         )
     return token
 

@@ -1,0 +1,160 @@
+"""Loading Beacon once, and starting its processes as forks that share what is loaded.
+
+A process that loads Beacon by itself needs 130 MB, and three seconds of processor.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import os
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from beacon_site.embedded import places
+from beacon_site.embedded.installed import PROJECT
+
+# Modules that a web server or a worker loads when it starts.
+MODULES = (
+    "beacon_site.celery", "celery.__main__", "celery.apps.worker",
+    "celery.bin.celery", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "kombu.transport.redis",
+    "psycopg_pool", "research.mcp.beside_pages", "research.mcp.web",
+)  # fmt: skip
+MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
+
+
+def load(environment: dict[str, str]) -> None:
+    """Load everything that a web server or a worker needs, with these variables.
+
+    No thread and no connection may be left, because a fork has a copy of one and not of the other.
+    """
+    os.environ |= environment
+    # Its metrics are then in files; the web server chooses the folder (beacon_site.web_server).
+    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.gettempdir())
+    warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
+    os.chdir(PROJECT)  # gunicorn and Celery import from the current folder
+    import django
+
+    django.setup()
+    modules: dict[str, Any] = {name: import_module(name) for name in MODULES}
+    modules["beacon_site.celery"].app.loader.import_default_modules()
+    # It loads the modules of all pages.
+    import_module("django.core.checks.urls").check_url_config(None)
+
+
+def finish_loading() -> None:
+    """Load what depends on the static files, which were collected in the meantime."""
+    import_module("beacon_site.wsgi")
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(MALLOPT_ARENA_MAX, MOST_ARENAS)
+    gc.collect()
+    gc.freeze()  # the collector then doesn't scan shared objects, so their memory isn't copied
+
+
+def serve_pages(arguments: list[str]) -> None:
+    """Be the web server; `arguments` are those after `python -m`."""
+    sys.argv = arguments
+    import_module("gunicorn.app.wsgiapp").run(prog="gunicorn")
+
+
+def work(arguments: list[str]) -> None:
+    """Be the worker; `arguments` are those after `python -m`."""
+    sys.argv = arguments
+    import_module("celery.__main__").main()
+
+
+class Fork:
+    """A child of this process that runs `main`, with the parts of subprocess.Popen that we use."""
+
+    def __init__(
+        self,
+        name: str,
+        main: Callable[[], None],
+        environment: dict[str, str],
+        back: int,
+        others: Sequence[IO[bytes] | None],
+    ) -> None:
+        """Start it as the head of a session, `back` steps nicer; it closes the pipes of `others`."""
+        reading, writing = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            status = 1
+            try:
+                os.close(reading)
+                _become_head(writing, environment, back, others)
+                _rename(f"beacon {name}")
+                main()
+                status = 0
+            except SystemExit as exc:
+                status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+            finally:
+                _end(status)
+        os.close(writing)
+        self.stdout: IO[bytes] = os.fdopen(reading, "rb")
+
+    def wait(self) -> int:
+        """Wait until it ends; return its status, negative after a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def _become_head(
+    output: int, environment: dict[str, str], back: int, others: Sequence[IO[bytes] | None]
+) -> None:
+    os.setsid()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for pipe in others:
+        if pipe is not None:
+            pipe.close()
+    places.forget()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for given, wanted in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(given, wanted)
+    os.close(nothing)
+    os.close(output)
+    if back:
+        with suppress(OSError):
+            Path("/proc/self/autogroup").write_text(str(back))
+        os.nice(back)
+    os.environ.clear()
+    os.environ.update(environment)
+    become(environment.get("BEACON_PROCESS", ""))
+
+
+def become(process: str) -> None:
+    """Set what depends on the kind of process in settings that were loaded for another kind."""
+    import_module("django.conf").settings.BEACON_PROCESS = process
+    limits = import_module("beacon_site.settings").database_of(process)["OPTIONS"].get("options")
+    import_module("django.db").connections.settings["default"]["OPTIONS"]["options"] = limits or ""
+
+
+def _rename(name: str) -> None:
+    """Name this process in `top` and `ps -o comm` (Linux); its arguments are its parent's."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(name)
+
+
+def _end(status: int) -> None:
+    """End as the interpreter does, but without returning to what called `Fork`."""
+    error = sys.exc_info()
+    if error[0] is not None and not issubclass(error[0], SystemExit):
+        sys.excepthook(*error)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)

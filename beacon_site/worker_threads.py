@@ -1,0 +1,244 @@
+"""One process for all background work: a pool of threads for Celery, and the beat as a thread.
+
+`make up` uses it, because each process needs 60 MB or more.  Several hosts use Celery's pool of
+processes.  Celery's own pool of threads has no time limits, and when it is stopped, it waits for
+its tasks as long as they take (celery issues 9203 and 10490).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import click
+import psutil
+import structlog
+from celery import bootsteps
+from celery.app.base import Celery
+from celery.beat import Service
+from celery.concurrency.base import BasePool, apply_target
+from celery.exceptions import SoftTimeLimitExceeded
+
+logger = structlog.get_logger(__name__)
+
+# Runs can take minutes, so tasks that start runs, free them or answer a person have other threads.
+RESEARCH = "research"
+OTHER_THREADS = 2
+NEVER = float("inf")
+MEMORY_LIMIT = 500_000_000  # bytes of an idle worker
+_pools: list[TaskPool] = []
+
+
+class Job:
+    """One task in the pool.  Celery calls `terminate` when it cancels a task."""
+
+    def __init__(self, arguments: tuple[Any, ...], **callbacks: Any) -> None:
+        self.arguments = arguments
+        self.callbacks = callbacks
+        self.thread = 0
+        self.soft_at = self.hard_at = NEVER
+
+    @property
+    def is_research(self) -> bool:
+        request = self.arguments[2]
+        return bool(request.get("delivery_info", {}).get("routing_key") == RESEARCH)
+
+    @property
+    def key(self) -> tuple[str, Any]:
+        """The task and its arguments: two waiting messages with the same key do the same work."""
+        return self.arguments[0], self.arguments[3]
+
+    def begin(self) -> None:
+        now = time.monotonic()
+        self.thread = threading.get_ident()
+        self.soft_at = now + (self.callbacks["soft_timeout"] or NEVER)
+        self.hard_at = now + (self.callbacks["timeout"] or NEVER)
+
+    def terminate(self, number: int | None = None) -> None:
+        """Do nothing: a thread can't be killed.  Its process ends soon, and the row is leased."""
+
+
+class TaskPool(BasePool):  # type: ignore[misc]
+    """Threads that end with their process, in two groups: for runs, and for everything else."""
+
+    body_can_be_buffer = True
+    signal_safe = False
+
+    def on_start(self) -> None:
+        """Start the threads."""
+        self._changed = threading.Condition()
+        self._waiting: dict[bool, deque[Job]] = {True: deque(), False: deque()}
+        self._running: set[Job] = set()
+        self._stopped = False
+        _pools.append(self)
+        for is_research, number in ((True, self.limit - OTHER_THREADS), (False, OTHER_THREADS)):
+            for n in range(number):
+                name = f"{'run' if is_research else 'upkeep'}-{n + 1}"
+                self._thread(name, self._work, is_research)
+        self._thread("limits", self._limit)
+
+    def _thread(self, name: str, target: Callable[..., None], *arguments: Any) -> None:
+        threading.Thread(target=target, args=arguments, name=name, daemon=True).start()
+
+    def on_apply(self, target: Any, args: Any = None, kwargs: Any = None, **options: Any) -> Job:
+        """Queue a task.
+
+        All messages are taken from the broker at once, so that waiting runs don't keep it from
+        delivering other tasks.  One that repeats a waiting message is done without work.
+        """
+        job = Job(tuple(args), target=target, **options)
+        with self._changed:
+            waiting = self._waiting[job.is_research]
+            is_repeated = any(other.key == job.key for other in waiting)
+            if not is_repeated:
+                waiting.append(job)
+                self._changed.notify_all()
+        if is_repeated:
+            options["callback"]((False, None, 0.0))
+        return job
+
+    def on_stop(self) -> None:
+        """Start no more tasks.  Running ones end with the process."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    on_terminate = on_stop
+
+    def terminate_job(self, pid: int, signal: int | None = None) -> None:
+        """Do nothing, see `Job.terminate`."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a task runs or waits."""
+        return bool(self._running or any(self._waiting.values()))
+
+    def _get_info(self) -> dict[str, Any]:
+        with self._changed:
+            return {**super()._get_info(), "running": len(self._running)}
+
+    def _work(self, is_research: bool) -> None:
+        waiting = self._waiting[is_research]
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: waiting or self._stopped)
+                if self._stopped:
+                    return
+                job = waiting.popleft()
+                job.begin()
+                self._running.add(job)
+                self._changed.notify_all()  # for its limits
+            try:
+                apply_target(job.callbacks["target"], job.arguments, {}, **_own(job.callbacks))
+            except SoftTimeLimitExceeded:
+                pass  # it arrived as the task ended
+            except BaseException:
+                logger.exception("task not finished", task=str(job.arguments[0]))
+            finally:
+                with self._changed:
+                    self._running.discard(job)
+
+    def _limit(self) -> None:
+        while True:
+            with self._changed:
+                if self._stopped:
+                    return
+                at = min((min(job.soft_at, job.hard_at) for job in self._running), default=NEVER)
+                self._changed.wait(None if at == NEVER else max(0.0, at - time.monotonic()))
+                over = [job for job in self._running if job.hard_at <= time.monotonic()]
+                for job in self._running:
+                    if job.soft_at <= time.monotonic():
+                        job.soft_at = NEVER
+                        _raise_in(job.thread, SoftTimeLimitExceeded)
+            for job in over:
+                job.hard_at = NEVER
+                self._give_up(job)
+
+    def _give_up(self, job: Job) -> None:
+        """End the process, since a thread can't be killed.  The launcher starts another."""
+        limit = job.callbacks["timeout"]
+        try:
+            job.callbacks["timeout_callback"](False, limit)
+        finally:
+            end_process("a task exceeded its time limit", task=str(job.arguments[0]), limit=limit)
+
+
+def _own(callbacks: dict[str, Any]) -> dict[str, Any]:
+    return {name: callbacks.get(name) for name in ("callback", "accept_callback")}
+
+
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    """Raise an exception in another thread, as soon as it executes Python code."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
+def end_process(why: str, **more: Any) -> None:
+    """Stop this worker as a signal does, so that its other runs save their progress."""
+    logger.critical("worker stops itself", why=why, **more)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def end_if_too_large() -> None:
+    """Stop an idle worker of threads that has grown, as a pool of processes replaces its children."""
+    if _pools and not any(pool.is_busy for pool in _pools):
+        size = psutil.Process().memory_info().rss
+        if size > MEMORY_LIMIT:
+            end_process("it has grown too large", megabytes=size // 10**6)
+
+
+# --- what Celery's worker is started with ---------------------------------------------------------
+
+
+class OneProcess(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Prepares a worker for the pool above, and runs the beat if it has a file for its schedule."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, worker: Any, beat_schedule: str = "", **options: Any) -> None:
+        super().__init__(worker, **options)
+        if worker.pool_cls is TaskPool:
+            worker.prefetch_multiplier = 0  # no limit, see TaskPool.on_apply
+        self._beat: Service | None = None
+        if beat_schedule:
+            # It can only be stopped between two intervals.
+            self._beat = Service(
+                worker.app, max_interval=1, schedule_filename=beat_schedule, remote_control=False
+            )
+
+    def start(self, worker: Any) -> None:
+        """Start the beat."""
+        if self._beat is not None:
+            threading.Thread(
+                target=self._schedule, args=(worker.app,), name="beat", daemon=True
+            ).start()
+
+    def stop(self, worker: Any) -> None:
+        """Stop the beat, which saves its schedule."""
+        if self._beat is not None:
+            self._beat.stop()
+            self._beat._is_stopped.wait(2)
+
+    terminate = stop
+
+    def _schedule(self, app: Celery) -> None:
+        app.set_current()
+        try:
+            self._beat.start()  # type: ignore[union-attr]
+        except Exception:
+            logger.exception("beat failed")
+        if not self._beat._is_shutdown.is_set():  # type: ignore[union-attr]
+            end_process("its beat ended")
+
+
+def add_to(app: Celery) -> None:
+    """Add the step and its option to the `celery worker` command of an app."""
+    app.steps["worker"].add(OneProcess)
+    app.user_options["worker"].add(
+        click.Option(("--beat-schedule",), default="", help="run the beat, with its state in FILE")
+    )
