@@ -230,8 +230,9 @@ def test_a_person_sees_what_would_change(agent: Program, client_of: Any, alice: 
     other = written(agent, content="Two come.")
     level(alice, "hold all")
     agent.post("/notes/merge", {"ids": [path[7:], other[7:]]})
-    page = client_of(alice).get("/inbox/")
-    text = page.content.decode()
+    browser = client_of(alice)
+    pages = [browser.get(f"/inbox/?at={one.pk}") for one in review_services.waiting(alice)]
+    text = "".join(page.content.decode() for page in pages)
 
     for words in (
         "log → rule",

@@ -110,7 +110,8 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     assert writes(site, token, "notes", RULE) == 202  # a rule waits
     assert writes(site, token, "observations", FOUND) == 201
     visitor.goto("/inbox/")
-    visitor.follow("heron-bot")  # its writer's name narrows the list
+    writer = page.locator("#inbox-detail").get_by_role("link", name="heron-bot")
+    visitor.click(writer.first)  # its writer's name narrows the list
     page.wait_for_url("**/inbox/?by=*")
     visitor.press("Accept")
     expect(page.locator("#toasts .toast").first).to_contain_text("Saved: A rule.")
